@@ -1,0 +1,90 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
+    .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
+}
+
+func library(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+// Who may import whom is stated once more, module by module, in .ci/imports.txt, and checked there:
+// SwiftPM does not notice every undeclared import.
+let package = Package(
+    name: "nearshare",
+    products: [
+        .library(name: "Nearshare", targets: ["Nearshare"]),
+        .executable(name: "nearshare", targets: ["nearshare"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
+    ],
+    targets: [
+        // C libraries, and the one place for C of our own.
+        system("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
+        system("CMagic", pkgConfig: "libmagic", apt: "libmagic-dev"),
+        system("CAvahi", apt: "libavahi-core-dev"),
+        system("CSystemd", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
+        .target(name: "CNearshareShims"),
+
+        // The pure middle: values and machines, no clock, no dice, no files, no sockets.
+        library("NearshareBase"),
+        library("NearshareCrypto", ["NearshareBase", "CSodium", .product(name: "Crypto", package: "swift-crypto")]),
+        library("NearshareSecurity", ["NearshareBase", "NearshareCrypto"]),
+        library("NearshareWire", ["NearshareBase"]),
+        library("NearshareSession", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
+
+        // What the outside must offer, and the adapters that offer it on Linux.
+        library("NearshareEdges", ["NearshareBase"]),
+        library("NearshareTCP", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
+        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "CAvahi", "CSystemd"]),
+        library(
+            "NearshareStorage",
+            [
+                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareEdges", "CMagic", "CNearshareShims",
+                .product(name: "TOMLKit", package: "TOMLKit"),
+            ]),
+
+        // The engine, the product, the tool.
+        library(
+            "NearshareNode",
+            [
+                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        library("Nearshare", ["NearshareNode", "NearshareTCP", "NearshareDiscovery", "NearshareStorage"]),
+        library(
+            "NearshareCLI",
+            [
+                "Nearshare", "CNearshareShims",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        .executableTarget(name: "nearshare", dependencies: ["NearshareCLI"], swiftSettings: strict),
+
+        library("NearshareTesting", ["NearshareBase", "NearshareEdges"]),
+        tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
+        tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
+        tests("WireTests", ["NearshareWire", "NearshareTesting"]),
+        tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
+        tests("StorageTests", ["NearshareStorage", "NearshareTesting"]),
+        tests("DiscoveryTests", ["NearshareDiscovery", "NearshareTesting"]),
+        tests("NodeTests", ["Nearshare", "NearshareNode", "NearshareTesting"]),
+        tests("CLITests", ["NearshareCLI", "NearshareTesting"]),
+    ]
+)

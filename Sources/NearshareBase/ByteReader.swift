@@ -1,0 +1,88 @@
+/// Why bytes from outside were not understood. The text names the field, never its content.
+public struct MalformedInput: Error, Hashable, CustomStringConvertible {
+    /// What is wrong, in lower case: "offer: the name is longer than 255 bytes".
+    public let description: String
+
+    public init(_ description: String) {
+        self.description = description
+    }
+}
+
+/// Reads fixed-size big-endian fields strictly forward. Every shortage throws; nothing is allocated beyond what is there.
+public struct ByteReader: ~Copyable {
+    private let bytes: ArraySlice<UInt8>
+    private var position: Int
+    private let what: StaticString
+
+    /// - Parameter what: the name of what is read, for errors.
+    public init(_ bytes: ArraySlice<UInt8>, of what: StaticString) {
+        self.bytes = bytes
+        self.position = bytes.startIndex
+        self.what = what
+    }
+
+    public init(_ bytes: [UInt8], of what: StaticString) {
+        self.init(bytes[...], of: what)
+    }
+
+    public var remaining: Int { bytes.endIndex - position }
+
+    public mutating func readBytes(_ count: Int) throws(MalformedInput) -> ArraySlice<UInt8> {
+        guard count >= 0, count <= remaining else { throw MalformedInput("\(what): cut short") }
+        defer { position += count }
+        return bytes[position..<position + count]
+    }
+
+    public mutating func readInteger<T: FixedWidthInteger & UnsignedInteger>(_: T.Type = T.self) throws(MalformedInput) -> T {
+        var value: T = 0
+        for byte in try readBytes(T.bitWidth / 8) {
+            value = T.bitWidth == 8 ? T(byte) : value << 8 | T(byte)
+        }
+        return value
+    }
+
+    /// A length of `Length`'s width, then that many bytes.
+    /// - Parameter limit: a longer field throws before it is read.
+    public mutating func readCounted<Length: FixedWidthInteger & UnsignedInteger>(
+        by: Length.Type, upTo limit: Int, field: StaticString
+    ) throws(MalformedInput) -> ArraySlice<UInt8> {
+        let count = Int(clamping: try readInteger(Length.self))
+        guard count <= limit else { throw MalformedInput("\(what): \(field) is longer than \(limit) bytes") }
+        return try readBytes(count)
+    }
+
+    public mutating func readRemaining() -> ArraySlice<UInt8> {
+        defer { position = bytes.endIndex }
+        return bytes[position...]
+    }
+
+    /// Throws when anything is left over.
+    public consuming func finish() throws(MalformedInput) {
+        guard remaining == 0 else { throw MalformedInput("\(what): \(remaining) bytes too many") }
+    }
+}
+
+/// Appends fixed-size big-endian fields.
+public struct ByteWriter {
+    public private(set) var bytes: [UInt8] = []
+
+    public init(reserving capacity: Int = 0) {
+        bytes.reserveCapacity(capacity)
+    }
+
+    public mutating func write(_ more: some Sequence<UInt8>) {
+        bytes.append(contentsOf: more)
+    }
+
+    public mutating func write(_ value: some FixedWidthInteger & UnsignedInteger) {
+        withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    /// A length of `Length`'s width, then the bytes. The caller has bounded them; more than `Length` can count is our bug.
+    public mutating func writeCounted<Length: FixedWidthInteger & UnsignedInteger>(
+        _ more: some Collection<UInt8>, by: Length.Type
+    ) {
+        write(Length(more.count))
+        write(more)
+    }
+}

@@ -1,0 +1,108 @@
+// Who and what things are: a peer is its key, a transfer is a number drawn by its sender.
+
+/// SHA-256 of a peer's X25519 static public key: who somebody is. 32 bytes.
+public struct Fingerprint: Sendable, Hashable {
+    public static let byteCount = 32
+
+    /// Exactly ``byteCount`` bytes.
+    public let bytes: [UInt8]
+
+    /// - Parameter bytes: 32 bytes; anything else gives nil.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// - Parameter hex: 64 hexadecimal digits in either case.
+    public init?(hex: String) {
+        guard let bytes = Hex.decode(hex) else { return nil }
+        self.init(bytes: bytes)
+    }
+
+    public var hex: String { Hex.encode(bytes) }
+
+    /// The first 8 bytes, which is how packets and TXT records name the peer.
+    public var peerID: PeerID { PeerID(bytes: bytes.prefix(PeerID.byteCount))! }
+}
+
+/// The short name of a key: the first 8 bytes of its ``Fingerprint`` (bitchat specification, section 1).
+///
+/// It is a claim until a handshake has proven the key behind it.
+public struct PeerID: Sendable, Hashable {
+    public static let byteCount = 8
+
+    /// Exactly ``byteCount`` bytes.
+    public let bytes: [UInt8]
+
+    /// - Parameter bytes: 8 bytes; anything else gives nil.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// - Parameter hex: 16 hexadecimal digits in either case.
+    public init?(hex: String) {
+        guard let bytes = Hex.decode(hex) else { return nil }
+        self.init(bytes: bytes)
+    }
+
+    public var hex: String { Hex.encode(bytes) }
+}
+
+extension Fingerprint: CustomStringConvertible {
+    public var description: String { hex }
+}
+
+extension PeerID: CustomStringConvertible {
+    public var description: String { hex }
+}
+
+extension Fingerprint: Codable {
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let value = Fingerprint(hex: try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a fingerprint is 64 hexadecimal digits")
+        }
+        self = value
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}
+
+extension PeerID: Codable {
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let value = PeerID(hex: try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a peer id is 16 hexadecimal digits")
+        }
+        self = value
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}
+
+/// Names one transfer between two peers. Drawn at random by the sender; meaningless without the link it came over.
+public struct TransferID: Sendable, Hashable {
+    public let rawValue: UInt64
+
+    public init(rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+
+    public init(using generator: inout some RandomNumberGenerator) {
+        rawValue = generator.next()
+    }
+
+    /// 16 hexadecimal digits.
+    public var hex: String { Hex.encode(withUnsafeBytes(of: rawValue.bigEndian) { Array($0) }) }
+}
+
+extension TransferID: CustomStringConvertible {
+    public var description: String { hex }
+}

@@ -1,0 +1,128 @@
+// What an invitation offers, and what a transfer's stream is made of: the nouns that sender, receiver and inbox share.
+
+/// A MIME type as somebody claims it: printable ASCII, `type/subtype`, at most 100 bytes. A hint, never acted upon.
+public struct ClaimedMediaType: Sendable, Hashable {
+    public static let maximumByteCount = 100
+    public static let unknown = ClaimedMediaType("application/octet-stream")!
+    public static let folder = ClaimedMediaType("inode/directory")!
+    public static let text = ClaimedMediaType("text/plain")!
+
+    public let text: String
+
+    public init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard text.utf8.count <= Self.maximumByteCount, parts.count == 2, parts.allSatisfy({ !$0.isEmpty }),
+            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+        else { return nil }
+        self.text = text
+    }
+}
+
+extension ClaimedMediaType: CustomStringConvertible {
+    public var description: String { text }
+}
+
+/// One thing that a person named on the command line: a file, a folder with all in it, or a piece of text.
+public struct OfferedItem: Sendable, Hashable {
+    public enum Kind: UInt8, Sendable {
+        case file = 0
+        case folder = 1
+        /// A message to read rather than a file to keep; its content is UTF-8.
+        case text = 2
+    }
+
+    public var kind: Kind
+    public var name: ClaimedFileName
+    /// Bytes of content in it; nil where it can't be known (standard input).
+    public var size: UInt64?
+    /// Files, folders and links in it, itself included: 1 for a file.
+    public var entryCount: UInt64
+    public var mediaType: ClaimedMediaType
+
+    public init(kind: Kind, name: ClaimedFileName, size: UInt64?, entryCount: UInt64, mediaType: ClaimedMediaType) {
+        self.kind = kind
+        self.name = name
+        self.size = size
+        self.entryCount = entryCount
+        self.mediaType = mediaType
+    }
+}
+
+/// What a sender asks a receiver to accept. The receiver holds the sender to it.
+public struct Offer: Sendable, Hashable {
+    /// So many items are described; of more only the number is told, and their names arrive with their content.
+    public static let maximumDescribedItems = 256
+
+    /// The first ``maximumDescribedItems``, in the order in which they are sent.
+    public var items: [OfferedItem]
+    /// All items, the described ones included.
+    public var itemCount: UInt32
+    /// Entries in all items together.
+    public var entryCount: UInt64
+    /// Bytes of content in all items together; nil when one is unknown.
+    public var totalSize: UInt64?
+
+    public init(items: [OfferedItem], itemCount: UInt32, entryCount: UInt64, totalSize: UInt64?) {
+        self.items = items
+        self.itemCount = itemCount
+        self.entryCount = entryCount
+        self.totalSize = totalSize
+    }
+}
+
+/// One file, folder or link in a transfer's stream; its content follows it.
+public struct EntryHeader: Sendable, Hashable {
+    /// Folders may be this deep and no deeper.
+    public static let maximumDepth = 128
+    /// Bytes of all components of one path together.
+    public static let maximumPathByteCount = 4096
+
+    public enum Kind: Sendable, Hashable {
+        case file
+        case folder
+        /// Where a symbolic link points, as it was written at the sender: at most ``maximumPathByteCount`` bytes.
+        case link(target: [UInt8])
+    }
+
+    /// Which of the offer's items it belongs to, from 0.
+    public var item: UInt32
+    public var kind: Kind
+    /// From the item's own name down to this entry: 1 to ``maximumDepth`` components.
+    public var path: [ClaimedFileName]
+    /// Bytes of content that follow; nil where it can't be known. 0 for folders and links.
+    public var size: UInt64?
+    /// When the content was last changed, in nanoseconds since 1970; nil where there is no such time (standard input).
+    public var modified: Int64?
+    /// Permission bits (the lowest nine) to keep; nil for the receiver's usual ones.
+    public var permissions: UInt16?
+
+    public init(item: UInt32, kind: Kind, path: [ClaimedFileName], size: UInt64?, modified: Int64?, permissions: UInt16?) {
+        self.item = item
+        self.kind = kind
+        self.path = path
+        self.size = size
+        self.modified = modified
+        self.permissions = permissions
+    }
+}
+
+/// How much of an offer a receiver has kept from an earlier try, in a form that the sender can check against its source.
+public struct ResumePoint: Sendable, Hashable {
+    public static let start = ResumePoint(completeEntries: 0, entriesDigest: [], partialSize: 0, partialDigest: [])
+
+    /// So many entries, from the first in stream order, are complete.
+    public var completeEntries: UInt64
+    /// SHA-256 chained over the headers of these entries (`docs/PROTOCOL.md`, "Resuming"); empty when there are none.
+    public var entriesDigest: [UInt8]
+    /// Bytes of the next entry's content that are there already.
+    public var partialSize: UInt64
+    /// SHA-256 of these bytes; empty when there are none.
+    public var partialDigest: [UInt8]
+
+    public init(completeEntries: UInt64, entriesDigest: [UInt8], partialSize: UInt64, partialDigest: [UInt8]) {
+        self.completeEntries = completeEntries
+        self.entriesDigest = entriesDigest
+        self.partialSize = partialSize
+        self.partialDigest = partialDigest
+    }
+}

@@ -1,0 +1,47 @@
+// Time as values: the pure layers are told what time it is.
+
+/// A point on a clock that never goes back, in nanoseconds since an arbitrary origin.
+public struct MonotonicInstant: Sendable, Hashable, Comparable {
+    public var nanoseconds: Int64
+
+    public init(nanoseconds: Int64) {
+        self.nanoseconds = nanoseconds
+    }
+
+    public static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
+
+    public static func + (instant: Self, duration: Duration) -> Self {
+        Self(nanoseconds: instant.nanoseconds &+ duration.nanoseconds)
+    }
+
+    public static func - (left: Self, right: Self) -> Duration {
+        .nanoseconds(left.nanoseconds - right.nanoseconds)
+    }
+}
+
+/// Milliseconds since 1970-01-01 UTC, as the wall clock tells: it may jump.
+public struct WallTime: Sendable, Hashable, Comparable, Codable {
+    public var milliseconds: Int64
+
+    public init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    public static func < (left: Self, right: Self) -> Bool { left.milliseconds < right.milliseconds }
+}
+
+extension Duration {
+    /// Whole nanoseconds, saturating at the ends of `Int64` (292 years).
+    public var nanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        guard !overflow else { return seconds < 0 ? .min : .max }
+        return product &+ attoseconds / 1_000_000_000
+    }
+
+    /// Seconds with a fraction.
+    public var inSeconds: Double {
+        let (seconds, attoseconds) = components
+        return Double(seconds) + Double(attoseconds) * 1e-18
+    }
+}
