@@ -51,7 +51,7 @@ public struct OfferedItem: Sendable, Hashable {
 /// What a sender asks a receiver to accept. The receiver holds the sender to it.
 public struct Offer: Sendable, Hashable {
     /// So many items are described; of more only the number is told, and their names arrive with their content.
-    public static let maximumDescribedItems = 256
+    public static let maximumDescribedItems = 128
 
     /// The first ``maximumDescribedItems``, in the order in which they are sent.
     public var items: [OfferedItem]

@@ -1,0 +1,269 @@
+import NearshareBase
+import Testing
+
+@Suite("names of strangers, made safe")
+struct SafeFileNameTests {
+    private func safe(_ text: String, mayBeHidden: Bool = false) -> String {
+        SafeFileName(ClaimedFileName(text)!, mayBeHidden: mayBeHidden).text
+    }
+
+    @Test(
+        "a harmless name stays as it is",
+        arguments: [
+            "photo.jpg", "a", "Ünïcödé.txt", "日本語.png", "with space.txt", "a.b.c", "x-y_z", "_x", "(1)", "a'b", "100%", "#1",
+            "é",
+        ])
+    func harmless(name: String) {
+        #expect(safe(name) == name)
+    }
+
+    @Test(
+        "P1: separators and dots never make a path",
+        arguments: [
+            ("../x", "_._x"), ("a/../../x", "a_.._.._x"), ("/etc/x", "_etc_x"), ("..\\x", "_._x"), ("C:\\x", "C__x"),
+            ("\\\\h\\s\\x", "__h_s_x"), ("//x", "__x"), ("", "unnamed"), (".", "unnamed"), ("..", "unnamed"), ("x/", "x_"),
+            ("a\0b", "a_b"), ("...", "unnamed"), ("/", "unnamed"), ("./", "unnamed"),
+        ])
+    func paths(claimed: String, stored: String) {
+        #expect(safe(claimed) == stored)
+    }
+
+    @Test(
+        "P5: nothing is hidden, unless it lies in a folder that is not",
+        arguments: [
+            (".bashrc", "_bashrc", ".bashrc"), (".ssh", "_ssh", ".ssh"), ("..x", "_.x", "..x"), (".", "unnamed", "unnamed"),
+            ("..", "unnamed", "unnamed"), ("...", "unnamed", "unnamed"), (". .", "unnamed", "unnamed"), (".-x", "_-x", ".-x"),
+        ])
+    func hidden(claimed: String, outside: String, inside: String) {
+        #expect(safe(claimed) == outside)
+        #expect(safe(claimed, mayBeHidden: true) == inside)
+    }
+
+    @Test(
+        "P8: what Windows, shells and people stumble over",
+        arguments: [
+            ("CON", "_CON"), ("con", "_con"), ("NUL.txt", "_NUL.txt"), ("nul.tar.gz", "_nul.tar.gz"), ("AUX .txt", "_AUX .txt"),
+            ("COM1", "_COM1"), ("com¹.txt", "_com¹.txt"), ("LPT9.x", "_LPT9.x"), ("CONIN$", "_CONIN$"), ("COM", "COM"),
+            ("COM10", "COM10"), ("console", "console"), ("dot.", "dot"), ("space ", "space"), ("mixed . .", "mixed"),
+            ("a:b", "a_b"), ("-rf", "_rf"), ("~root", "_root"), ("*?\"<>|", "unnamed"), ("two\nlines", "two_lines"),
+            (" lead", "_lead"), ("tab\tbed", "tab_bed"),
+        ])
+    func awkward(claimed: String, stored: String) {
+        #expect(safe(claimed) == stored)
+    }
+
+    @Test(
+        "P8: too long a name is cut in front of its extension, between characters", arguments: ["a", "ü", "日", "👩‍👩‍👧", "e\u{301}"])
+    func long(letter: String) throws {
+        for suffix in ["", ".jpg", ".tar.gz", "." + String(repeating: "x", count: 100)] {
+            let room = 255 - suffix.utf8.count
+            let stem = String(repeating: letter, count: max(1, room / letter.utf8.count))
+            guard let claimed = ClaimedFileName(stem + suffix) else { continue }
+            let text = SafeFileName(claimed).text
+            #expect(text.utf8.count <= SafeFileName.maximumByteCount)
+            #expect(text.utf8.count > SafeFileName.maximumByteCount - 30 || claimed.bytes.count <= 200)
+            if suffix.utf8.count <= 32 { #expect(text.hasSuffix(suffix)) }
+            #expect(SafeFileName(claimed).numbered(9999).text.utf8.count <= 255)
+        }
+        // One character of very many scalars is no way around the limit.
+        let tower = "a" + String(repeating: "\u{300}", count: 120)
+        #expect(safe(tower).utf8.count <= SafeFileName.maximumByteCount)
+    }
+
+    @Test(
+        "P11: bytes that are no text, and characters that are not what they seem",
+        arguments: [
+            [0xff, 0xfe], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80], [0x80], [0xe2, 0x82],
+        ] as [[UInt8]])
+    func notText(bytes: [UInt8]) {
+        #expect(SafeFileName(ClaimedFileName(bytes: [0x61] + bytes + [0x62])!).text.wholeMatch(of: /a_+b/) != nil)
+        #expect(SafeFileName(ClaimedFileName(bytes: bytes)!).text == "unnamed")
+    }
+
+    @Test(
+        "P11: bidirectional, zero-width and other invisible characters",
+        arguments: [
+            "\u{202e}", "\u{2066}", "\u{200b}", "\u{200d}", "\u{feff}", "\u{2028}", "\u{2029}", "\u{ad}", "\u{34f}", "\u{115f}",
+            "\u{3164}", "\u{2800}", "\u{e0041}", "\u{180e}", "\u{85}", "\u{9b}", "\u{7f}", "\u{a0}", "\u{3000}", "\u{e000}",
+        ])
+    func invisible(character: String) {
+        #expect(safe("photo\(character)gpj.exe") == "photo_gpj.exe")
+        #expect(safe(character) == "unnamed")
+    }
+
+    @Test("a mark does not stand at the beginning, where it would be drawn over something else")
+    func leadingMark() {
+        #expect(safe("\u{301}x") == "_\u{301}x")
+    }
+
+    @Test(
+        "numbers stand in front of the extension",
+        arguments: [
+            ("photo.jpg", "photo (2).jpg"), ("archive.tar.gz", "archive (2).tar.gz"), ("ARCHIVE.TAR.XZ", "ARCHIVE (2).TAR.XZ"),
+            ("noext", "noext (2)"), (".tar.gz", "_tar (2).gz"), ("a.b.c", "a.b (2).c"),
+        ])
+    func numbers(claimed: String, numbered: String) {
+        #expect(SafeFileName(ClaimedFileName(claimed)!).numbered(2).text == numbered)
+    }
+
+    @Test("whatever is claimed, what comes out is one safe component, and stays so when it is cleaned again")
+    func anything() {
+        var generator = SeededGenerator(seed: 20_261)
+        let pieces = [
+            "/", "..", ".", " ", "\\", "\0", "é", "\u{202e}", "a", "Z", "CON", "-", "~", "\u{301}", "日", "\u{1b}", ".tar", "😀",
+        ]
+        for round in 0..<20_000 {
+            var bytes: [UInt8] = []
+            for _ in 0..<Int.random(in: 0...12, using: &generator) {
+                if Bool.random(using: &generator) {
+                    bytes += Array(pieces.randomElement(using: &generator)!.utf8)
+                } else {
+                    bytes.append(UInt8.random(in: 0...255, using: &generator))
+                }
+            }
+            let claimed = ClaimedFileName(bytes: bytes)!
+            for mayBeHidden in [false, true] {
+                let text = SafeFileName(claimed, mayBeHidden: mayBeHidden).text
+                let isSafe =
+                    !text.isEmpty && text.utf8.count <= SafeFileName.maximumByteCount && text != "." && text != ".."
+                    && !text.unicodeScalars.contains { $0.value < 0x20 || "/\\:*?\"<>|\u{202e}".unicodeScalars.contains($0) }
+                    && !text.hasSuffix(".") && !text.hasSuffix(" ") && !text.hasPrefix("-") && !text.hasPrefix("~")
+                    && (mayBeHidden || !text.hasPrefix("."))
+                #expect(isSafe, "seed 20261, round \(round): \(bytes) gave \(text)")
+                let again = SafeFileName(ClaimedFileName(text)!, mayBeHidden: mayBeHidden).text
+                #expect(again == text, "seed 20261, round \(round): \(bytes)")
+            }
+        }
+    }
+
+    @Test("a claimed name has at most 255 bytes")
+    func bounds() {
+        #expect(ClaimedFileName(String(repeating: "x", count: 255)) != nil)
+        #expect(ClaimedFileName(String(repeating: "x", count: 256)) == nil)
+        #expect(ClaimedFileName(bytes: []) != nil)
+    }
+
+    @Test("T1: a claimed name is shown escaped")
+    func shown() {
+        #expect(ClaimedFileName("a\u{1b}[31m")!.shown == "a\\u{1b}[31m")
+        #expect(ClaimedFileName(bytes: [0xff])!.shown == "\u{fffd}")
+        #expect("\(ClaimedFileName("a\nb")!)" == "a\\u{a}b")
+    }
+}
+
+@Suite("text of strangers, shown")
+struct TerminalTextTests {
+    @Test("T1: every control character is made visible")
+    func controls() {
+        for value in Array(0...0x1f) + [0x7f] as [UInt32] {
+            let text = TerminalText.escaped("a\(Unicode.Scalar(value)!)b")
+            #expect(text == "a\\u{\(String(value, radix: 16))}b")
+        }
+    }
+
+    @Test("T2: so are those of the second set, as code points and as raw bytes")
+    func secondSet() {
+        for value in UInt32(0x80)...0x9f {
+            #expect(TerminalText.escaped("\(Unicode.Scalar(value)!)") == "\\u{\(String(value, radix: 16))}")
+        }
+        // The raw byte is no UTF-8, and shows as that.
+        #expect(TerminalText.escaped(String(decoding: [0x9b, 0x33, 0x31, 0x6d], as: UTF8.self)) == "\u{fffd}31m")
+    }
+
+    @Test(
+        "T3: commands to the terminal lose their first byte",
+        arguments: [
+            "\u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{7}", "\u{1b}]52;c;aGk=\u{7}", "\u{1b}]0;title\u{1b}\\",
+            "\u{1b}P$q\u{1b}\\",
+            "\u{9d}0;t\u{9c}", "\u{90}x\u{9c}", "\u{1b}[2J", "\u{1b}c",
+        ])
+    func commands(text: String) {
+        let shown = TerminalText.escaped(text)
+        #expect(shown.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value < 0x7f })
+    }
+
+    @Test(
+        "T4: bidirectional, zero-width and blank characters are made visible",
+        arguments: [
+            0x202e, 0x2066, 0x2069, 0x200b, 0x200e, 0x200d, 0xfeff, 0xad, 0x34f, 0x61c, 0x3164, 0x2800, 0xe0041, 0xe000,
+            0x10ffff,
+            0x2028, 0x2029, 0x0378,
+        ] as [UInt32])
+    func invisible(value: UInt32) {
+        #expect(TerminalText.escaped("a\(Unicode.Scalar(value)!)b") == "a\\u{\(String(value, radix: 16))}b")
+    }
+
+    @Test("T4: marks beyond the second, and those without a base, are made visible")
+    func marks() {
+        #expect(TerminalText.escaped("e\u{301}") == "e\u{301}")
+        #expect(TerminalText.escaped("e\u{301}\u{302}") == "e\u{301}\u{302}")
+        #expect(TerminalText.escaped("e\u{301}\u{302}\u{303}\u{304}") == "e\u{301}\u{302}\\u{303}\\u{304}")
+        #expect(TerminalText.escaped("\u{301}e") == "\\u{301}e")
+        let flood = TerminalText.escaped("e" + String(repeating: "\u{301}", count: 100_000))
+        #expect(TerminalText.width(of: flood) <= 120)
+    }
+
+    @Test(
+        "T4: what is too wide is cut by columns",
+        arguments: [
+            ("abcdef", 6, "abcdef"), ("abcdefg", 6, "abcde…"), ("日本語", 6, "日本語"), ("日本語x", 6, "日本…"), ("", 6, ""),
+            ("abcde\u{1b}", 6, "abcde…"), ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"), ("ab", 1, "…"),
+        ])
+    func cut(text: String, columns: Int, shown: String) {
+        #expect(Array(TerminalText.escaped(text, columns: columns).unicodeScalars) == Array(shown.unicodeScalars))
+        #expect(TerminalText.width(of: shown) <= columns)
+    }
+
+    @Test("T4: a name of 100 kB costs a line")
+    func huge() {
+        let shown = TerminalText.escaped(String(repeating: "x", count: 100_000))
+        #expect(shown.unicodeScalars.count == 120 && shown.hasSuffix("…"))
+    }
+
+    @Test(
+        "T5: no text breaks a line",
+        arguments: ["a\nb", "a\r\nb", "a\u{b}b", "a\u{c}b", "a\u{85}b", "a\u{2028}b", "a\u{2029}b"])
+    func lines(text: String) {
+        #expect(!TerminalText.escaped(text).contains { $0.isNewline })
+    }
+
+    @Test("an escape can't be forged")
+    func forged() {
+        #expect(TerminalText.escaped("\\u{1b}") == "\\\\u{1b}")
+        #expect(TerminalText.escaped("\u{1b}") == "\\u{1b}")
+    }
+
+    @Test(
+        "ordinary text of any script stays as it is",
+        arguments: [
+            "photo.jpg", "Grüße, Jürgen", "привет", "שלום", "مرحبا", "日本語", "😀", "❤️", "naïve “quotes”", "a b",
+        ])
+    func ordinary(text: String) {
+        #expect(TerminalText.escaped(text) == text)
+    }
+
+    @Test("T1: a display name is shown escaped, whatever it claims")
+    func displayName() throws {
+        #expect(try DisplayName("anna\u{1b}[8m").shown == "anna\\u{1b}[8m")
+        #expect(throws: DisplayName.Invalid.self) { try DisplayName("") }
+        #expect(throws: DisplayName.Invalid.self) { try DisplayName(String(repeating: "x", count: 64)) }
+        #expect(throws: DisplayName.Invalid.self) { try DisplayName(utf8: [0xff]) }
+        #expect(DisplayName(truncating: String(repeating: "ü", count: 40))?.claimed.utf8.count == 62)
+        #expect(DisplayName(truncating: "") == nil)
+    }
+}
+
+/// SplitMix64.
+private struct SeededGenerator: RandomNumberGenerator {
+    var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}
