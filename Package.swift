@@ -67,7 +67,13 @@ let package = Package(
                 "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        library("Nearshare", ["NearshareNode", "NearshareTCP", "NearshareDiscovery", "NearshareStorage"]),
+        library(
+            "Nearshare",
+            [
+                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges", "NearshareNode",
+                "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         library(
             "NearshareCLI",
             [
@@ -77,14 +83,28 @@ let package = Package(
             ]),
         .executableTarget(name: "nearshare", dependencies: ["NearshareCLI"], swiftSettings: strict),
 
-        library("NearshareTesting", ["NearshareBase", "NearshareEdges"]),
+        library(
+            "NearshareTesting",
+            [
+                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
+            ]),
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
         tests("WireTests", ["NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
-        tests("StorageTests", ["NearshareStorage", "NearshareTesting"]),
-        tests("DiscoveryTests", ["NearshareDiscovery", "NearshareTesting"]),
+        tests(
+            "StorageTests",
+            [
+                "NearshareBase", "NearshareCrypto", "NearshareSession", "NearshareEdges", "NearshareStorage",
+                "NearshareTesting", "CNearshareShims",
+            ]),
+        .executableTarget(
+            name: "discovery-probe", dependencies: ["NearshareBase", "NearshareDiscovery", "NearshareEdges"],
+            path: "Tests/Support/discovery-probe", swiftSettings: strict),
+        tests(
+            "DiscoveryTests",
+            ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
         tests("NodeTests", ["Nearshare", "NearshareNode", "NearshareTesting"]),
-        tests("CLITests", ["NearshareCLI", "NearshareTesting"]),
+        tests("CLITests", ["Nearshare", "NearshareCLI"]),
     ]
 )

@@ -1,13 +1,16 @@
 #define _GNU_SOURCE
 #include "nearshare_shims.h"
 
+#include <errno.h>
+#include <linux/magic.h>
 #include <malloc.h>
-#include <sys/syscall.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/timex.h>
+#include <sys/vfs.h>
 #include <unistd.h>
-
-int nearshare_openat2(int directory, const char *path, const struct open_how *how) {
-    return (int)syscall(SYS_openat2, directory, path, how, sizeof *how);
-}
 
 int nearshare_openat(int directory, const char *path, int flags, mode_t mode) { return openat(directory, path, flags, mode); }
 
@@ -17,4 +20,44 @@ void nearshare_keep_freed_memory(void) {
     mallopt(M_MMAP_THRESHOLD, 4 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     mallopt(M_TOP_PAD, 1 << 20);
+    mallopt(M_ARENA_MAX, 2);
 }
+
+int nearshare_accept(int listener, void *address, uint32_t *length) {
+    return accept4(listener, address, length, SOCK_CLOEXEC);
+}
+
+int nearshare_rename_without_replacing(int from_directory, const char *from, int to_directory, const char *to) {
+    return renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE);
+}
+
+int nearshare_sync_filesystem(int descriptor) { return syncfs(descriptor); }
+
+int nearshare_reserve(int descriptor, off_t size) { return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, size); }
+
+int nearshare_is_in_memory(int descriptor) {
+    struct statfs status;
+    return fstatfs(descriptor, &status) == 0 && (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC);
+}
+
+int nearshare_random(void *buffer, size_t count) {
+    unsigned char *next = buffer;
+    while (count > 0) {
+        ssize_t got = getrandom(next, count, 0);
+        if (got < 0) {
+            if (errno == EINTR) continue;
+            return -1;
+        }
+        next += got;
+        count -= (size_t)got;
+    }
+    return 0;
+}
+
+int nearshare_clock_is_synchronized(void) {
+    struct timex state = {0};
+    int code = adjtimex(&state);
+    return code < 0 ? -1 : !(state.status & STA_UNSYNC);
+}
+
+int nearshare_event(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }

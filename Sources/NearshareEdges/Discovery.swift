@@ -52,7 +52,8 @@ public struct Advertisement: Sendable, Hashable {
     public var instance: String
     public var type: ServiceType
     public var port: UInt16
-    /// `key=value` strings of at most 255 bytes each, about 400 in all (RFC 6763, section 6).
+    /// `key=value` strings of 1 to 255 bytes each, at most 16 of them; about 400 bytes in all are good manners, 1300 the
+    /// limit (RFC 6763, section 6).
     public var txt: [[UInt8]]
     /// nil for every interface that can carry it.
     public var interface: String?
@@ -103,6 +104,16 @@ public enum DiscoveryEvent: Sendable, Hashable {
     case gone(ServiceSighting.Key)
     /// All that was there when browsing began has been reported, as far as one can tell.
     case settled
+
+    /// What a browser that does not keep up may leave unread. Past it the oldest are dropped.
+    package static let bufferLimit = 1024
+
+    package static func makeStream() -> (
+        stream: AsyncThrowingStream<DiscoveryEvent, any Error>,
+        continuation: AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation
+    ) {
+        AsyncThrowingStream.makeStream(of: DiscoveryEvent.self, bufferingPolicy: .bufferingNewest(bufferLimit))
+    }
 }
 
 /// Tells others of a service, and finds theirs.

@@ -2,12 +2,8 @@
 // Everything of our own that has to be C stands in this target, whose headers SwiftPM tracks.
 #pragma once
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/// openat2(2), which glibc 2.36 does not wrap. Returns the descriptor or -1 with errno set.
-int nearshare_openat2(int directory, const char *path, const struct open_how *how);
 
 /// openat(2) is variadic: this is the form with a mode.
 int nearshare_openat(int directory, const char *path, int flags, mode_t mode);
@@ -18,3 +14,28 @@ int nearshare_open(const char *path, int flags, mode_t mode);
 /// Keeps large blocks that are freed with the process, so that a record buffer of 64 KiB that comes and goes thousands of
 /// times a second is not unmapped and mapped anew each time. Costs a few MiB that stay resident.
 void nearshare_keep_freed_memory(void);
+
+/// accept4(2) with SOCK_CLOEXEC: glibc declares it for GNU sources only, and a child must not inherit a peer's socket.
+/// `address` is a struct sockaddr: naming it here would make its header's types this module's instead of Glibc's.
+int nearshare_accept(int listener, void *address, uint32_t *length);
+
+/// renameat2(2) with RENAME_NOREPLACE, which glibc declares for GNU sources only: fails with EEXIST rather than replace.
+int nearshare_rename_without_replacing(int from_directory, const char *from, int to_directory, const char *to);
+
+/// syncfs(2): everything written to the file system that the descriptor is on becomes durable.
+int nearshare_sync_filesystem(int descriptor);
+
+/// fallocate(2) with FALLOC_FL_KEEP_SIZE: space is set aside, the size grows as before.
+int nearshare_reserve(int descriptor, off_t size);
+
+/// Whether the descriptor is on a file system in memory.
+int nearshare_is_in_memory(int descriptor);
+
+/// getrandom(2), which waits until the kernel's generator is ready. Returns 0, or -1 with errno set.
+int nearshare_random(void *buffer, size_t count);
+
+/// Whether a time service keeps the system clock: 1 or 0, -1 where that can't be told.
+int nearshare_clock_is_synchronized(void);
+
+/// eventfd(2), close-on-exec and non-blocking: something to wake a poll(2) with.
+int nearshare_event(void);

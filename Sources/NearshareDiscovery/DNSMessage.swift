@@ -1,0 +1,205 @@
+// As much of the DNS message format (RFC 1035, section 4) as a one-shot question and its answers need.
+
+internal import NearshareBase
+
+/// A domain name as its labels, the root not counted.
+struct DNSName: Hashable {
+    var labels: [[UInt8]]
+
+    init(_ labels: [[UInt8]]) { self.labels = labels }
+
+    /// - Parameter text: labels of plain ASCII between dots.
+    init(_ text: String) { labels = text.split(separator: ".").map { Array($0.utf8) } }
+
+    static func == (left: Self, right: Self) -> Bool { left.folded == right.folded }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(folded) }
+
+    /// Names are compared without regard to the case of ASCII letters (RFC 1035, section 2.3.3).
+    private var folded: [[UInt8]] {
+        labels.map { $0.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 } }
+    }
+
+    static let maximumBytes = 255
+    static let maximumLabelBytes = 63
+}
+
+struct DNSRecord: Equatable {
+    enum Content: Equatable {
+        case pointer(DNSName)
+        case service(port: UInt16, host: DNSName)
+        case text([[UInt8]])
+        case address(IPAddress)
+    }
+
+    var name: DNSName
+    var content: Content
+}
+
+enum DNSMessage {
+    /// Anything that is not a well-formed message; what is wrong with it does not matter to anybody.
+    struct Malformed: Error {}
+
+    /// More than any honest responder puts into one answer.
+    static let maximumRecords = 128
+    /// The largest multicast DNS message (RFC 6762, section 17).
+    static let maximumBytes = 9000
+
+    private static let typePTR: UInt16 = 12
+    private static let typeTXT: UInt16 = 16
+    private static let typeSRV: UInt16 = 33
+    private static let typeA: UInt16 = 1
+    private static let typeAAAA: UInt16 = 28
+    private static let classIN: UInt16 = 1
+    /// Of the class, the bit that multicast DNS uses for other things (RFC 6762, section 10.2).
+    private static let classMask: UInt16 = 0x7fff
+
+    /// Asks for everything that `name` points to.
+    static func question(id: UInt16, pointersOf name: DNSName) -> [UInt8] {
+        var bytes: [UInt8] = []
+        func append(_ value: UInt16) { bytes += [UInt8(value >> 8), UInt8(value & 0xff)] }
+        append(id)
+        for field: UInt16 in [0, 1, 0, 0, 0] { append(field) }
+        for label in name.labels {
+            bytes.append(UInt8(label.count))
+            bytes += label
+        }
+        bytes.append(0)
+        append(typePTR)
+        append(classIN)
+        return bytes
+    }
+
+    /// The records of an answer to the question `id`, those of other types and classes left out.
+    static func records(of message: [UInt8], answering id: UInt16) throws(Malformed) -> [DNSRecord] {
+        guard message.count <= maximumBytes else { throw Malformed() }
+        var reader = Reader(bytes: message)
+        guard try reader.number() == id else { throw Malformed() }
+        let flags = try reader.number()
+        // A response, to a standard query, without error.
+        guard flags & 0xf80f == 0x8000 else { throw Malformed() }
+        let questions = try reader.number()
+        let count = Int(try reader.number()) + Int(try reader.number()) + Int(try reader.number())
+        guard questions <= 1, count <= maximumRecords else { throw Malformed() }
+        for _ in 0..<questions {
+            _ = try reader.name()
+            try reader.skip(4)
+        }
+        var records: [DNSRecord] = []
+        for _ in 0..<count {
+            if let record = try record(from: &reader) { records.append(record) }
+        }
+        guard reader.isAtEnd else { throw Malformed() }
+        return records
+    }
+
+    private static func record(from reader: inout Reader) throws(Malformed) -> DNSRecord? {
+        let name = try reader.name()
+        let (type, recordClass) = (try reader.number(), try reader.number() & classMask)
+        try reader.skip(4)
+        let length = Int(try reader.number())
+        var data = try reader.slice(length)
+        try reader.skip(length)
+        guard recordClass == classIN else { return nil }
+        let content: DNSRecord.Content
+        switch type {
+        case typePTR: content = .pointer(try data.name())
+        case typeSRV:
+            try data.skip(4)
+            content = .service(port: try data.number(), host: try data.name())
+        case typeTXT:
+            var strings: [[UInt8]] = []
+            while !data.isAtEnd { strings.append(try data.string()) }
+            content = .text(strings)
+        case typeA, typeAAAA:
+            let bytes = try data.rest()
+            guard bytes.count == (type == typeA ? 4 : 16), let address = IPAddress(bytes: bytes) else { throw Malformed() }
+            content = .address(address)
+        default: return nil
+        }
+        guard data.isAtEnd else { throw Malformed() }
+        return DNSRecord(name: name, content: content)
+    }
+
+    /// Reads a part of a message; names may refer to what stands before them in the whole of it.
+    private struct Reader {
+        let bytes: [UInt8]
+        var position = 0
+        let end: Int
+
+        init(bytes: [UInt8]) {
+            self.bytes = bytes
+            end = bytes.count
+        }
+
+        private init(bytes: [UInt8], position: Int, end: Int) {
+            self.bytes = bytes
+            self.position = position
+            self.end = end
+        }
+
+        var isAtEnd: Bool { position == end }
+
+        func slice(_ count: Int) throws(Malformed) -> Reader {
+            guard count <= end - position else { throw Malformed() }
+            return Reader(bytes: bytes, position: position, end: position + count)
+        }
+
+        mutating func skip(_ count: Int) throws(Malformed) {
+            guard count <= end - position else { throw Malformed() }
+            position += count
+        }
+
+        mutating func byte() throws(Malformed) -> UInt8 {
+            try skip(1)
+            return bytes[position - 1]
+        }
+
+        mutating func number() throws(Malformed) -> UInt16 {
+            let high = try byte()
+            return UInt16(high) << 8 | UInt16(try byte())
+        }
+
+        mutating func string() throws(Malformed) -> [UInt8] {
+            let count = Int(try byte())
+            try skip(count)
+            return Array(bytes[position - count..<position])
+        }
+
+        mutating func rest() throws(Malformed) -> [UInt8] {
+            defer { position = end }
+            return Array(bytes[position..<end])
+        }
+
+        /// A reference must lead further back than the part that holds it began, so that none can lead in a circle.
+        mutating func name() throws(Malformed) -> DNSName {
+            var labels: [[UInt8]] = []
+            var total = 1
+            var cursor = self
+            var start = position
+            var hasJumped = false
+            while true {
+                let head = try cursor.byte()
+                switch head >> 6 {
+                case 0 where head == 0:
+                    if !hasJumped { position = cursor.position }
+                    return DNSName(labels)
+                case 0:
+                    let count = Int(head)
+                    try cursor.skip(count)
+                    total += count + 1
+                    guard total <= DNSName.maximumBytes else { throw Malformed() }
+                    labels.append(Array(bytes[cursor.position - count..<cursor.position]))
+                case 3:
+                    let target = Int(head & 0x3f) << 8 | Int(try cursor.byte())
+                    if !hasJumped { position = cursor.position }
+                    hasJumped = true
+                    guard target < start else { throw Malformed() }
+                    start = target
+                    cursor = Reader(bytes: bytes, position: target, end: bytes.count)
+                default: throw Malformed()
+                }
+            }
+        }
+    }
+}

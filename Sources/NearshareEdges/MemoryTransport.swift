@@ -1,0 +1,159 @@
+/// The in-memory twin of a stream transport: links are bounded pipes between threads of one process.
+public final class MemoryTransport: StreamTransport {
+    private struct Listening {
+        var listeners: [UInt16: MemoryListener] = [:]
+        var lastPort: UInt16 = 40_000
+    }
+
+    private let state = Monitor(Listening())
+    private let capacity: Int
+
+    /// - Parameter capacity: bytes that a direction holds before its writer waits.
+    public init(capacity: Int = 256 << 10) {
+        self.capacity = capacity
+    }
+
+    public func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+        try state.update { (state) throws(LinkError) -> MemoryListener in
+            if port == 0 { state.lastPort += 1 }
+            let chosen = port == 0 ? state.lastPort : port
+            guard state.listeners[chosen] == nil else {
+                throw LinkError(.unavailable, "port \(chosen) is taken; choose another one with --port")
+            }
+            let listener = MemoryListener(port: chosen) { [self] in
+                self.state.update { $0.listeners[chosen] = nil }
+            }
+            state.listeners[chosen] = listener
+            return listener
+        }
+    }
+
+    public func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        guard let listener = state.withLock({ $0.listeners[address.port] }) else {
+            throw LinkError(.unreachable, "nobody listens at \(address)")
+        }
+        let there = MemoryPipe(capacity: capacity)
+        let back = MemoryPipe(capacity: capacity)
+        let caller = MemoryLink(remote: address, incoming: back, outgoing: there)
+        let called = MemoryLink(remote: LinkAddress(host: "memory", port: 1), incoming: there, outgoing: back)
+        try listener.take(called)
+        return caller
+    }
+}
+
+final class MemoryListener: StreamListener {
+    private struct Waiting {
+        var links: [MemoryLink] = []
+        var isClosed = false
+    }
+
+    let port: UInt16
+    private let waiting = Monitor(Waiting())
+    private let onClose: @Sendable () -> Void
+
+    init(port: UInt16, onClose: @escaping @Sendable () -> Void) {
+        self.port = port
+        self.onClose = onClose
+    }
+
+    func take(_ link: MemoryLink) throws(LinkError) {
+        try waiting.update { (waiting) throws(LinkError) in
+            guard !waiting.isClosed, waiting.links.count < 128 else {
+                throw LinkError(.unreachable, "nobody listens at port \(port)")
+            }
+            waiting.links.append(link)
+        }
+    }
+
+    func accept() throws(LinkError) -> any StreamLink {
+        let next: MemoryLink? = waiting.wait { waiting in
+            if !waiting.links.isEmpty { return .some(waiting.links.removeFirst()) }
+            return waiting.isClosed ? .some(nil) : nil
+        }
+        guard let next else { throw LinkError(.closed, "no longer listening") }
+        return next
+    }
+
+    func close() {
+        waiting.update { $0.isClosed = true }
+        onClose()
+    }
+}
+
+final class MemoryLink: StreamLink {
+    let remote: LinkAddress
+    private let incoming: MemoryPipe
+    private let outgoing: MemoryPipe
+
+    init(remote: LinkAddress, incoming: MemoryPipe, outgoing: MemoryPipe) {
+        self.remote = remote
+        self.incoming = incoming
+        self.outgoing = outgoing
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try incoming.read(into: buffer) }
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try outgoing.write(bytes) }
+    func finishWriting() { outgoing.finish() }
+
+    func close() {
+        incoming.cut()
+        outgoing.cut()
+    }
+
+    deinit { close() }
+}
+
+/// One direction.
+final class MemoryPipe: Sendable {
+    private struct State {
+        var bytes: [UInt8] = []
+        var isFinished = false
+        var isCut = false
+    }
+
+    private let state = Monitor(State())
+    private let capacity: Int
+
+    init(capacity: Int) {
+        self.capacity = capacity
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
+        let taken: Int? = state.wait { state -> Int?? in
+            if !state.bytes.isEmpty {
+                let count = min(buffer.count, state.bytes.count)
+                state.bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+                state.bytes.removeFirst(count)
+                return .some(count)
+            }
+            if state.isCut { return .some(nil) }
+            return state.isFinished ? .some(0) : nil
+        }
+        guard let taken else { throw LinkError(.broken, "the link was cut") }
+        return taken
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let written: Int? = state.wait { state -> Int?? in
+                if state.isCut || state.isFinished { return .some(nil) }
+                let room = capacity - state.bytes.count
+                guard room > 0 else { return nil }
+                let count = min(room, rest.count)
+                state.bytes.append(contentsOf: rest.prefix(count))
+                return .some(count)
+            }
+            guard let written else { throw LinkError(.broken, "the link was cut") }
+            rest = rest.dropFirst(written)
+        }
+    }
+
+    func finish() {
+        state.update { $0.isFinished = true }
+    }
+
+    func cut() {
+        state.update { $0.isCut = true }
+    }
+}

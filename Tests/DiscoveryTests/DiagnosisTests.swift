@@ -1,0 +1,125 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareDiscovery
+
+@Suite("Why peers may not be found")
+struct DiagnosisTests {
+    private static let lo = NetworkInterface(
+        name: "lo", index: 1, isUp: true, isRunning: true, isLoopback: true, isMulticastCapable: false, isPointToPoint: false,
+        addresses: [.init(address: .v4(0x7f00_0001), prefixLength: 8)])
+    private static let eth = NetworkInterface(
+        name: "eth0", index: 2, isUp: true, isRunning: true, isLoopback: false, isMulticastCapable: true, isPointToPoint: false,
+        addresses: [.init(address: .v4(0x0a00_0001), prefixLength: 24)])
+
+    private func facts(_ change: (inout NetworkDiagnosis.Facts) -> Void = { _ in }) -> NetworkDiagnosis {
+        var facts = NetworkDiagnosis.Facts(
+            interfaces: [Self.lo, Self.eth], engine: "embedded responder", responders: [], isDaemonOnBus: false,
+            firewall: FirewallFacts(rules: .none), port: 4242)
+        change(&facts)
+        return NetworkDiagnosis(of: facts)
+    }
+
+    @Test("a machine on a network without a firewall is fine")
+    func fine() {
+        #expect(facts().severity == .fine)
+        #expect(facts().findings.allSatisfy { $0.advice == nil })
+    }
+
+    @Test("without an interface that leads to others there is a problem, with advice")
+    func alone() {
+        let diagnosis = facts { $0.interfaces = [Self.lo] }
+        #expect(diagnosis.severity == .problem)
+        #expect(diagnosis.findings.contains { $0.subject == .interfaces && $0.severity == .problem && $0.advice != nil })
+    }
+
+    @Test("each interface that does not carry discovery is named, and why")
+    func interfaces() {
+        var (off, unplugged, mute, bare) = (Self.eth, Self.eth, Self.eth, Self.eth)
+        (off.name, unplugged.name, mute.name, bare.name) = ("off0", "cable0", "mute0", "bare0")
+        off.isUp = false
+        unplugged.isRunning = false
+        mute.isMulticastCapable = false
+        bare.addresses = []
+        let diagnosis = facts { $0.interfaces += [off, unplugged, mute, bare] }
+        for name in ["off0", "cable0", "mute0", "bare0"] {
+            #expect(diagnosis.findings.contains { $0.text.hasPrefix(name) && $0.severity > .fine && $0.advice != nil })
+        }
+        #expect(diagnosis.severity == .warning)
+        #expect(!mute.canCarryDiscovery && !off.canCarryDiscovery && unplugged.canCarryDiscovery && !unplugged.leadsToOthers)
+    }
+
+    @Test("another responder is a note, two that fight a warning, a daemon out of reach is told")
+    func responders() {
+        #expect(
+            facts {
+                $0.responders = ["avahi-daemon"]
+                $0.isDaemonOnBus = true
+            }.severity == .note)
+        #expect(
+            facts {
+                $0.responders = ["avahi-daemon", "systemd-resolve"]
+                $0.isDaemonOnBus = true
+            }.severity == .warning)
+        #expect(facts { $0.engine = "avahi-daemon" }.severity == .problem)
+        let hostile = facts { $0.responders = ["\u{1b}[2J"] }
+        #expect(hostile.findings.allSatisfy { !$0.text.contains("\u{1b}") })
+    }
+
+    @Test("firewalls that may be in the way are named, with the command that opens them")
+    func firewalls() {
+        let ufw = facts { $0.firewall.isUFWEnabled = true }
+        #expect(
+            ufw.findings.contains {
+                $0.advice?.contains("ufw allow 5353/udp") == true && $0.advice?.contains("4242/tcp") == true
+            })
+        let firewalld = facts { $0.firewall.isFirewalldOnBus = true }
+        #expect(firewalld.findings.contains { $0.advice?.contains("--add-service=mdns") == true })
+        #expect(facts { $0.firewall.rules = .unreadable }.severity == .note)
+        let closed = facts { $0.firewall.rules = .text(Self.closedRules) }
+        #expect(closed.severity == .warning)
+        #expect(closed.findings.contains { $0.advice?.contains("udp dport 5353") == true })
+    }
+
+    private static let closedRules = """
+        table inet filter {
+            chain input {
+                type filter hook input priority filter; policy drop;
+                ct state established,related accept
+                tcp dport { 22, 15353 } accept
+            }
+        }
+        """
+
+    @Test("a rule set that drops by policy closes the ports that it does not name")
+    func rules() {
+        #expect(FirewallFacts.closedPorts(in: Self.closedRules, tcp: 4242) == ["5353/udp", "4242/tcp"])
+        #expect(FirewallFacts.closedPorts(in: Self.closedRules, tcp: nil) == ["5353/udp"])
+        let open = Self.closedRules + "\nudp dport mdns accept\ntcp dport 4242 accept"
+        #expect(FirewallFacts.closedPorts(in: open, tcp: 4242).isEmpty)
+        let accepting = "chain input { type filter hook input priority filter; policy accept; }"
+        #expect(FirewallFacts.closedPorts(in: accepting, tcp: 4242).isEmpty)
+        #expect(FirewallFacts.closedPorts(in: "", tcp: 4242).isEmpty)
+    }
+
+    @Test("sockets on a port are found in the kernel's table")
+    func table() {
+        let table = """
+              sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+             1234: 00000000:14E9 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 777 2 0000000000000000 0
+             1235: 0100007F:14EA 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 778 2 0000000000000000 0
+             1236: short
+             1237: 0100007F:0035 00000000:14E9 07 00000000:00000000 00:00000000 00000000     0        0 779 2 0000000000000000 0
+            """
+        #expect(NetworkDiagnosis.inodes(in: table, boundTo: 5353) == ["777"])
+        #expect(NetworkDiagnosis.inodes(in: table, boundTo: 53) == ["779"])
+        #expect(NetworkDiagnosis.inodes(in: "", boundTo: 53).isEmpty)
+    }
+
+    @Test("this very machine can be looked at")
+    func here() {
+        let diagnosis = NetworkDiagnosis.collect(engine: "embedded responder", port: 1)
+        #expect(diagnosis.findings.contains { $0.subject == .engine })
+        #expect(diagnosis.findings.contains { $0.subject == .firewall })
+    }
+}
