@@ -1,0 +1,101 @@
+internal import CSodium
+internal import Crypto
+
+/// The AEAD for bulk content: numbered records under one key.
+///
+/// swift-crypto's implementation, the fastest of those that were measured (`docs/decisions/bulk-cipher.md`).
+public struct RecordCipher: Sendable {
+    /// The values stand for the cipher on the wire.
+    public enum Kind: UInt8, Sendable, Hashable, CaseIterable {
+        case aes256GCM = 1
+        case chaCha20Poly1305 = 2
+
+        /// Whether this machine has instructions that make the cipher fast; ChaCha20 needs none.
+        public var isAcceleratedHere: Bool {
+            switch self {
+            case .aes256GCM: Sodium.isReady && crypto_aead_aes256gcm_is_available() == 1
+            case .chaCha20Poly1305: true
+            }
+        }
+    }
+
+    public static let keyByteCount = 32
+    public static let tagByteCount = 16
+
+    public let kind: Kind
+    private var key: SymmetricKey
+
+    public init(_ kind: Kind, key: [UInt8]) {
+        precondition(key.count == Self.keyByteCount)
+        self.kind = kind
+        self.key = SymmetricKey(data: key)
+    }
+
+    /// Writes ciphertext and tag. `output` may be the memory of `plaintext`.
+    /// - Parameters:
+    ///   - counter: never twice under one key.
+    ///   - output: exactly ``tagByteCount`` bytes longer than `plaintext`.
+    public func seal(
+        _ plaintext: UnsafeRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
+        into output: UnsafeMutableRawBufferPointer
+    ) {
+        precondition(output.count == plaintext.count + Self.tagByteCount)
+        // Sealing fails for lengths only that no record has.
+        switch kind {
+        case .aes256GCM:
+            let box = try! AES.GCM.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated)
+            output.copyBytes(from: box.ciphertext)
+            UnsafeMutableRawBufferPointer(rebasing: output[plaintext.count...]).copyBytes(from: box.tag)
+        case .chaCha20Poly1305:
+            let box = try! ChaChaPoly.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated)
+            output.copyBytes(from: box.ciphertext)
+            UnsafeMutableRawBufferPointer(rebasing: output[plaintext.count...]).copyBytes(from: box.tag)
+        }
+    }
+
+    /// Writes the plaintext; `output` may be the memory of `sealed`, and is left alone when this throws.
+    /// - Returns: how many bytes the plaintext has.
+    public func open(
+        _ sealed: UnsafeRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
+        into output: UnsafeMutableRawBufferPointer
+    ) throws(CryptoError) -> Int {
+        let count = sealed.count - Self.tagByteCount
+        guard count >= 0 else { throw .notAuthentic }
+        let ciphertext = UnsafeRawBufferPointer(rebasing: sealed[..<count])
+        let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
+        do {
+            switch kind {
+            case .aes256GCM:
+                let box = try AES.GCM.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag)
+                output.copyBytes(from: try AES.GCM.open(box, using: key, authenticating: associated))
+            case .chaCha20Poly1305:
+                let box = try ChaChaPoly.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag)
+                output.copyBytes(from: try ChaChaPoly.open(box, using: key, authenticating: associated))
+            }
+        } catch {
+            throw .notAuthentic
+        }
+        return count
+    }
+
+    /// Replaces the key by one derived from it; the old one can't be found from the new one.
+    public mutating func ratchet() {
+        let old = key.withUnsafeBytes { Array($0) }
+        key = SymmetricKey(data: HKDF.expand(old, info: Array("nearshare ratchet".utf8), byteCount: Self.keyByteCount))
+    }
+
+    /// Four zero bytes and the counter, big-endian.
+    private static func nonce<Nonce: RecordNonce>(_ counter: UInt64) -> Nonce {
+        var bytes: (UInt32, UInt32, UInt32) = (
+            0, UInt32(truncatingIfNeeded: counter >> 32).bigEndian, UInt32(truncatingIfNeeded: counter).bigEndian
+        )
+        return withUnsafeBytes(of: &bytes) { try! Nonce(data: $0) }
+    }
+}
+
+private protocol RecordNonce {
+    init(data: UnsafeRawBufferPointer) throws
+}
+
+extension AES.GCM.Nonce: RecordNonce {}
+extension ChaChaPoly.Nonce: RecordNonce {}

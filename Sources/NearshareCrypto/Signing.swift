@@ -1,0 +1,53 @@
+internal import CSodium
+
+/// An Ed25519 public key, 32 bytes (RFC 8032).
+public struct SigningPublicKey: Sendable, Hashable {
+    public static let byteCount = 32
+    public static let signatureByteCount = 64
+    public let bytes: [UInt8]
+
+    public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
+        guard bytes.count == Self.byteCount else { throw .wrongLength(expected: Self.byteCount, actual: bytes.count) }
+        self.bytes = Array(bytes)
+    }
+
+    public func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
+        signature.count == Self.signatureByteCount
+            && crypto_sign_ed25519_verify_detached(signature, message, UInt64(message.count), bytes) == 0
+    }
+}
+
+/// An Ed25519 private key.
+public struct SigningPrivateKey: Sendable {
+    public static let byteCount = 32
+    public let publicKey: SigningPublicKey
+    private let seed: SecretBytes
+    /// libsodium's form: seed and public key.
+    private let expanded: SecretBytes
+
+    /// - Parameter seed: 32 random bytes.
+    public init(seed: some Collection<UInt8>) throws(CryptoError) {
+        guard seed.count == Self.byteCount else { throw .wrongLength(expected: Self.byteCount, actual: seed.count) }
+        Sodium.requireReady()
+        var point = [UInt8](repeating: 0, count: SigningPublicKey.byteCount)
+        var pair = [UInt8](repeating: 0, count: 64)
+        defer { sodium_memzero(&pair, pair.count) }
+        crypto_sign_ed25519_seed_keypair(&point, &pair, Array(seed))
+        self.seed = SecretBytes(seed)
+        expanded = SecretBytes(pair)
+        publicKey = try SigningPublicKey(point)
+    }
+
+    /// The private key as it is kept in a file: 32 bytes.
+    public func withSecret<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result { seed.withUnsafeBytes(body) }
+
+    /// 64 bytes.
+    public func signature(for message: [UInt8]) -> [UInt8] {
+        var signature = [UInt8](repeating: 0, count: SigningPublicKey.signatureByteCount)
+        _ = expanded.withUnsafeBytes {
+            crypto_sign_ed25519_detached(
+                &signature, nil, message, UInt64(message.count), $0.assumingMemoryBound(to: UInt8.self).baseAddress!)
+        }
+        return signature
+    }
+}

@@ -1,0 +1,49 @@
+public import NearshareCrypto
+
+/// A key and the number of the next message (Noise specification, revision 34, section 5.1).
+public struct CipherState: Sendable {
+    private var key: SecretBytes?
+    public private(set) var nonce: UInt64 = 0
+
+    /// Without a key, what is encrypted passes unchanged.
+    public init() {}
+
+    public init(key: SecretBytes) {
+        self.key = key
+    }
+
+    public var hasKey: Bool { key != nil }
+
+    /// Lets a receiver open a message out of order; keeping track of replays is then its part.
+    public mutating func setNonce(_ nonce: UInt64) {
+        self.nonce = nonce
+    }
+
+    public mutating func encrypt(_ plaintext: [UInt8], authenticating associated: [UInt8]) throws(NoiseError) -> [UInt8] {
+        guard let key else { return plaintext }
+        guard nonce < .max else { throw .nonceExhausted }
+        defer { nonce += 1 }
+        return MessageCipher.seal(plaintext, key: key, nonce: Self.encoded(nonce), authenticating: associated)
+    }
+
+    public mutating func decrypt(_ ciphertext: [UInt8], authenticating associated: [UInt8]) throws(NoiseError) -> [UInt8] {
+        guard let key else { return ciphertext }
+        guard nonce < .max else { throw .nonceExhausted }
+        do {
+            let plaintext = try MessageCipher.open(
+                ciphertext, key: key, nonce: Self.encoded(nonce), authenticating: associated)
+            nonce += 1
+            return plaintext
+        } catch {
+            throw .notAuthentic
+        }
+    }
+
+    /// The key itself, for deriving keys of another protocol from it once the handshake is over.
+    public func withKey<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result? { key?.withUnsafeBytes(body) }
+
+    /// 32 zero bits and the number, little-endian (section 12.3).
+    private static func encoded(_ nonce: UInt64) -> [UInt8] {
+        [0, 0, 0, 0] + withUnsafeBytes(of: nonce.littleEndian) { Array($0) }
+    }
+}

@@ -1,0 +1,144 @@
+public import NearshareCrypto
+
+public enum HandshakeRole: Sendable, Hashable {
+    case initiator
+    case responder
+}
+
+/// `Noise_XX_25519_ChaChaPoly_SHA256` (Noise specification, revision 34, sections 5.3 and 7.5):
+///
+///     → e
+///     ← e, ee, s, es
+///     → s, se
+///
+/// Both sides prove their static keys; neither is told who the other is before. A message that is refused changes nothing:
+/// the state works on a copy and keeps it only when all of it was authentic.
+public struct HandshakeState: Sendable {
+    private enum Token {
+        case e, s, ee, es, se
+    }
+
+    private static let pattern: [[Token]] = [[.e], [.e, .ee, .s, .es], [.s, .se]]
+    /// Section 3.
+    public static let maximumMessageByteCount = 65_535
+
+    private let role: HandshakeRole
+    private let staticKey: AgreementPrivateKey
+    private let ephemeral: AgreementPrivateKey
+    private var symmetric: SymmetricState
+    private var remoteEphemeral: AgreementPublicKey?
+    private var remoteStatic: AgreementPublicKey?
+    private var messageCount = 0
+
+    /// - Parameters:
+    ///   - prologue: what both sides must agree on besides.
+    ///   - ephemeral: 32 fresh random bytes, for this handshake only.
+    public init(role: HandshakeRole, prologue: [UInt8], staticKey: AgreementPrivateKey, ephemeral: [UInt8]) {
+        self.role = role
+        self.staticKey = staticKey
+        // A wrong number of bytes is our own bug.
+        self.ephemeral = try! AgreementPrivateKey(seed: ephemeral)
+        symmetric = SymmetricState(protocolName: "Noise_XX_25519_ChaChaPoly_SHA256")
+        symmetric.mixHash(prologue)
+    }
+
+    public var isFinished: Bool { messageCount == Self.pattern.count }
+
+    private var isOurTurn: Bool { messageCount.isMultiple(of: 2) == (role == .initiator) }
+
+    public mutating func writeMessage(payload: [UInt8]) throws(NoiseError) -> [UInt8] {
+        guard !isFinished, isOurTurn else { throw .malformed }
+        var next = self
+        var message: [UInt8] = []
+        for token in Self.pattern[messageCount] {
+            switch token {
+            case .e:
+                message += ephemeral.publicKey.bytes
+                next.symmetric.mixHash(ephemeral.publicKey.bytes)
+            case .s:
+                message += try next.symmetric.encryptAndHash(staticKey.publicKey.bytes)
+            case .ee, .es, .se:
+                try next.mix(token)
+            }
+        }
+        message += try next.symmetric.encryptAndHash(payload)
+        guard message.count <= Self.maximumMessageByteCount else { throw .malformed }
+        next.messageCount += 1
+        self = next
+        return message
+    }
+
+    /// - Returns: the payload.
+    public mutating func readMessage(_ message: [UInt8]) throws(NoiseError) -> [UInt8] {
+        guard !isFinished, !isOurTurn, message.count <= Self.maximumMessageByteCount else { throw .malformed }
+        var next = self
+        var rest = message[...]
+        func take(_ count: Int) throws(NoiseError) -> [UInt8] {
+            guard rest.count >= count else { throw .malformed }
+            defer { rest = rest.dropFirst(count) }
+            return Array(rest.prefix(count))
+        }
+        for token in Self.pattern[messageCount] {
+            switch token {
+            case .e:
+                let key = try Self.publicKey(try take(AgreementPublicKey.byteCount))
+                guard key != ephemeral.publicKey else { throw .ourselves }
+                next.remoteEphemeral = key
+                next.symmetric.mixHash(key.bytes)
+            case .s:
+                let tag = next.symmetric.hasKey ? MessageCipher.tagByteCount : 0
+                let key = try next.symmetric.decryptAndHash(try take(AgreementPublicKey.byteCount + tag))
+                next.remoteStatic = try Self.publicKey(key)
+            case .ee, .es, .se:
+                try next.mix(token)
+            }
+        }
+        let payload = try next.symmetric.decryptAndHash(Array(rest))
+        guard next.remoteStatic != staticKey.publicKey else { throw .ourselves }
+        next.messageCount += 1
+        self = next
+        return payload
+    }
+
+    /// The keys that the finished handshake leaves.
+    public func split() throws(NoiseError) -> TransportKeys {
+        guard isFinished, let remoteStatic else { throw .malformed }
+        let (first, second) = symmetric.split()
+        return TransportKeys(
+            peer: ProvenPeer(key: remoteStatic), send: role == .initiator ? first : second,
+            receive: role == .initiator ? second : first, handshakeHash: symmetric.hash)
+    }
+
+    private mutating func mix(_ token: Token) throws(NoiseError) {
+        let own: AgreementPrivateKey
+        let other: AgreementPublicKey?
+        switch (token, role) {
+        case (.ee, _): (own, other) = (ephemeral, remoteEphemeral)
+        case (.es, .initiator), (.se, .responder): (own, other) = (ephemeral, remoteStatic)
+        default: (own, other) = (staticKey, remoteEphemeral)
+        }
+        guard let other else { throw .malformed }
+        do {
+            symmetric.mixKey(try own.sharedSecret(with: other))
+        } catch {
+            throw .lowOrderPoint
+        }
+    }
+
+    private static func publicKey(_ bytes: [UInt8]) throws(NoiseError) -> AgreementPublicKey {
+        do {
+            return try AgreementPublicKey(bytes)
+        } catch {
+            throw .malformed
+        }
+    }
+}
+
+/// What a finished handshake leaves behind.
+public struct TransportKeys: Sendable {
+    public let peer: ProvenPeer
+    public let send: CipherState
+    public let receive: CipherState
+    /// 32 bytes, the same on both sides of one handshake and of no other (Noise specification, section 11.2).
+    public let handshakeHash: [UInt8]
+}

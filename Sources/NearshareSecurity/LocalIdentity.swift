@@ -1,0 +1,58 @@
+public import NearshareBase
+public import NearshareCrypto
+
+/// Who this machine is: an X25519 key for handshakes and an Ed25519 key for signatures. Never shown, never logged (K8).
+public struct LocalIdentity: Sendable {
+    /// Random bytes that an identity is made of.
+    public static let seedByteCount = AgreementPrivateKey.byteCount + SigningPrivateKey.byteCount
+
+    public let agreementKey: AgreementPrivateKey
+    public let signingKey: SigningPrivateKey
+    public let fingerprint: Fingerprint
+
+    public enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        case notAKeyFile
+        case laterVersion(UInt8)
+        case wrongLength(Int)
+
+        public var description: String {
+            switch self {
+            case .notAKeyFile: "it is no key file of nearshare"
+            case .laterVersion(let version): "it was written by a later nearshare (format \(version)); update this one"
+            case .wrongLength(let count): "it has \(count) bytes, a key file has \(LocalIdentity.encodedByteCount)"
+            }
+        }
+    }
+
+    /// - Parameter seed: ``seedByteCount`` random bytes from the kernel.
+    public init(seed: [UInt8]) {
+        precondition(seed.count == Self.seedByteCount)
+        // Both take any 32 bytes.
+        agreementKey = try! AgreementPrivateKey(seed: seed[..<AgreementPrivateKey.byteCount])
+        signingKey = try! SigningPrivateKey(seed: seed[AgreementPrivateKey.byteCount...])
+        fingerprint = Fingerprint(of: agreementKey.publicKey)
+    }
+
+    public var peerID: PeerID { fingerprint.peerID }
+
+    /// The key file: `NSID`, format 1, both private keys.
+    public init(decoding file: [UInt8]) throws(Invalid) {
+        guard file.starts(with: Self.magic), file.count > Self.magic.count else { throw .notAKeyFile }
+        guard file[Self.magic.count] == Self.format else { throw .laterVersion(file[Self.magic.count]) }
+        guard file.count == Self.encodedByteCount else { throw .wrongLength(file.count) }
+        self.init(seed: Array(file[(Self.magic.count + 1)...]))
+    }
+
+    public var encoded: [UInt8] {
+        Self.magic + [Self.format] + agreementKey.withSecret { Array($0) } + signingKey.withSecret { Array($0) }
+    }
+
+    public static let encodedByteCount = magic.count + 1 + seedByteCount
+    private static let magic = Array("NSID".utf8)
+    private static let format: UInt8 = 1
+}
+
+extension LocalIdentity: CustomStringConvertible, CustomReflectable {
+    public var description: String { "identity \(peerID)" }
+    public var customMirror: Mirror { Mirror(self, children: ["peerID": peerID]) }
+}

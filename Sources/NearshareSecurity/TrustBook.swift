@@ -1,0 +1,172 @@
+public import NearshareBase
+
+/// What a local person has made of a peer.
+public enum PeerTrust: String, Sendable, Hashable, Codable {
+    /// The key was pinned when something was first accepted from it or sent to it.
+    case seen
+    /// Both people have compared the short code.
+    case verified
+    case blocked
+}
+
+/// How a peer stands with us, looked up by the key that its link has proven.
+public enum PeerStanding: Sendable, Hashable {
+    case new
+    case known(PeerTrust, isFriend: Bool)
+    /// The name is known here, but it belongs to another key: loud, and never let through without a person (K2).
+    case nameClash(knownAs: Fingerprint)
+
+    public var isFriend: Bool { if case .known(let trust, isFriend: true) = self { trust != .blocked } else { false } }
+    public var isBlocked: Bool { if case .known(.blocked, _) = self { true } else { false } }
+    public var isVerified: Bool { if case .known(.verified, _) = self { true } else { false } }
+
+    /// One word for people and programs: new, seen, verified, friend, blocked, changed.
+    public var word: String {
+        switch self {
+        case .new: "new"
+        case .known(.blocked, _): "blocked"
+        case .known(_, isFriend: true): "friend"
+        case .known(.verified, _): "verified"
+        case .known(.seen, _): "seen"
+        case .nameClash: "changed"
+        }
+    }
+}
+
+/// All peers that somebody here has dealt with, by key. A value: whoever holds the file holds the truth.
+public struct TrustBook: Sendable, Hashable {
+    public struct Entry: Sendable, Hashable, Codable {
+        /// What the peer called itself last.
+        public var claimedName: DisplayName
+        /// What the local person calls it. Nobody else can claim it.
+        public var givenName: DisplayName?
+        public var trust: PeerTrust
+        public var isFriend: Bool
+        public var firstSeen: WallTime
+        public var lastSeen: WallTime
+
+        public var name: DisplayName { givenName ?? claimedName }
+    }
+
+    /// So many peers are remembered; the one that was merely seen longest ago gives way.
+    public static let capacity = 4096
+
+    public private(set) var entries: [Fingerprint: Entry] = [:]
+
+    public init() {}
+
+    public subscript(fingerprint: Fingerprint) -> Entry? { entries[fingerprint] }
+
+    /// How a peer stands that has proven its key and claims a name.
+    public func standing(of peer: ProvenPeer, claiming name: DisplayName?) -> PeerStanding {
+        standing(of: peer.fingerprint, claiming: name)
+    }
+
+    /// As ``standing(of:claiming:)``, for showing a list of peers that have proven nothing yet.
+    public func standing(of fingerprint: Fingerprint, claiming name: DisplayName?) -> PeerStanding {
+        if let entry = entries[fingerprint] { return .known(entry.trust, isFriend: entry.isFriend) }
+        guard let name else { return .new }
+        let folded = Self.folded(name)
+        let clash = entries.first { _, entry in
+            entry.trust != .blocked
+                && (Self.folded(entry.claimedName) == folded || entry.givenName.map(Self.folded) == folded)
+        }
+        return clash.map { .nameClash(knownAs: $0.key) } ?? .new
+    }
+
+    /// A known peer by the first 8 bytes of its fingerprint: a claim, good for showing only.
+    public func entry(claiming id: PeerID) -> (fingerprint: Fingerprint, entry: Entry)? {
+        entries.first { $0.key.peerID == id }.map { ($0.key, $0.value) }
+    }
+
+    // MARK: Changes
+
+    /// Something was accepted from the peer, or taken by it: its key is pinned.
+    public mutating func dealtWith(_ peer: ProvenPeer, called name: DisplayName, at now: WallTime) {
+        note(peer.fingerprint, called: name, at: now)
+    }
+
+    /// Both people have compared the code on this peer's link.
+    public mutating func verified(_ peer: ProvenPeer, called name: DisplayName, at now: WallTime) {
+        note(peer.fingerprint, called: name, at: now)
+        if entries[peer.fingerprint]?.trust != .blocked { entries[peer.fingerprint]?.trust = .verified }
+    }
+
+    /// - Returns: false when no such peer is known; likewise below.
+    @discardableResult
+    public mutating func setFriend(_ fingerprint: Fingerprint, _ isFriend: Bool) -> Bool {
+        change(fingerprint) { $0.isFriend = isFriend }
+    }
+
+    /// - Parameter name: nil to go back to what the peer calls itself.
+    @discardableResult
+    public mutating func rename(_ fingerprint: Fingerprint, to name: DisplayName?) -> Bool {
+        change(fingerprint) { $0.givenName = name }
+    }
+
+    /// Unblocking leaves a peer that is merely seen: trust has to be earned again.
+    @discardableResult
+    public mutating func setBlocked(_ fingerprint: Fingerprint, _ isBlocked: Bool) -> Bool {
+        change(fingerprint) { entry in
+            if isBlocked {
+                entry.trust = .blocked
+                entry.isFriend = false
+            } else if entry.trust == .blocked {
+                entry.trust = .seen
+            }
+        }
+    }
+
+    @discardableResult
+    public mutating func forget(_ fingerprint: Fingerprint) -> Bool {
+        entries.removeValue(forKey: fingerprint) != nil
+    }
+
+    private mutating func change(_ fingerprint: Fingerprint, _ body: (inout Entry) -> Void) -> Bool {
+        guard entries[fingerprint] != nil else { return false }
+        body(&entries[fingerprint]!)
+        return true
+    }
+
+    private mutating func note(_ fingerprint: Fingerprint, called name: DisplayName, at now: WallTime) {
+        if entries[fingerprint] != nil {
+            entries[fingerprint]!.claimedName = name
+            entries[fingerprint]!.lastSeen = max(now, entries[fingerprint]!.lastSeen)
+            return
+        }
+        if entries.count >= Self.capacity {
+            let oldest = entries.filter { $0.value.trust == .seen && !$0.value.isFriend && $0.value.givenName == nil }
+                .min { $0.value.lastSeen < $1.value.lastSeen }
+            // All others were a person's decision; then the newcomer stays unknown.
+            guard let oldest else { return }
+            entries[oldest.key] = nil
+        }
+        entries[fingerprint] = Entry(
+            claimedName: name, givenName: nil, trust: .seen, isFriend: false, firstSeen: now, lastSeen: now)
+    }
+
+    /// Names that look alike to a hurried reader are one name.
+    private static func folded(_ name: DisplayName) -> String {
+        var text = name.claimed.lowercased()
+        text.removeAll { $0.isWhitespace }
+        return text
+    }
+}
+
+extension TrustBook: Codable {
+    private struct Record: Codable {
+        var fingerprint: Fingerprint
+        var entry: Entry
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let records = try decoder.singleValueContainer().decode([Record].self)
+        for record in records.prefix(Self.capacity) { entries[record.fingerprint] = record.entry }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        let sorted = entries.sorted { $0.key.hex < $1.key.hex }
+        try container.encode(sorted.map { Record(fingerprint: $0.key, entry: $0.value) })
+    }
+}
