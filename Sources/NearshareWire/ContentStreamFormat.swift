@@ -1,0 +1,19 @@
+/// The marks between the parts of a transfer's content stream (`docs/PROTOCOL.md`, section 6).
+///
+///     start · { entry · content } · end
+///
+/// The content of an entry of known size is that many bytes and nothing around them; of unknown size, it is pieces with a
+/// 4-byte length each, the last one empty.
+public enum ContentStreamFormat {
+    /// Complete entries u64, content bytes in these u64, offset in the next entry u64: where the stream goes on.
+    public static let start: UInt8 = 0x01
+    /// Length u16, then an encoded ``EntryHeader``.
+    public static let entry: UInt8 = 0x02
+    /// Entries u64, SHA-256 chained over their headers: the whole is complete.
+    public static let end: UInt8 = 0x03
+
+    public static let startByteCount = 1 + 8 + 8 + 8
+    public static let entryPrefixByteCount = 1 + 2
+    public static let endByteCount = 1 + 8 + 32
+    public static let pieceLengthByteCount = 4
+}
