@@ -1,0 +1,26 @@
+/// The numbers of a direct connection: what the protocol bounds, and what we have chosen within it.
+public struct DirectLimits: Sendable {
+    // MARK: Of the protocol (docs/PROTOCOL.md, section 7)
+
+    /// The handshake, both greetings included, takes no longer.
+    public static let handshakeTime = Duration.seconds(10)
+    /// So long a sender's clock and the way of the answer may add to the patience that the receiver was told.
+    public static let expiryGrace = Duration.seconds(5)
+    /// A cancel that the other side does not confirm in this time is final all the same.
+    public static let cancelTime = Duration.seconds(1)
+    /// Silence after which a sign of life is asked for.
+    public static let quietTime = Duration.seconds(4)
+    /// Silence after which the link counts as lost.
+    public static let lossTime = Duration.seconds(12)
+
+    // MARK: Ours
+
+    /// Invitations of one peer that may wait for an answer at once.
+    public var pendingInvitations = 1
+    /// Transfers that one peer may have under way to us at once.
+    public var incomingTransfers = 4
+    /// Bytes of a content stream that may be on their way or waiting to be stored.
+    public var window: UInt64 = 2 << 20
+
+    public init() {}
+}

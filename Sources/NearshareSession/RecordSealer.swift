@@ -1,0 +1,48 @@
+internal import NearshareBase
+public import NearshareCrypto
+internal import NearshareWire
+
+/// One direction's sending half of the record layer: numbers, keys, lengths (`docs/PROTOCOL.md`, section 4).
+public struct RecordSealer: Sendable {
+    private var cipher: RecordCipher
+    private var counter: UInt64
+
+    public init(_ cipher: RecordCipher) {
+        self.init(cipher, counter: 0)
+    }
+
+    /// Begins in the middle: nobody sends a million records to see a key change.
+    init(_ cipher: RecordCipher, counter: UInt64) {
+        self.cipher = cipher
+        self.counter = counter
+    }
+
+    /// Seals the frame that stands in `record` behind ``RecordFormat/headerByteCount`` bytes of room, in place.
+    /// - Parameters:
+    ///   - record: room for header, frame and tag at least.
+    ///   - frameByteCount: 1 to ``RecordFormat/maximumFrameByteCount``.
+    /// - Returns: how many bytes of `record` are to be sent.
+    public mutating func sealInPlace(_ record: UnsafeMutableRawBufferPointer, frameByteCount: Int) -> Int {
+        let sealed = frameByteCount + RecordFormat.tagByteCount
+        let total = RecordFormat.headerByteCount + sealed
+        precondition((1...RecordFormat.maximumFrameByteCount).contains(frameByteCount) && record.count >= total)
+        record.storeBytes(of: UInt32(sealed).bigEndian, as: UInt32.self)
+        let header = UnsafeRawBufferPointer(rebasing: record[..<RecordFormat.headerByteCount])
+        let frame = UnsafeMutableRawBufferPointer(rebasing: record[RecordFormat.headerByteCount..<total])
+        cipher.seal(
+            UnsafeRawBufferPointer(rebasing: frame[..<frameByteCount]), counter: counter, authenticating: header, into: frame)
+        counter += 1
+        if counter.isMultiple(of: RecordFormat.recordsPerKey) { cipher.ratchet() }
+        return total
+    }
+
+    /// Seals a frame of its own.
+    public mutating func seal(_ frame: [UInt8]) -> [UInt8] {
+        let total = RecordFormat.headerByteCount + frame.count + RecordFormat.tagByteCount
+        return [UInt8](unsafeUninitializedCapacity: total) { buffer, count in
+            let record = UnsafeMutableRawBufferPointer(buffer)
+            UnsafeMutableRawBufferPointer(rebasing: record[RecordFormat.headerByteCount...]).copyBytes(from: frame)
+            count = sealInPlace(UnsafeMutableRawBufferPointer(rebasing: record[..<total]), frameByteCount: frame.count)
+        }
+    }
+}

@@ -1,0 +1,135 @@
+import FoundationEssentials
+import NearshareBase
+import NearshareCrypto
+import NearshareSecurity
+import NearshareTesting
+import Testing
+
+@Suite struct TrustBookTests {
+    private static let ada = DisplayName(truncating: "Ada")!
+    private let now = WallTime(milliseconds: 1000)
+
+    /// A peer that has proven the key made from `byte`.
+    private func peer(_ byte: UInt8) throws -> ProvenPeer {
+        var pair = HandshakePair(initiator: LocalIdentity(seed: [UInt8](repeating: byte, count: 64)))
+        return try pair.complete().responder.peer
+    }
+
+    @Test("K2: a known name with a new key stands out, however it is written", arguments: ["Ada", "ada", "A da", " ADA\u{a0}"])
+    func nameClash(_ claimed: String) throws {
+        var book = TrustBook()
+        let known = try peer(10)
+        book.dealtWith(known, called: Self.ada, at: now)
+        let stranger = try peer(11)
+        let standing = book.standing(of: stranger, claiming: try DisplayName(claimed))
+        #expect(standing == .nameClash(knownAs: known.fingerprint))
+        #expect(!standing.isFriend && !standing.isVerified && !standing.isBlocked)
+        #expect(standing.word == "changed")
+        #expect(book.standing(of: known, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.standing(of: stranger, claiming: try DisplayName("Eve")) == .new)
+    }
+
+    @Test("K2: a name given here can't be claimed either") func givenName() throws {
+        var book = TrustBook()
+        let known = try peer(10)
+        book.dealtWith(known, called: Self.ada, at: now)
+        #expect(book.rename(known.fingerprint, to: try DisplayName("Boss")) == true)
+        #expect(book.standing(of: try peer(11), claiming: try DisplayName("boss")) == .nameClash(knownAs: known.fingerprint))
+        #expect(book[known.fingerprint]?.name.claimed == "Boss")
+        book.rename(known.fingerprint, to: nil)
+        #expect(book[known.fingerprint]?.name == Self.ada)
+    }
+
+    @Test("K2: the pinned key of a name is never replaced by another") func neverOverwritten() throws {
+        var book = TrustBook()
+        let (first, second) = (try peer(10), try peer(11))
+        book.verified(first, called: Self.ada, at: now)
+        book.dealtWith(second, called: Self.ada, at: now)
+        #expect(book.standing(of: first, claiming: Self.ada).isVerified)
+        #expect(book.standing(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.entries.count == 2)
+    }
+
+    @Test("A5: only a key makes a friend, and blocking ends it") func friends() throws {
+        var book = TrustBook()
+        let friend = try peer(10)
+        #expect(book.setFriend(friend.fingerprint, true) == false)
+        book.dealtWith(friend, called: Self.ada, at: now)
+        #expect(book.setFriend(friend.fingerprint, true) == true)
+        #expect(book.standing(of: friend, claiming: nil).isFriend)
+        #expect(!book.standing(of: try peer(11), claiming: Self.ada).isFriend)
+        #expect(book.setBlocked(friend.fingerprint, true) == true)
+        #expect(!book.standing(of: friend, claiming: Self.ada).isFriend)
+        #expect(book.standing(of: friend, claiming: Self.ada).isBlocked)
+        book.verified(friend, called: Self.ada, at: now)
+        #expect(book.standing(of: friend, claiming: Self.ada).isBlocked, "comparing codes does not lift a block")
+        #expect(book.setBlocked(friend.fingerprint, false) == true)
+        #expect(book.standing(of: friend, claiming: Self.ada) == .known(.seen, isFriend: false))
+    }
+
+    @Test("A5: a friend who is blocked is no friend, whatever the file says") func blockedFriend() {
+        #expect(!PeerStanding.known(.blocked, isFriend: true).isFriend)
+        #expect(PeerStanding.known(.blocked, isFriend: true).word == "blocked")
+    }
+
+    @Test func aBlockedPeersNameIsFreeForOthers() throws {
+        var book = TrustBook()
+        let blocked = try peer(10)
+        book.dealtWith(blocked, called: Self.ada, at: now)
+        book.setBlocked(blocked.fingerprint, true)
+        #expect(book.standing(of: try peer(11), claiming: Self.ada) == .new)
+    }
+
+    @Test func forgetting() throws {
+        var book = TrustBook()
+        let known = try peer(10)
+        book.dealtWith(known, called: Self.ada, at: now)
+        #expect(book.entry(claiming: known.id)?.fingerprint == known.fingerprint)
+        #expect(book.forget(known.fingerprint) == true)
+        #expect(book.forget(known.fingerprint) == false)
+        #expect(book.standing(of: known, claiming: Self.ada) == .new)
+        #expect(book.entry(claiming: known.id) == nil)
+    }
+
+    @Test("D5: a clock that goes back does not make a peer older") func times() throws {
+        var book = TrustBook()
+        let known = try peer(10)
+        book.dealtWith(known, called: Self.ada, at: now)
+        book.dealtWith(known, called: Self.ada, at: WallTime(milliseconds: 5))
+        #expect(book[known.fingerprint]?.lastSeen == now)
+        #expect(book[known.fingerprint]?.firstSeen == now)
+    }
+
+    @Test func aFileComesBackAsItWas() throws {
+        var book = TrustBook()
+        for byte in 10..<14 as Range<UInt8> { book.dealtWith(try peer(byte), called: Self.ada, at: now) }
+        book.verified(try peer(10), called: Self.ada, at: now)
+        book.rename(try peer(11).fingerprint, to: try DisplayName("x"))
+        let decoded = try JSONDecoder().decode(TrustBook.self, from: try JSONEncoder().encode(book))
+        #expect(decoded == book)
+    }
+
+    @Test("R6: the book is bounded, and who was chosen stays") func bounded() throws {
+        let record = { (number: Int, isFriend: Bool) in
+            let fingerprint = String(repeating: "0", count: 60) + String(number + 0x1000, radix: 16).suffix(4)
+            return """
+                {"fingerprint":"\(fingerprint)","entry":{"claimedName":"p\(number)","trust":"seen","isFriend":\(isFriend),\
+                "firstSeen":{"milliseconds":\(number)},"lastSeen":{"milliseconds":\(number)}}}
+                """
+        }
+        func book(_ count: Int, friends: (Int) -> Bool) throws -> TrustBook {
+            let json = "[\((0..<count).map { record($0, friends($0)) }.joined(separator: ","))]"
+            return try JSONDecoder().decode(TrustBook.self, from: Data(json.utf8))
+        }
+        #expect(try book(TrustBook.capacity + 10) { _ in false }.entries.count == TrustBook.capacity)
+        // The first is a friend: the second gives way.
+        var full = try book(TrustBook.capacity) { $0 == 0 }
+        full.dealtWith(try peer(10), called: Self.ada, at: now)
+        #expect(full.entries.count == TrustBook.capacity)
+        #expect(full.entries.values.contains { $0.isFriend })
+        #expect(!full.entries.values.contains { $0.claimedName.claimed == "p1" })
+        var chosen = try book(TrustBook.capacity) { _ in true }
+        chosen.dealtWith(try peer(10), called: Self.ada, at: now)
+        #expect(chosen[try peer(10).fingerprint] == nil)
+    }
+}
