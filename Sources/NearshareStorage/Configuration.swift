@@ -1,0 +1,133 @@
+public import NearshareBase
+public import NearshareEdges
+internal import TOMLKit
+
+/// `config.toml`: what a person wants without saying it on every command line.
+public struct Configuration: Sendable, Hashable {
+    public enum Accept: String, Sendable, Hashable, CaseIterable {
+        case ask, friends, all, none
+    }
+
+    public var name: DisplayName?
+    public var inbox: String?
+    public var accept: Accept?
+    public var maximumSize: UInt64?
+    public var port: UInt16?
+    public var interface: String?
+    /// How long an invitation waits for an answer.
+    public var timeout: Duration?
+
+    private static let maximumByteCount = 1 << 20
+
+    public init() {}
+
+    /// Reads the file, if there is one.
+    /// - Parameter home: what a leading `~/` in a path stands for.
+    /// - Throws: naming the key that is wrong.
+    public static func read(path: String, home: String? = nil) throws(StorageError) -> Configuration {
+        let bytes: [UInt8]
+        do throws(StorageError) {
+            bytes = try Descriptor.openForReading(path: path).readAll(limit: maximumByteCount)
+        } catch {
+            if error.code == .notFound { return Configuration() }
+            throw error
+        }
+        do {
+            var configuration = try Configuration(toml: String(decoding: bytes, as: UTF8.self))
+            if let home, let inbox = configuration.inbox, inbox == "~" || inbox.hasPrefix("~/") {
+                configuration.inbox = home + inbox.dropFirst()
+            }
+            return configuration
+        } catch {
+            throw StorageError(.failed, "\(shown(path)): \(error)")
+        }
+    }
+
+    /// Why a configuration can't be used.
+    public struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        public let description: String
+    }
+
+    public init(toml text: String) throws(Invalid) {
+        let table: TOMLTable
+        do {
+            table = try TOMLTable(string: text)
+        } catch {
+            throw Invalid(description: "not valid TOML: \(TerminalText.escaped("\(error)", columns: 200))")
+        }
+        for key in table.keys {
+            guard let value = table[key] else { continue }
+            do {
+                try take(key, value)
+            } catch {
+                throw Invalid(description: "\(TerminalText.escaped(key)): \(error)")
+            }
+        }
+    }
+
+    private mutating func take(_ key: String, _ value: any TOMLValueConvertible) throws {
+        func string() throws -> String {
+            guard let text = value.string else { throw Invalid(description: "a text in quotes is expected") }
+            return text
+        }
+        switch key {
+        case "name": name = try DisplayName(try string())
+        case "inbox": inbox = try string()
+        case "accept":
+            guard let policy = Accept(rawValue: try string()) else {
+                throw Invalid(description: "one of ask, friends, all, none is expected")
+            }
+            accept = policy
+        case "max-size":
+            let number = value.int.flatMap { UInt64(exactly: $0) }
+            guard let size = try number ?? ByteSize.parse(try string()) else {
+                throw Invalid(description: "a size such as \"500 MB\" or \"2 GiB\" is expected")
+            }
+            maximumSize = size
+        case "port":
+            guard let number = value.int, let port = UInt16(exactly: number) else {
+                throw Invalid(description: "a number from 0 to 65535 is expected")
+            }
+            self.port = port
+        case "interface": interface = try string()
+        case "timeout":
+            guard let seconds = value.int, (1...600).contains(seconds) else {
+                throw Invalid(description: "a number of seconds from 1 to 600 is expected")
+            }
+            timeout = .seconds(seconds)
+        default: throw Invalid(description: "there is no such setting; nearshare(5) lists them")
+        }
+    }
+}
+
+/// Sizes as people write them: `1500`, `500 MB`, `1.5GiB`.
+public enum ByteSize {
+    /// - Returns: nil for what is no size, or more than can be counted.
+    public static func parse(_ text: String) -> UInt64? {
+        let trimmed = text.drop { $0 == " " }
+        let number = trimmed.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
+        let unit = trimmed.dropFirst(number.count).filter { $0 != " " }.lowercased()
+        guard let factor = factor(of: unit) else { return nil }
+        if let whole = UInt64(number) {
+            let (bytes, overflow) = whole.multipliedReportingOverflow(by: UInt64(factor))
+            return overflow ? nil : bytes
+        }
+        guard let value = Double(number), value >= 0 else { return nil }
+        return UInt64(exactly: (value * factor).rounded())
+    }
+
+    private static func factor(of unit: String) -> Double? {
+        switch unit {
+        case "", "b": 1
+        case "k", "kb": 1e3
+        case "m", "mb": 1e6
+        case "g", "gb": 1e9
+        case "t", "tb": 1e12
+        case "kib": 1024
+        case "mib": 1_048_576
+        case "gib": 1_073_741_824
+        case "tib": 1_099_511_627_776
+        default: nil
+        }
+    }
+}

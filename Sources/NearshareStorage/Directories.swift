@@ -1,0 +1,21 @@
+/// Where nearshare's files are, by the XDG base directory specification.
+public struct Directories: Sendable, Hashable {
+    public var configuration: String
+    public var state: String
+    public var defaultInbox: String
+
+    /// - Parameters:
+    ///   - environment: the process's, or a test's.
+    ///   - home: the person's home directory, where the environment has none.
+    public init(environment: [String: String], home: String) {
+        let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? home
+        // A relative path in one of these is to be ignored, says the specification.
+        func base(_ variable: String, _ otherwise: String) -> String {
+            guard let value = environment[variable], value.hasPrefix("/") else { return "\(home)/\(otherwise)" }
+            return value
+        }
+        configuration = base("XDG_CONFIG_HOME", ".config") + "/nearshare"
+        state = base("XDG_STATE_HOME", ".local/state") + "/nearshare"
+        defaultInbox = "\(home)/Inbox"
+    }
+}

@@ -1,0 +1,54 @@
+internal import FoundationEssentials
+public import NearshareBase
+public import NearshareEdges
+
+/// What has arrived: one line of JSON for each item, the oldest going first when there are very many.
+public struct History: Sendable {
+    public struct Entry: Sendable, Codable, Hashable {
+        public var when: WallTime
+        public var peer: Fingerprint
+        public var peerName: DisplayName
+        /// As the sender called it; may be anything.
+        public var claimedName: String
+        public var path: String
+        public var size: UInt64
+        public var type: String?
+        public var isFolder: Bool
+
+        public init(
+            when: WallTime, peer: Fingerprint, peerName: DisplayName, claimedName: String, path: String, size: UInt64,
+            type: String?, isFolder: Bool
+        ) {
+            self.when = when
+            self.peer = peer
+            self.peerName = peerName
+            self.claimedName = claimedName
+            self.path = path
+            self.size = size
+            self.type = type
+            self.isFolder = isFolder
+        }
+    }
+
+    private static let fileName = "history.jsonl"
+    private static let rotatedAt = 1 << 20
+
+    private let directory: StateDirectory
+
+    public init(in directory: StateDirectory) {
+        self.directory = directory
+    }
+
+    public func append(_ entry: Entry) throws(StorageError) {
+        guard let line = try? JSONEncoder().encode(entry) else { return }
+        try directory.append(Array(line), to: Self.fileName, rotatedAt: Self.rotatedAt)
+    }
+
+    /// The oldest first. Lines that can't be read are skipped: one damaged line must not hide the others.
+    public func entries() throws(StorageError) -> [Entry] {
+        guard let bytes = try directory.readFile(Self.fileName) else { return [] }
+        return bytes.split(separator: UInt8(ascii: "\n")).compactMap {
+            try? JSONDecoder().decode(Entry.self, from: Data($0))
+        }
+    }
+}

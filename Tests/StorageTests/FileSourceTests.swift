@@ -1,0 +1,277 @@
+import Glibc
+import NearshareBase
+import NearshareEdges
+import Testing
+
+@testable import NearshareStorage
+
+@Suite("files and folders to send")
+struct FileSourceTests {
+    private let scratch = ScratchFolder()
+
+    private func entries(_ source: FileSource) throws -> [String] {
+        let reader = try source.makeReader()
+        var met: [String] = []
+        while let header = try reader.nextEntry() {
+            let path = header.path.map(\.shown).joined(separator: "/")
+            if case .link(let target) = header.kind {
+                met.append("\(path) -> \(String(decoding: target, as: UTF8.self))")
+            } else {
+                met.append(path)
+            }
+        }
+        return met
+    }
+
+    @Test("an item is called by the last component of its path, whatever the path looks like")
+    func names() throws {
+        try scratch.write("dir/sub/file", [1])
+        let paths = ["dir/sub/file", "dir", "dir/", "dir//", "dir/.", "dir/sub/..", "dir/sub/../sub/"]
+        let source = try FileSource(paths: paths.map { scratch($0) })
+        #expect(source.offer.items.map(\.name.shown) == ["file", "dir", "dir", "dir", "dir", "dir", "sub"])
+        #expect(throws: StorageError.self) { try FileSource(paths: ["/"]) }
+        #expect(throws: StorageError.self) { try FileSource(paths: []) }
+        let missing = #expect(throws: StorageError.self) { try FileSource(paths: [scratch("no\u{1b}[31m")]) }
+        #expect(missing?.code == .notFound)
+        #expect(missing?.description.contains("\u{1b}") == false)
+    }
+
+    @Test("a link that the person names is followed; those inside are left out, and told")
+    func links() throws {
+        try scratch.write("real/file", [1, 2])
+        try scratch.write("tree/a", [1])
+        try scratch.write("secret", [42])
+        scratch.makeFolder("tree/sub")
+        symlink(scratch("real/file"), scratch("named"))
+        symlink("../secret", scratch("tree/out"))
+        symlink(scratch("secret"), scratch("tree/absolute"))
+        symlink("a", scratch("tree/inside"))
+        symlink("../a", scratch("tree/sub/up"))
+        symlink("nowhere", scratch("tree/dangling"))
+        symlink("../../secret", scratch("tree/sub/out"))
+        symlink("..", scratch("tree/loop"))
+        let plain = try FileSource(paths: [scratch("named"), scratch("tree")])
+        #expect(plain.offer.items[0].size == 2)
+        #expect(try entries(plain) == ["named", "tree", "tree/a", "tree/sub"])
+        #expect(plain.skippedCount == 7 && plain.skipped.count == 7)
+        var options = FileSource.Options()
+        options.links = true
+        let linked = try FileSource(paths: [scratch("tree")], options: options)
+        #expect(
+            try entries(linked) == [
+                "tree", "tree/a", "tree/dangling -> nowhere", "tree/inside -> a", "tree/sub", "tree/sub/up -> ../a",
+            ])
+        #expect(linked.skippedCount == 4)
+    }
+
+    @Test("sockets, FIFOs and devices are left out inside a folder, and refused when named")
+    func specials() throws {
+        try scratch.write("tree/a", [1])
+        mkfifo(scratch("tree/fifo"), 0o600)
+        mknod(scratch("tree/socket"), S_IFSOCK | 0o600, 0)
+        let source = try FileSource(paths: [scratch("tree")])
+        #expect(try entries(source) == ["tree", "tree/a"])
+        #expect(source.skippedCount == 2)
+        for path in [scratch("tree/fifo"), "/dev/null"] {
+            let failure = #expect(throws: StorageError.self) { try FileSource(paths: [path]) }
+            #expect(failure?.code == .refused)
+        }
+    }
+
+    @Test("permissions are told only when they are to be kept")
+    func permissions() throws {
+        try scratch.write("tree/run", [1])
+        chmod(scratch("tree/run"), 0o4755)
+        for keeps in [true, false] {
+            var options = FileSource.Options()
+            options.keepModes = keeps
+            let reader = try FileSource(paths: [scratch("tree")], options: options).makeReader()
+            #expect(try reader.nextEntry()?.permissions == (keeps ? 0o700 : nil))
+            #expect(try reader.nextEntry()?.permissions == (keeps ? 0o755 : nil))
+        }
+    }
+
+    @Test("times are told in nanoseconds, also those before 1970")
+    func times() throws {
+        for time in [0, 1_234_567_890_123_456_789, -1_500_000_001] as [Int64] {
+            try scratch.write("file", [1], modified: time)
+            #expect(try FileSource(paths: [scratch("file")]).makeReader().nextEntry()?.modified == time)
+        }
+    }
+
+    @Test("types come from the content, for as many items as it is worth")
+    func types() throws {
+        try scratch.write("photo", Array("GIF89a".utf8) + bytes(100))
+        let few = try FileSource(paths: [scratch("photo")])
+        #expect(few.offer.items[0].mediaType.text == "image/gif")
+        let many = try FileSource(paths: [String](repeating: scratch("photo"), count: 33))
+        #expect(many.offer.items[0].mediaType == .unknown)
+    }
+
+    @Test("only so many items are described, and all are counted")
+    func manyItems() throws {
+        try scratch.write("f", [1, 2])
+        let source = try FileSource(paths: [String](repeating: scratch("f"), count: 200))
+        #expect(source.offer.items.count == Offer.maximumDescribedItems)
+        #expect(source.offer.itemCount == 200 && source.offer.totalSize == 400)
+        #expect(try entries(source).count == 200)
+    }
+
+    enum Change: String, CaseIterable, Sendable {
+        case grown, shrunk, rewritten, becameFolder, removed
+    }
+
+    @Test("A10: a file that changed after the offer is not sent", arguments: Change.allCases)
+    func changedBefore(change: Change) throws {
+        for inFolder in [true, false] {
+            try scratch.write("t/f", bytes(100), modified: 1)
+            let source = try FileSource(paths: [scratch(inFolder ? "t" : "t/f")])
+            switch change {
+            case .grown: try scratch.write("t/f", bytes(101), modified: 1)
+            case .shrunk: try scratch.write("t/f", bytes(99), modified: 1)
+            // Nobody can tell, and the receiver gets what is there now.
+            case .rewritten: continue
+            case .becameFolder:
+                unlinkFile(scratch("t/f"))
+                scratch.makeFolder("t/f")
+            case .removed: unlinkFile(scratch("t/f"))
+            }
+            let failure = #expect(throws: StorageError.self) { try entries(source) }
+            #expect(failure?.code == (change == .removed && !inFolder ? .notFound : .changed))
+            rmdir(scratch("t/f"))
+        }
+    }
+
+    @Test("A10, R12: a file that changes while it is sent: grown is cut, all else is told", arguments: Change.allCases)
+    func changedWhile(change: Change) throws {
+        try scratch.write("f", bytes(1000), modified: 1)
+        let reader = try FileSource(paths: [scratch("f")]).makeReader()
+        #expect(try reader.nextEntry()?.size == 1000)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 600, alignment: 1)
+        defer { buffer.deallocate() }
+        #expect(try reader.read(into: buffer) == 600)
+        switch change {
+        case .grown: try scratch.write("f", bytes(5000))
+        case .shrunk: try scratch.write("f", bytes(700))
+        case .rewritten: try scratch.write("f", bytes(1000, seed: 9))
+        case .becameFolder, .removed: unlinkFile(scratch("f"))
+        }
+        func rest() throws -> Int {
+            var total = 0
+            while true {
+                let count = try reader.read(into: buffer)
+                if count == 0 { return total }
+                total += count
+            }
+        }
+        switch change {
+        // What is open stays, whatever becomes of its name.
+        case .grown, .becameFolder, .removed: #expect(try rest() == 400)
+        case .shrunk, .rewritten:
+            let failure = #expect(throws: StorageError.self) { try rest() }
+            #expect(failure?.code == .changed)
+        }
+    }
+
+    @Test("a folder that has more or less in it than was offered is not sent")
+    func changedFolder() throws {
+        for content in [[UInt8](), [1]] {
+            try scratch.write("t/a", [1])
+            let source = try FileSource(paths: [scratch("t")])
+            try scratch.write("t/new", content)
+            let failure = #expect(throws: StorageError.self) { try entries(source) }
+            #expect(failure?.code == .changed)
+            unlinkFile(scratch("t/new"))
+            unlinkFile(scratch("t/a"))
+            #expect(throws: StorageError.self) { try entries(source) }
+        }
+    }
+
+    @Test("what can't be read is told before anybody is asked", .enabled(if: isRoot, "needs to become somebody else"))
+    func unreadable() throws {
+        try scratch.write("t/public", [1])
+        try scratch.write("t/private", [1])
+        chmod(scratch("."), 0o755)
+        chmod(scratch("t"), 0o755)
+        chmod(scratch("t/public"), 0o644)
+        // The user of a thread, set past glibc, which would set all threads' at once.
+        try withPrivateMounts { [scratch] in
+            try becomeNobody()
+            #expect(throws: Never.self) { try FileSource(paths: [scratch("t/public")]) }
+            for path in [scratch("t"), scratch("t/private")] {
+                let failure = #expect(throws: StorageError.self) { try FileSource(paths: [path]) }
+                #expect(failure?.code == .noPermission)
+                #expect(failure?.description.contains("t/private") == true)
+            }
+        }
+    }
+
+    @Test("names that are not UTF-8 are sent as they are")
+    func rawNames() throws {
+        scratch.makeFolder("t")
+        let directory = try Descriptor.openDirectory(path: scratch("t"))
+        let raw: [CChar] = [CChar(bitPattern: 0xff), 0x61, 0]
+        close(openat(directory.number, raw, O_WRONLY | O_CREAT, 0o600))
+        let reader = try FileSource(paths: [scratch("t")]).makeReader()
+        _ = try reader.nextEntry()
+        #expect(try reader.nextEntry()?.path.last?.bytes == [0xff, 0x61])
+    }
+
+    @Test("folders deeper than can be sent are told")
+    func deep() throws {
+        var path = "t"
+        for _ in 0..<EntryHeader.maximumDepth { path += "/d" }
+        try scratch.write(path + "/f", [1])
+        let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch("t")]) }
+        #expect(failure?.code == .refused)
+    }
+
+    @Test("R13: a folder of very many files is walked in little memory")
+    func manyFiles() throws {
+        scratch.makeFolder("t")
+        let directory = try Descriptor.openDirectory(path: scratch("t"))
+        for number in 0..<20_000 { _ = try directory.createFile("a file with a longer name, number \(number)") }
+        let names = try DirectoryNames(of: directory)
+        #expect(names.count == 20_000)
+        let before = residentBytes()
+        let source = try FileSource(paths: [scratch("t")])
+        let reader = try source.makeReader()
+        var count = 0
+        var last = ""
+        while let header = try reader.nextEntry() {
+            count += 1
+            let name = header.path.last!.shown
+            if count > 2 { #expect(last.utf8.lexicographicallyPrecedes(name.utf8)) }
+            last = name
+        }
+        #expect(count == 20_001)
+        // One block of names, not an object for each: a million would take 50 times this.
+        #expect(residentBytes() - before < 8 << 20)
+    }
+
+    private func residentBytes() -> Int {
+        let text = (try? Descriptor.openForReading(path: "/proc/self/statm").readAll(limit: 200)) ?? []
+        return (Int(String(decoding: text, as: UTF8.self).split(separator: " ")[1]) ?? 0) * 4096
+    }
+}
+
+@Suite("text to send")
+struct TextSourceTests {
+    @Test("A7: text is one item of its own kind, at most 64 KiB")
+    func text() throws {
+        let source = try TextSource("héllo")
+        #expect(source.offer.items.map(\.kind) == [.text])
+        #expect(source.offer.totalSize == 6)
+        let reader = try source.makeReader()
+        #expect(try reader.nextEntry()?.size == 6)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 4, alignment: 1)
+        defer { buffer.deallocate() }
+        #expect(try reader.read(into: buffer) == 4)
+        #expect(try reader.read(into: buffer) == 2)
+        #expect(try reader.read(into: buffer) == 0)
+        #expect(try reader.nextEntry() == nil)
+        #expect(throws: StorageError.self) { try TextSource("") }
+        #expect(throws: StorageError.self) { try TextSource(String(repeating: "x", count: 65_537)) }
+        #expect(throws: Never.self) { try TextSource(String(repeating: "x", count: 65_536)) }
+    }
+}

@@ -1,0 +1,416 @@
+import Glibc
+import NearshareBase
+import NearshareEdges
+import Testing
+
+@testable import NearshareStorage
+
+@Suite("inbox: hostile names and places")
+struct InboxAttackTests {
+    static let escapes = [
+        "../x", "a/../../x", "/etc/x", "..\\x", "C:\\x", "\\\\h\\s\\x", "//x", "", ".", "..", "x/", "a\0b", "...", "~/x",
+    ]
+
+    @Test("P1: a name never leaves the inbox", arguments: escapes)
+    func escapingFile(name: String) throws {
+        let rig = try InboxRig()
+        let delivered = try drive([.file(name, [1, 2])], into: try rig.sink(MemorySource([.file(name, [1, 2])]).offer))
+        let tree = rig.scratch.tree("inbox")
+        #expect(tree.count == 1)
+        #expect(tree.first?.hasPrefix("f ") == true)
+        #expect(delivered.first?.path == rig.scratch("inbox/\(tree.first!.dropFirst(2))"))
+        #expect(rig.scratch.tree(".").filter { !$0.hasPrefix("d state") && !$0.hasPrefix("f state") }.count == 2)
+    }
+
+    @Test("P2: an entry of a folder never leaves it", arguments: escapes)
+    func escapingEntry(name: String) throws {
+        let rig = try InboxRig()
+        let entries: [MemorySource.Entry] = [
+            .folder(["t"]), .folder(["t", name]), .file(in: ["t", name, name], [1]), .file(in: ["t", "z" + name], [2]),
+        ]
+        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        let tree = rig.scratch.tree("inbox")
+        #expect(tree.count == 4)
+        #expect(tree.allSatisfy { $0.hasPrefix("d t") || $0.hasPrefix("f t/") })
+    }
+
+    @Test("P2: an entry whose folder has not come is refused")
+    func orphan() throws {
+        let rig = try InboxRig()
+        let entries: [MemorySource.Entry] = [.folder(["t"]), .file(in: ["t", "never", "x"], [1])]
+        #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(MemorySource(entries).offer)) }
+    }
+
+    @Test("P3: a staging folder swapped for a link during the transfer is not followed")
+    func swappedParent() throws {
+        let rig = try InboxRig()
+        rig.scratch.makeFolder("outside")
+        let entries: [MemorySource.Entry] = [.folder(["t"]), .file(in: ["t", "a"], [1]), .file(in: ["t", "b"], [2])]
+        let sink = try rig.sink(MemorySource(entries).offer)
+        try sink.resume(at: try sink.resumePoint())
+        for entry in entries.prefix(2) {
+            try sink.begin(entry.header, at: 0, entriesDigest: [])
+            try entry.content.withUnsafeBytes { if !$0.isEmpty { try sink.write($0) } }
+            try sink.endEntry()
+        }
+        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let holder = rig.scratch("state/spool/\(staged)/items/0")
+        renameFile("\(holder)/t", "\(holder)/moved")
+        symlink(rig.scratch("outside"), "\(holder)/t")
+        try sink.begin(entries[2].header, at: 0, entriesDigest: [])
+        try entries[2].content.withUnsafeBytes { try sink.write($0) }
+        try sink.endEntry()
+        _ = try sink.finish()
+        #expect(rig.scratch.tree("outside").isEmpty)
+    }
+
+    @Test("P3: a holder swapped for a link before delivery is not followed")
+    func swappedHolder() throws {
+        let rig = try InboxRig()
+        try rig.scratch.write("outside/secret", [42])
+        let source = MemorySource([.file("a", [1])])
+        let sink = try rig.sink(source.offer)
+        try sink.resume(at: try sink.resumePoint())
+        try sink.begin(source.entries[0].header, at: 0, entriesDigest: [])
+        try [UInt8](arrayLiteral: 1).withUnsafeBytes { try sink.write($0) }
+        try sink.endEntry()
+        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let holder = rig.scratch("state/spool/\(staged)/items/0")
+        renameFile(holder, holder + "-moved")
+        symlink(rig.scratch("outside"), holder)
+        _ = try sink.finish()
+        #expect(rig.scratch.tree("inbox").isEmpty)
+        #expect(try rig.scratch.read("outside/secret") == [42])
+    }
+
+    @Test("P3: a link in the place of the inbox's own staging folder is not followed")
+    func plantedStaging() throws {
+        let scratch = ScratchFolder(onDisk: true)
+        let memory = ScratchFolder()
+        try #require(try scratch.status(".").st_dev != memory.status(".").st_dev, "needs two file systems")
+        memory.makeFolder("inbox")
+        memory.makeFolder("outside")
+        symlink(memory("outside"), memory("inbox/.nearshare"))
+        let rig = try InboxRig(scratch: scratch, inboxPath: memory("inbox"))
+        let delivered = try rig.receive(MemorySource([.file("a", [1])]))
+        #expect(memory.tree("outside").isEmpty)
+        // It can't be copied in safely, so it waits.
+        #expect(delivered.map(\.isInInbox) == [false])
+        unlinkFile(memory("inbox/.nearshare"))
+        #expect(rig.inbox.deliverPending().map(\.isInInbox) == [true])
+        #expect(try memory.read("inbox/a") == [1])
+    }
+
+    enum Occupant: String, CaseIterable, Sendable {
+        case file, hardLink, link, danglingLink, fifo, socket, folder
+    }
+
+    @Test("P4: whatever has the final name already stays as it is", arguments: Occupant.allCases)
+    func occupied(occupant: Occupant) throws {
+        let rig = try InboxRig()
+        try rig.inbox.check()
+        try rig.scratch.write("private", [42])
+        let name = rig.scratch("inbox/x.txt")
+        switch occupant {
+        case .file: try rig.scratch.write("inbox/x.txt", [42])
+        case .hardLink: link(rig.scratch("private"), name)
+        case .link: symlink(rig.scratch("private"), name)
+        case .danglingLink: symlink(rig.scratch("nowhere"), name)
+        case .fifo: mkfifo(name, 0o600)
+        case .socket: mknod(name, S_IFSOCK | 0o600, 0)
+        case .folder: rig.scratch.makeFolder("inbox/x.txt")
+        }
+        let before = try rig.scratch.status("inbox/x.txt")
+        let delivered = try rig.receive(MemorySource([.file("x.txt", [1])]))
+        #expect(delivered.map(\.path) == [rig.scratch("inbox/x (2).txt")])
+        let after = try rig.scratch.status("inbox/x.txt")
+        #expect(after.st_ino == before.st_ino && after.st_mode == before.st_mode && after.st_size == before.st_size)
+        #expect(try rig.scratch.read("private") == [42])
+        #expect(!rig.scratch.exists("nowhere"))
+    }
+
+    @Test(
+        "P4: a partial file that is no plain file of ours any more is not gone on with",
+        arguments: [
+            Occupant.hardLink, .link, .fifo, .folder,
+        ])
+    func occupiedPartial(occupant: Occupant) throws {
+        let rig = try InboxRig()
+        let source = MemorySource([.file("x", bytes(5000))])
+        do {
+            let sink = try rig.sink(source.offer)
+            try TransferRig(recordSize: 100, cut: 3000).move(source, to: sink)
+            sink.suspend()
+        }
+        try rig.scratch.write("private", bytes(5000))
+        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let partial = rig.scratch("state/spool/\(staged)/items/0/x")
+        unlinkFile(partial)
+        switch occupant {
+        case .hardLink: link(rig.scratch("private"), partial)
+        case .link: symlink(rig.scratch("private"), partial)
+        case .fifo: mkfifo(partial, 0o600)
+        default: mkdir(partial, 0o700)
+        }
+        let result = try TransferRig().move(source, to: try rig.sink(source.offer))
+        #expect(result.resumed == 0)
+        #expect(try rig.scratch.read("inbox/x") == bytes(5000))
+        #expect(try rig.scratch.read("private") == bytes(5000))
+    }
+
+    @Test(
+        "P5: nothing hidden and no startup file at top level",
+        arguments: [
+            (".bashrc", "_bashrc"), (".ssh/authorized_keys", "_ssh_authorized_keys"),
+            (".config/autostart/x.desktop", "_config_autostart_x.desktop"), (".nearshare", "_nearshare"),
+        ])
+    func hidden(name: String, stored: String) throws {
+        let rig = try InboxRig()
+        let entries: [MemorySource.Entry] = [
+            .file(name, [1], item: 0), .folder([name], item: 1), .file(in: [name, ".gitignore"], [2], item: 1),
+        ]
+        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        let twin = SafeFileName(ClaimedFileName(name)!).numbered(2).text
+        #expect(Set(rig.scratch.tree("inbox")) == ["f \(stored)", "d \(twin)", "f \(twin)/.gitignore"])
+    }
+
+    @Test(
+        "P6: a link that leads out is refused",
+        arguments: [
+            "/etc/passwd", "../x", "../../x", "a/../../x", "a/../b", "", "\0", "./../x",
+        ])
+    func escapingLink(target: String) throws {
+        let rig = try InboxRig()
+        let entries: [MemorySource.Entry] = [.folder(["t"]), .link(["t", "l"], to: target)]
+        let sink = try rig.sink(MemorySource(entries).offer)
+        let failure = #expect(throws: StorageError.self) { try drive(entries, into: sink) }
+        #expect(failure?.code == .refused)
+    }
+
+    @Test("P6: an item that is itself a link is refused, and any link where none are allowed")
+    func forbiddenLinks() throws {
+        let rig = try InboxRig()
+        let item = MemorySource([.link(["l"], to: "x")])
+        #expect(throws: StorageError.self) { try drive(item.entries, into: try rig.sink(item.offer)) }
+        var limits = InboxRig.limits
+        limits.allowsLinks = false
+        let strict = try InboxRig(limits: limits)
+        let inside = MemorySource([.folder(["t"]), .link(["t", "l"], to: "x")])
+        #expect(throws: StorageError.self) { try drive(inside.entries, into: try strict.sink(inside.offer)) }
+    }
+
+    @Test("P6: a link that stays inside is made, and never written through")
+    func insideLink() throws {
+        let rig = try InboxRig()
+        let entries: [MemorySource.Entry] = [
+            .folder(["t"]), .folder(["t", "a"]), .link(["t", "a", "up"], to: "../b/file"), .folder(["t", "b"]),
+            .file(in: ["t", "b", "file"], [1]), .link(["t", "l"], to: "b"), .file(in: ["t", "l"], [2]),
+        ]
+        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        #expect(try rig.scratch.read("inbox/t/a/up") == [1])
+        // The same name once more is another file, not what the link leads to.
+        #expect(try rig.scratch.read("inbox/t/l (2)") == [2])
+        #expect(rig.scratch.tree("inbox/t/b") == ["f file"])
+    }
+
+    @Test("P6, P12: no set-uid, sticky or world-writable bit; 0600 and 0700 unless permissions are kept")
+    func modes() throws {
+        for keeps in [true, false] {
+            var limits = InboxRig.limits
+            limits.keepsPermissions = keeps
+            let rig = try InboxRig(limits: limits)
+            var file = MemorySource.Entry.file(in: ["t", "f"], [1])
+            file.header.permissions = 0o7777
+            var folder = MemorySource.Entry.folder(["t"])
+            folder.header.permissions = 0o7027
+            _ = try drive([folder, file], into: try rig.sink(MemorySource([folder, file]).offer))
+            #expect(try rig.scratch.status("inbox/t/f").st_mode & 0o7777 == (keeps ? 0o775 : 0o600))
+            #expect(try rig.scratch.status("inbox/t").st_mode & 0o7777 == (keeps ? 0o725 : 0o700))
+        }
+    }
+
+    @Test("P12: inbox 0700, files 0600, whatever the umask", arguments: [mode_t(0), 0o277, 0o777])
+    func umasks(mask: mode_t) async throws {
+        // The umask belongs to the process, and so to all tests at once: each gets a process of its own.
+        switch mask {
+        case 0: await #expect(processExitsWith: .success) { try receiveUnder(umask: 0) }
+        case 0o277: await #expect(processExitsWith: .success) { try receiveUnder(umask: 0o277) }
+        default: await #expect(processExitsWith: .success) { try receiveUnder(umask: 0o777) }
+        }
+    }
+
+    @Test("P7: sweeping removes what is ours, idle and held by nobody, and nothing else")
+    func sweeps() throws {
+        let rig = try InboxRig()
+        let source = MemorySource([.file("x", bytes(5000))])
+        func leave(_ key: UInt8) throws {
+            let sink = try rig.sink(source.offer, key: [UInt8](repeating: key, count: 32))
+            try TransferRig(recordSize: 100, cut: 3000).move(source, to: sink)
+            sink.suspend()
+        }
+        try leave(1)
+        try leave(2)
+        try rig.scratch.write("state/spool/t-mine/file", [1])
+        try rig.scratch.write("state/spool/notes.txt", [1])
+        symlink(rig.scratch("state"), rig.scratch("state/spool/t-link"))
+        rig.scratch.makeFolder("state/spool/c-1-1")
+        let held = try rig.sink(source.offer, key: [UInt8](repeating: 2, count: 32))
+        let now = WallTime(milliseconds: Int64(time(nil)) * 1000)
+        rig.inbox.sweep(now: now)
+        #expect(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().count == 5)
+        rig.inbox.sweep(now: WallTime(milliseconds: now.milliseconds + 8 * 86_400_000))
+        withExtendedLifetime(held) {}
+        let left = try Descriptor.openDirectory(path: rig.scratch("state/spool")).names()
+        #expect(left.count == 3)
+        #expect(left.contains("notes.txt") && left.contains("t-link"))
+        #expect(rig.scratch.exists("state"))
+    }
+
+    @Test("P8: awkward names and depths")
+    func awkward() throws {
+        let rig = try InboxRig()
+        let names = [
+            "CON", "nul.txt", "dot.", "space ", "a:b", "-rf", "~root", "*", "two\nlines", String(repeating: "ü", count: 127),
+        ]
+        let entries = names.enumerated().map { MemorySource.Entry.file($1, [1], item: UInt32($0)) }
+        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        let tree = rig.scratch.tree("inbox")
+        #expect(tree.count == names.count)
+        for name in tree.map({ $0.dropFirst(2) }) {
+            #expect(name.utf8.count <= SafeFileName.maximumByteCount)
+            #expect(
+                !name.contains { ":*\n~".contains($0) } && !name.hasPrefix("-") && !name.hasSuffix(".") && !name.hasSuffix(" "))
+        }
+    }
+
+    @Test("P8: too deep and too long paths are refused")
+    func deep() throws {
+        let rig = try InboxRig()
+        var entries: [MemorySource.Entry] = []
+        for depth in 1...300 { entries.append(.folder((1...depth).map { _ in "d" })) }
+        #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(MemorySource(entries).offer)) }
+        let long = String(repeating: "n", count: 250)
+        let wide = (1...20).map { depth in MemorySource.Entry.folder((1...depth).map { _ in long }) }
+        #expect(throws: StorageError.self) { try drive(wide, into: try rig.sink(MemorySource(wide).offer, key: [1])) }
+    }
+
+    @Test("P9: names that look alike, in every way, stay apart")
+    func twins() throws {
+        let rig = try InboxRig()
+        let names = ["photo.jpg", "photo.jpg", "PHOTO.jpg", "caf\u{e9}", "cafe\u{301}", "a?b", "a*b", ".nearshare", "x.part"]
+        let entries = names.enumerated().map { MemorySource.Entry.file($1, [UInt8($0)], item: UInt32($0)) }
+        let delivered = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        #expect(delivered.count == names.count)
+        #expect(rig.scratch.tree("inbox").count == names.count)
+        for item in delivered {
+            #expect(try Descriptor.openForReading(path: item.path).readAll(limit: 10) == [UInt8(item.item)])
+        }
+        let folded = Set(delivered.map { $0.path.lowercased() })
+        #expect(folded.count == names.count)
+    }
+
+    @Test("P9: entries of one folder that become alike get numbers")
+    func twinsInside() throws {
+        let rig = try InboxRig()
+        let entries: [MemorySource.Entry] = [
+            .folder(["t"]), .file(in: ["t", "a?b"], [1]), .file(in: ["t", "a*b"], [2]), .file(in: ["t", "a*b"], [3]),
+            .folder(["t", "a|b"]), .file(in: ["t", "a|b", "x"], [4]),
+        ]
+        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        #expect(
+            rig.scratch.tree("inbox") == [
+                "d t", "f t/a_b", "f t/a_b (2)", "f t/a_b (3)", "d t/a_b (4)", "f t/a_b (4)/x",
+            ])
+    }
+
+    @Test("P10: an inbox that is a link, relative, missing or has a slash at its end")
+    func inboxPaths() throws {
+        let scratch = ScratchFolder()
+        scratch.makeFolder("real")
+        symlink(scratch("real"), scratch("link"))
+        for path in ["\(scratch("link"))", "\(scratch("link"))/", "\(scratch(".//real/."))"] {
+            let rig = try InboxRig(scratch: scratch, inboxPath: path)
+            #expect(try rig.receive(MemorySource([.file("../x", [1])])).map(\.isInInbox) == [true])
+        }
+        #expect(scratch.tree("real").count == 3)
+        let up = String(repeating: "../", count: 60)
+        let relative = try InboxRig(scratch: scratch, inboxPath: "\(up)\(scratch("new").dropFirst())")
+        let delivered = try relative.receive(MemorySource([.file("../x", [1])]))
+        #expect(delivered.first?.path.hasPrefix("/") == true)
+        #expect(scratch.tree("new") == ["f _._x"])
+        #expect(try scratch.status("new").st_mode & 0o777 == 0o700)
+        #expect(throws: StorageError.self) { try InboxRig(scratch: scratch, inboxPath: "") }
+        let missing = try InboxRig(scratch: scratch, inboxPath: scratch("no/such/place"))
+        #expect(throws: StorageError.self) { try missing.inbox.check() }
+    }
+
+    @Test("P10: an inbox on another file system than the spool gets whole files and keeps no litter")
+    func otherFileSystem() throws {
+        let disk = ScratchFolder(onDisk: true)
+        let memory = ScratchFolder()
+        try #require(try disk.status(".").st_dev != memory.status(".").st_dev, "needs two file systems")
+        let rig = try InboxRig(scratch: disk, inboxPath: memory("inbox"))
+        try rig.receive(SinkContractTests.small)
+        #expect(memory.tree("inbox").count == 7)
+        #expect(try Descriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
+        #expect(try memory.status("inbox/.nearshare").st_mode & 0o777 == 0o700)
+    }
+
+    @Test("P10: what waits in the spool is copied to an inbox on another file system as a whole")
+    func spoolToOtherFileSystem() throws {
+        let disk = ScratchFolder(onDisk: true)
+        let memory = ScratchFolder()
+        try memory.write("inbox", [])
+        let rig = try InboxRig(scratch: disk, inboxPath: memory("inbox"))
+        #expect(try rig.receive(SinkContractTests.small).map(\.isInInbox) == [false, false])
+        #expect(rig.inbox.pendingPaths.count == 2)
+        unlinkFile(memory("inbox"))
+        let delivered = rig.inbox.deliverPending()
+        #expect(delivered.map(\.claimedName.shown) == ["one.txt", "tree"])
+        #expect(try memory.read("inbox/tree/sub/b") == bytes(33, seed: 2))
+        #expect(memory.tree("inbox").count == 7)
+        #expect(rig.inbox.pendingPaths.isEmpty)
+        #expect(try Descriptor.openDirectory(path: disk("state/spool")).names().isEmpty)
+    }
+
+    @Test(
+        "P11: names that are no text, or pretend to read otherwise",
+        arguments: [
+            [0xff, 0xfe], [0xc0, 0xaf, 0x78], [0xed, 0xa0, 0x80], Array("photo\u{202e}gpj.exe".utf8), Array("a\u{200b}b".utf8),
+            Array("a\u{2028}b".utf8), [0x9b, 0x33],
+        ])
+    func noText(name: [UInt8]) throws {
+        let rig = try InboxRig()
+        let claimed = ClaimedFileName(bytes: name)!
+        var entry = MemorySource.Entry.file("x", [1])
+        entry.header.path = [claimed]
+        let delivered = try drive([entry], into: try rig.sink(MemorySource([entry]).offer))
+        let stored = try #require(rig.scratch.tree("inbox").first).dropFirst(2)
+        #expect(stored.unicodeScalars.allSatisfy { $0.isASCII && $0.value > 0x20 && $0.value < 0x7f })
+        #expect(delivered.first?.claimedName == claimed)
+    }
+
+    @Test("P14: name, claim and content that do not agree are told")
+    func typeWarning() throws {
+        let rig = try InboxRig()
+        let program = Array("MZ".utf8) + [UInt8](repeating: 0, count: 58) + [64, 0, 0, 0] + Array("PE\0\0".utf8) + bytes(500)
+        let delivered = try rig.receive(
+            MemorySource([.file("photo.jpg", program, item: 0), .file("plain.txt", Array("hello\n".utf8), item: 1)]))
+        #expect(delivered[0].typeWarning?.hasPrefix("named photo.jpg, but the content is application/") == true)
+        #expect(delivered[1].detectedType == "text/plain")
+        #expect(delivered[1].typeWarning == nil)
+    }
+}
+
+private func receiveUnder(umask mask: mode_t) throws {
+    let scratch = ScratchFolder()
+    scratch.makeFolder("state")
+    umask(mask)
+    let rig = try InboxRig(scratch: scratch)
+    try rig.inbox.check()
+    _ = try drive(SinkContractTests.small.entries, into: try rig.sink(SinkContractTests.small.offer))
+    func mode(_ name: String) throws -> mode_t { try scratch.status(name).st_mode & 0o7777 }
+    guard try mode("inbox") == 0o700, try mode("inbox/one.txt") == 0o600, try mode("inbox/tree") == 0o700,
+        try mode("inbox/tree/sub/b") == 0o600, try mode("state/spool") == 0o700
+    else { throw RigFailure(description: "wrong modes") }
+}

@@ -1,0 +1,253 @@
+import Glibc
+import NearshareBase
+import NearshareCrypto
+import NearshareEdges
+import NearshareSession
+import Testing
+
+@testable import NearshareStorage
+
+/// A folder of its own for one test, removed with all in it.
+final class ScratchFolder: Sendable {
+    let path: String
+
+    /// - Parameter onDisk: on a file system with a disk behind it, where that makes a difference; else in memory.
+    init(onDisk: Bool = false) {
+        let parent = !onDisk && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"
+        var template = Array("\(parent)/nearshare-storage-XXXXXX".utf8CString)
+        precondition(mkdtemp(&template) != nil, "no scratch folder")
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    deinit {
+        let parts = path.split(separator: "/")
+        guard let parent = try? Descriptor.openDirectory(path: "/" + parts.dropLast().joined(separator: "/")) else { return }
+        chmod(path, 0o700)
+        parent.removeTree(String(parts.last!))
+    }
+
+    func callAsFunction(_ name: String) -> String { "\(path)/\(name)" }
+
+    /// Writes a file, with the folders that it needs.
+    @discardableResult
+    func write(_ name: String, _ content: [UInt8], modified: Int64? = nil) throws -> String {
+        var directory = path
+        for part in name.split(separator: "/").dropLast() {
+            directory += "/\(part)"
+            mkdir(directory, 0o700)
+        }
+        let file = Descriptor(taking: open("\(path)/\(name)", O_WRONLY | O_CREAT | O_TRUNC, 0o600))
+        try #require(file.number >= 0, "can't write \(name)")
+        try file.write(content)
+        if let modified { file.setModified(modified) }
+        return self(name)
+    }
+
+    func makeFolder(_ name: String) { mkdir(self(name), 0o700) }
+
+    func read(_ name: String) throws -> [UInt8] {
+        try Descriptor.openForReading(path: self(name)).readAll(limit: 1 << 30)
+    }
+
+    func status(_ name: String) throws -> stat {
+        var status = stat()
+        try #require(lstat(self(name), &status) == 0, "no \(name)")
+        return status
+    }
+
+    func exists(_ name: String) -> Bool {
+        var status = stat()
+        return lstat(self(name), &status) == 0
+    }
+
+    /// Everything below a folder of it, each with its kind: `d name`, `f name`, `l name`; hidden staging excluded.
+    func tree(_ name: String) -> [String] {
+        func walk(_ directory: Descriptor, _ prefix: String) -> [String] {
+            ((try? directory.names()) ?? []).flatMap { child -> [String] in
+                if prefix.isEmpty, child == ".nearshare" { return [] }
+                var status = stat()
+                fstatat(directory.number, child, &status, AT_SYMLINK_NOFOLLOW)
+                switch status.st_mode & S_IFMT {
+                case S_IFDIR:
+                    let below = (try? directory.openDirectory(child)).map { walk($0, "\(prefix)\(child)/") } ?? []
+                    return ["d \(prefix)\(child)"] + below
+                case S_IFLNK: return ["l \(prefix)\(child)"]
+                default: return ["f \(prefix)\(child)"]
+                }
+            }
+        }
+        return (try? Descriptor.openDirectory(path: self(name))).map { walk($0, "") } ?? []
+    }
+}
+
+let anna = Fingerprint(bytes: [UInt8](repeating: 7, count: 32))!
+let someKey = [UInt8](repeating: 9, count: 32)
+
+/// Random bytes that are the same in every run.
+func bytes(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+    var state = seed &* 0x9e37_79b9_7f4a_7c15 | 1
+    return (0..<count).map { _ in
+        state ^= state << 13
+        state ^= state >> 7
+        state ^= state << 17
+        return UInt8(truncatingIfNeeded: state)
+    }
+}
+
+/// Time that stands still unless it is moved.
+final class TestClock: Sendable {
+    private let now = Monitor(Int64(0))
+
+    var read: @Sendable () -> MonotonicInstant { { self.now.withLock { MonotonicInstant(nanoseconds: $0) } } }
+
+    func advance(by duration: Duration) { now.update { $0 += duration.nanoseconds } }
+}
+
+struct RigFailure: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// Moves content from a source to a sink through the real stream, cut off where a test wants it.
+struct TransferRig {
+    /// Bytes that travel at once.
+    var recordSize = 1000
+    /// After so many bytes of the stream the connection is gone.
+    var cut: Int?
+
+    struct Result {
+        /// nil when it was cut.
+        var delivered: [DeliveredItem]?
+        /// Bytes of content that did not have to be sent.
+        var resumed: UInt64
+        var streamByteCount: Int
+    }
+
+    @discardableResult
+    func move(_ source: any ResourceSource, to sink: any ResourceSink) throws -> Result {
+        let point = try sink.resumePoint()
+        var provider = Provider(reader: try source.makeReader())
+        var start = StartPoint.beginning
+        if point != .start {
+            if let found = try StartPoint.find(point, in: &provider) {
+                start = found
+            } else {
+                provider = Provider(reader: try source.makeReader())
+            }
+        }
+        var outgoing = OutgoingContent(from: start)
+        var incoming = IncomingContent(offer: source.offer, asked: point)
+        var receiver = Receiver(sink: sink, asked: point)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: recordSize, alignment: 16)
+        defer { buffer.deallocate() }
+        var total = 0
+        while !incoming.isComplete {
+            var count = try outgoing.fill(buffer, from: &provider)
+            if let cut, total + count >= cut {
+                count = cut - total
+                try consume(UnsafeRawBufferPointer(rebasing: buffer[..<count]), &incoming, &receiver)
+                return Result(delivered: nil, resumed: incoming.resumedByteCount, streamByteCount: cut)
+            }
+            total += count
+            try consume(UnsafeRawBufferPointer(rebasing: buffer[..<count]), &incoming, &receiver)
+        }
+        return Result(delivered: try sink.finish(), resumed: incoming.resumedByteCount, streamByteCount: total)
+    }
+
+    /// Bytes that the whole of it takes in a stream.
+    static func streamByteCount(of source: any ResourceSource) throws -> Int {
+        var provider = Provider(reader: try source.makeReader())
+        var outgoing = OutgoingContent(from: .beginning)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var total = 0
+        while !outgoing.isFinished { total += try outgoing.fill(buffer, from: &provider) }
+        return total
+    }
+
+    private func consume(
+        _ bytes: UnsafeRawBufferPointer, _ incoming: inout IncomingContent, _ receiver: inout Receiver
+    ) throws {
+        do {
+            try incoming.consume(bytes, into: &receiver)
+        } catch {
+            switch error {
+            case .violation(let what): throw RigFailure(description: what.description)
+            case .receiver(let failure): throw failure
+            }
+        }
+    }
+
+    private struct Provider: ContentProvider {
+        let reader: any ResourceReader
+
+        mutating func nextEntry() throws(StorageError) -> EntryHeader? { try reader.nextEntry() }
+        mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
+            try reader.read(into: buffer)
+        }
+        mutating func seek(to offset: UInt64) throws(StorageError) { try reader.seek(to: offset) }
+    }
+
+    private struct Receiver: ContentReceiver {
+        let sink: any ResourceSink
+        let asked: ResumePoint
+
+        mutating func start(completeEntries: UInt64, offset: UInt64) throws(StorageError) {
+            let goesOn = completeEntries == asked.completeEntries && offset == asked.partialSize
+            try sink.resume(at: goesOn ? asked : .start)
+        }
+        mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
+            try sink.begin(header, at: offset, entriesDigest: digest)
+        }
+        mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
+        mutating func endEntry() throws(StorageError) { try sink.endEntry() }
+    }
+}
+
+/// A real inbox in a scratch folder.
+struct InboxRig: Sendable {
+    let scratch: ScratchFolder
+    let inbox: Inbox
+    let clock = TestClock()
+
+    static let detector = MediaTypeDetector()
+
+    init(scratch: ScratchFolder = ScratchFolder(), inboxPath: String? = nil, limits: InboxLimits = Self.limits) throws {
+        self.scratch = scratch
+        scratch.makeFolder("state")
+        inbox = try Inbox(
+            path: inboxPath ?? scratch("inbox"), spoolPath: scratch("state/spool"), limits: limits, detector: Self.detector)
+    }
+
+    /// A small machine's disk may have less than the usual reserve.
+    static var limits: InboxLimits {
+        var limits = InboxLimits()
+        limits.reserve = 0
+        return limits
+    }
+
+    func sink(_ offer: Offer, key: [UInt8] = someKey, from sender: Fingerprint = anna) throws -> any ResourceSink {
+        try inbox.makeSink(for: offer, from: sender, resumeKey: key, clock: clock.read)
+    }
+
+    @discardableResult
+    func receive(_ source: any ResourceSource, key: [UInt8] = someKey, recordSize: Int = 1000) throws -> [DeliveredItem] {
+        let result = try TransferRig(recordSize: recordSize).move(source, to: try sink(source.offer, key: key))
+        return try #require(result.delivered)
+    }
+}
+
+func unlinkFile(_ path: String) { unlink(path) }
+func renameFile(_ path: String, _ newPath: String) { rename(path, newPath) }
+
+/// Hands entries to a sink as they are, past the checks of the stream: what a sink must withstand by itself.
+func drive(_ entries: [MemorySource.Entry], into sink: any ResourceSink) throws -> [DeliveredItem] {
+    let point = try sink.resumePoint()
+    #expect(point == .start)
+    try sink.resume(at: point)
+    for entry in entries {
+        try sink.begin(entry.header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+        if entry.header.kind == .file { try entry.content.withUnsafeBytes { try sink.write($0) } }
+        try sink.endEntry()
+    }
+    return try sink.finish()
+}
