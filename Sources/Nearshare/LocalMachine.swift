@@ -1,0 +1,104 @@
+internal import CNearshareShims
+internal import Glibc
+public import Logging
+public import NearshareBase
+internal import NearshareDiscovery
+public import NearshareEdges
+public import NearshareNode
+public import NearshareStorage
+internal import NearshareTCP
+
+/// This Linux machine, put together from its parts: the person's files, the network, the clocks.
+///
+///     let machine = try LocalMachine()
+///     try await withNode(machine.nodeSettings()) { node in … }
+public final class LocalMachine: Sendable {
+    public let directories: Directories
+    public let configuration: Configuration
+    public let state: StateDirectory
+    public let trust: TrustFile
+    public let detector = MediaTypeDetector()
+
+    /// - Parameter environment: for the XDG variables; the process's own unless told otherwise.
+    /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
+    public init(environment: [String: String] = LocalMachine.environment) throws(StorageError) {
+        directories = Directories(environment: environment, home: Self.home)
+        configuration = try Configuration.read(path: "\(directories.configuration)/config.toml")
+        state = try StateDirectory(path: directories.state)
+        trust = TrustFile(in: state)
+    }
+
+    /// What others see this machine as: the name given, else the chosen one, else the configured one, else the host's.
+    public func name(_ given: DisplayName? = nil) throws(StorageError) -> DisplayName {
+        if let name = given ?? configuration.name { return name }
+        if let name = try state.read(OwnName.self, from: OwnName.fileName)?.name { return name }
+        return Self.hostName
+    }
+
+    /// Chooses the name for good.
+    public func rename(to name: DisplayName) throws(StorageError) {
+        try state.change(OwnName.fileName, startingWith: OwnName(name: name)) { $0.name = name }
+    }
+
+    private struct OwnName: Codable {
+        static let fileName = "name.json"
+        var name: DisplayName
+    }
+
+    /// How this machine finds others: through avahi-daemon where it answers, else with a responder of its own.
+    public func discovery() throws(DiscoveryError) -> any Discovery { try LinuxDiscovery.make() }
+
+    /// - Parameters:
+    ///   - name: what others see; nil for ``name(_:)``.
+    ///   - discovery: nil for a node that needs none, which starts faster.
+    public func nodeSettings(
+        name: DisplayName? = nil, discovery: (any Discovery)?, log: Logger = Logger(label: "nearshare")
+    ) throws(StorageError) -> NodeSettings {
+        let trust = self.trust
+        return NodeSettings(
+            identity: try state.identity(), name: try self.name(name), transport: TCPTransport(), discovery: discovery,
+            clock: { SystemClock.monotonic() }, wallClock: { SystemClock.wall() }, random: { Self.randomBytes($0) },
+            standing: { peer, name in
+                do {
+                    return try trust.read().standing(of: peer, claiming: name)
+                } catch {
+                    // Without the book nobody is known; that makes everything stricter, nothing looser.
+                    log.error("\(error)")
+                    return .new
+                }
+            },
+            log: log)
+    }
+
+    /// The inbox at a path, with this machine's spool behind it.
+    public func inbox(_ path: String?, limits: InboxLimits = InboxLimits()) throws(StorageError) -> Inbox {
+        try Inbox(
+            path: path ?? configuration.inbox ?? directories.defaultInbox, spoolPath: state.spoolPath, limits: limits,
+            detector: detector)
+    }
+
+    /// Fresh random bytes from the kernel.
+    public static func randomBytes(_ count: Int) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        precondition(nearshare_random(&bytes, count) == 0, "the kernel gives no random bytes")
+        return bytes
+    }
+
+    /// The process's environment.
+    public static var environment: [String: String] {
+        var values: [String: String] = [:]
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
+            if let value = getenv(name) { values[name] = String(cString: value) }
+        }
+        return values
+    }
+
+    private static var home: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_dir) } ?? "/" }
+
+    private static var hostName: DisplayName {
+        var buffer = [CChar](repeating: 0, count: 256)
+        gethostname(&buffer, buffer.count - 1)
+        let text = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return DisplayName(truncating: text) ?? DisplayName(truncating: "nearshare")!
+    }
+}

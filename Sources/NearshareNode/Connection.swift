@@ -1,0 +1,173 @@
+public import NearshareBase
+public import NearshareEdges
+public import NearshareSecurity
+internal import NearshareSession
+internal import NearshareWire
+internal import Synchronization
+
+/// An encrypted link to one peer whose key is proven, from the side that opened it.
+public final class Connection: Sendable {
+    private struct State {
+        var name: DisplayName?
+        var clockDifference: Duration?
+        var code: ShortCodeText?
+        var isSameThere: Bool?
+        var end: NodeError?
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// What we expected to meet where we connected.
+    public let destination: PeerDestination
+    public let proven: ProvenPeer
+    public let address: LinkAddress
+    private let driver: LinkDriver
+    private let settings: NodeSettings
+    private let transfers: TransferProgressManager
+    private let state = Mutex(State())
+
+    private init(
+        _ proven: ProvenPeer, _ driver: LinkDriver, _ address: LinkAddress, _ destination: PeerDestination,
+        _ settings: NodeSettings, _ transfers: TransferProgressManager
+    ) {
+        self.proven = proven
+        self.driver = driver
+        self.address = address
+        self.destination = destination
+        self.settings = settings
+        self.transfers = transfers
+    }
+
+    /// How the peer stands with us by its key and the name under which it was looked for.
+    public var standing: PeerStanding { settings.standing(proven, destination.name) }
+
+    /// What the peer calls itself, once it has said so.
+    /// - Throws: ``NodeError`` when the link ended before.
+    public var peerName: DisplayName {
+        get async throws { try await waitFor { $0.name } }
+    }
+
+    /// How much later the peer's clock is than ours, give or take the time that its greeting was on its way.
+    public var clockDifference: Duration {
+        get async throws { try await waitFor { $0.clockDifference } }
+    }
+
+    /// The eight digits that both people see.
+    public var shortCode: ShortCodeText {
+        get async throws { try await waitFor { $0.code } }
+    }
+
+    /// Asks the other person whether their screen shows the same short code, and waits for what they say.
+    public func compareCodes() async throws -> Bool {
+        _ = try await shortCode
+        driver.askComparison()
+        return try await waitFor { $0.isSameThere }
+    }
+
+    /// What ended the link, as far as it has ended.
+    public var end: NodeError? { state.withLock { $0.end } }
+
+    /// Invites the peer to take something, and sends it when it is accepted.
+    /// - Parameters:
+    ///   - resumeKey: 32 bytes, same for the same send repeated.
+    ///   - patience: how long the other person may think about it; 1 to 600 seconds.
+    public func send(_ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8] = [], patience: Duration) -> Transfer {
+        precondition(resumeKey.count == 32 && context.count <= TransferOffer.maximumContextByteCount)
+        let id = TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
+        var progress = TransferProgress(
+            id: id, direction: .outgoing, total: source.offer.totalSize, totalEntries: source.offer.entryCount)
+        progress.phase = .waiting
+        let transfer = Transfer(progress: progress, clock: settings.clock)
+        transfers.add(transfer)
+        let seconds = UInt16(clamping: min(max(patience.components.seconds, 1), Int64(TransferOffer.maximumPatience)))
+        driver.offer(
+            TransferOffer(id: id, patience: seconds, resumeKey: resumeKey, context: context, offer: source.offer),
+            transfer: transfer, source: source)
+        return transfer
+    }
+
+    // MARK: For the engine
+
+    /// Waits for the handshake, and checks that its key is the expected one (K2, K4, D1).
+    static func open(
+        _ driver: LinkDriver, _ address: LinkAddress, _ destination: PeerDestination, _ settings: NodeSettings,
+        _ transfers: TransferProgressManager
+    ) async throws(NodeError) -> Connection {
+        for await event in driver.events {
+            switch event {
+            case .established(let peer):
+                if let expected = destination.id, peer.id != expected {
+                    throw .identityMismatch(
+                        "whoever answers at \(address) is not who was announced there (\(peer.id) instead of \(expected)); "
+                            + "somebody may be pretending to be \(destination.name?.shown ?? "that peer")")
+                }
+                let connection = Connection(peer, driver, address, destination, settings, transfers)
+                if connection.standing.isBlocked { throw .blocked(destination.name?.shown ?? peer.id.hex) }
+                return connection
+            case .closed(.handshake(let failure)): throw NodeError(failure)
+            case .closed(.closure(let closure)): throw NodeError(closure)
+            default: break
+            }
+        }
+        throw .connectionLost("the connection ended before it was established")
+    }
+
+    /// Runs `body` while the link's events are followed.
+    func following<Result: Sendable>(_ body: @Sendable @escaping (Connection) async throws -> Result) async throws -> Result {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await self.follow() }
+            let result = try await body(self)
+            group.cancelAll()
+            return result
+        }
+    }
+
+    private func follow() async {
+        for await event in driver.events {
+            let waiters = state.withLock { state in
+                switch event {
+                case .greeted(let name, let time):
+                    state.name = name
+                    let difference = time.milliseconds.subtractingReportingOverflow(settings.wallClock().milliseconds)
+                    state.clockDifference = difference.overflow ? nil : .milliseconds(difference.partialValue)
+                case .shortCode(let code): state.code = code
+                case .closed(.handshake(let failure)): state.end = NodeError(failure)
+                case .closed(.closure(let closure)): state.end = NodeError(closure)
+                case .comparisonAnswered(let isSame): state.isSameThere = isSame
+                case .established, .invitationEnded: break
+                // Whoever opened the link asks.
+                case .comparisonAsked: driver.answerComparison(isSame: false)
+                // Who sends does not take offers on the same link; whoever wants to give something connects.
+                case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
+                }
+                defer { state.waiters = [] }
+                return state.waiters
+            }
+            for waiter in waiters { waiter.resume() }
+        }
+        // Whoever still waits learns of the end, also when the following itself was cancelled.
+        let waiters = state.withLock { state in
+            if state.end == nil { state.end = .connectionLost("the connection has ended") }
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    private func waitFor<Value: Sendable>(_ value: @Sendable (borrowing State) -> Value?) async throws -> Value {
+        while true {
+            let ready: Result<Value, NodeError>? = state.withLock { state in
+                if let value = value(state) { return .success(value) }
+                return state.end.map { .failure($0) }
+            }
+            if let ready { return try ready.get() }
+            await withCheckedContinuation { continuation in
+                let isPending = state.withLock { state in
+                    guard value(state) == nil, state.end == nil else { return false }
+                    state.waiters.append(continuation)
+                    return true
+                }
+                if !isPending { continuation.resume() }
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+public import NearshareBase
+public import NearshareEdges
+public import NearshareSecurity
+public import NearshareSession
+public import NearshareWire
+internal import Synchronization
+
+/// Somebody offers something. Accept it, decline it, or drop it, which declines it too.
+public final class Invitation: Sendable {
+    public let peer: Peer
+    public let offer: Offer
+    /// Bytes for the program, as the peer's program wrote them.
+    public let context: [UInt8]
+    /// Same for the same send repeated: where an earlier try is found again, together with the peer's key.
+    public let resumeKey: [UInt8]
+    /// After this it declines itself.
+    public let expiry: MonotonicInstant
+    private let wire: TransferOffer
+    private let link: LinkDriver
+    private let transfer: Transfer
+    private let transfers: TransferProgressManager
+    private let isAnswered = Atomic(false)
+    private let codeEvent = OneTimeEvent<ShortCodeText?>()
+    private let endEvent = OneTimeEvent<TransferOutcome>()
+
+    init(
+        peer: Peer, wire: TransferOffer, expiry: MonotonicInstant, link: LinkDriver, transfer: Transfer,
+        transfers: TransferProgressManager
+    ) {
+        self.peer = peer
+        self.wire = wire
+        offer = wire.offer
+        context = wire.context
+        resumeKey = wire.resumeKey
+        self.expiry = expiry
+        self.link = link
+        self.transfer = transfer
+        self.transfers = transfers
+    }
+
+    deinit {
+        if !isAnswered.load(ordering: .acquiring) { link.decline(wire.id, because: .declined) }
+    }
+
+    /// The eight digits that the sender sees as well; nil when the link ended before they were agreed, or the task is
+    /// cancelled.
+    public var shortCode: ShortCodeText? {
+        get async { await codeEvent.happened ?? nil }
+    }
+
+    /// Waits until it was withdrawn or has expired; nil when the task is cancelled before. An answered invitation does not end.
+    public var ended: TransferOutcome? {
+        get async { await endEvent.happened }
+    }
+
+    /// Takes it. The handle tells how it goes; when the invitation was over already, it ends at once.
+    /// - Parameter keepsPartial: what has arrived when it breaks off is kept for another try.
+    public func accept(into sink: any ResourceSink, keepsPartial: Bool = true) -> Transfer {
+        precondition(takeAnswer(), "an invitation is answered once")
+        transfers.add(transfer)
+        link.accept(wire, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
+        return transfer
+    }
+
+    public func decline(_ reason: DeclineReason = .declined) {
+        if takeAnswer() { link.decline(wire.id, because: reason) }
+    }
+
+    private func takeAnswer() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
+
+    // MARK: For the engine
+
+    var wireID: TransferID { wire.id }
+
+    func shortCodeIsReady(_ code: ShortCodeText) {
+        codeEvent.happen(code)
+    }
+
+    func end(_ outcome: TransferOutcome) {
+        codeEvent.happen(nil)
+        endEvent.happen(outcome)
+    }
+}

@@ -1,0 +1,502 @@
+internal import NearshareBase
+internal import NearshareEdges
+internal import NearshareSecurity
+internal import NearshareSession
+internal import NearshareWire
+
+/// What happens on a link that its owner decides about or tells people. Rare.
+enum LinkEvent: Sendable {
+    case established(ProvenPeer)
+    case greeted(DisplayName, time: WallTime)
+    case shortCode(ShortCodeText)
+    case comparisonAsked
+    case comparisonAnswered(isSame: Bool)
+    case invited(TransferOffer, until: MonotonicInstant)
+    /// An invitation that was not accepted is over.
+    case invitationEnded(TransferID, TransferOutcome)
+    /// The last event.
+    case closed(LinkEnd)
+}
+
+/// Why a link is over.
+enum LinkEnd: Sendable, Hashable {
+    case handshake(HandshakeFailure)
+    case closure(DirectClosure)
+}
+
+/// Moves bytes between one link and the machines that decide: a thread reads and opens records, one seals and writes them, and
+/// each transfer has one for its disk. Nothing here waits for the engine, and no queue grows without bound.
+final class LinkDriver: Sendable {
+    private struct Shared {
+        var connection: DirectConnection?
+        var sealer: RecordSealer?
+        /// Control frames that are to go out, before any content.
+        var frames: [[UInt8]] = []
+        var blocks: [FilledBlock] = []
+        var sources: [TransferID: SourcePump] = [:]
+        var sinks: [TransferID: SinkPump] = [:]
+        var handshakeDeadline: MonotonicInstant
+        /// The connection is closed: what is queued goes out, and then the link ends.
+        var isEnding = false
+        var lingers = true
+        /// The reading thread has seen the end of the stream or gone.
+        var hasReadAll = false
+    }
+
+    /// What a connection is made with, besides its link.
+    struct Parts: Sendable {
+        var role: HandshakeRole
+        var identity: LocalIdentity
+        var name: DisplayName
+        var ciphers: UInt8
+        var limits: DirectLimits
+        var clock: @Sendable () -> MonotonicInstant
+        var wallClock: @Sendable () -> WallTime
+        /// Fresh random bytes.
+        var random: @Sendable (Int) -> [UInt8]
+    }
+
+    /// A frame of ours must not wait behind more than this many that the peer provokes without reading the answers.
+    private static let maximumQueuedFrames = 4096
+    /// After the last word, so long the other side may take to read it before the link is cut.
+    private static let lingerTime = Duration.seconds(1)
+    private static let receiveBlockByteCount = 320 << 10
+
+    let events: AsyncStream<LinkEvent>
+    private let eventContinuation: AsyncStream<LinkEvent>.Continuation
+    private let jobs: AsyncStream<@Sendable () -> Void>
+    private let jobContinuation: AsyncStream<@Sendable () -> Void>.Continuation
+    private let link: any StreamLink
+    private let parts: Parts
+    private let shared: Monitor<Shared>
+    private let sendPool = BlockPool(byteCount: SourcePump.blockByteCount(), kept: 4)
+    private let receivePool = BlockPool(byteCount: receiveBlockByteCount, kept: 8)
+
+    init(link: any StreamLink, parts: Parts) {
+        self.link = link
+        self.parts = parts
+        shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
+        // Events are rare and bounded by the machine's own limits.
+        (events, eventContinuation) = AsyncStream.makeStream()
+        (jobs, jobContinuation) = AsyncStream.makeStream()
+    }
+
+    /// Runs the link until it is over and all its threads have ended. Cancelling the task cuts the link.
+    func run() async {
+        await withTaskCancellationHandler {
+            await withDiscardingTaskGroup { group in
+                group.addTask { await onThread { self.readLoop() } }
+                group.addTask { await onThread { self.writeLoop() } }
+                for await job in jobs {
+                    group.addTask { await onThread(job) }
+                }
+            }
+        } onCancel: {
+            link.close()
+        }
+    }
+
+    // MARK: What the owner asks for
+
+    func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource) {
+        let pump = SourcePump(wireID: offer.id, transfer: transfer, source: source, pool: sendPool)
+        transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
+        decide { shared, connection, now in
+            shared.sources[offer.id] = pump
+            return connection.offer(offer, now: now)
+        } otherwise: {
+            transfer.end(TransferResult(outcome: .interrupted))
+        }
+    }
+
+    func accept(_ offer: TransferOffer, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool) {
+        let pump = SinkPump(
+            wireID: offer.id, transfer: transfer, offer: offer.offer, sink: sink, keepsPartial: keepsPartial)
+        transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
+        let pumpLink = sinkLink(offer.id)
+        decide { shared, connection, now in
+            let reactions = connection.accept(offer.id, now: now)
+            let isTaken = reactions.contains { if case .send(.accept) = $0 { true } else { false } }
+            if isTaken {
+                shared.sinks[offer.id] = pump
+            } else {
+                // It expired, or the sender took it back, before the answer.
+                pump.end(.expired)
+            }
+            self.jobContinuation.yield { pump.run(pumpLink) }
+            return reactions
+        } otherwise: {
+            pump.end(.interrupted)
+            pump.run(pumpLink)
+        }
+    }
+
+    func decline(_ id: TransferID, because reason: DeclineReason) {
+        decide { _, connection, _ in connection.decline(id, because: reason) }
+    }
+
+    func cancel(_ id: TransferID, because reason: CancelReason) {
+        decide { _, connection, now in connection.cancel(id, because: reason, now: now) }
+    }
+
+    func askComparison() {
+        decide { _, connection, _ in connection.askComparison() }
+    }
+
+    func answerComparison(isSame: Bool) {
+        decide { _, connection, _ in connection.answerComparison(isSame: isSame) }
+    }
+
+    func close(_ reason: CloseReason) {
+        decide { shared, connection, _ in
+            shared.lingers = reason != .done
+            return connection.close(reason)
+        } otherwise: {
+            self.link.close()
+        }
+    }
+
+    private func sinkLink(_ id: TransferID) -> SinkPump.Link {
+        SinkPump.Link(
+            resumePoint: { [self] point in decide { _, connection, _ in connection.resumePoint(point, of: id) } },
+            stored: { [self] total in decide { _, connection, _ in connection.contentStored(id, upTo: total) } },
+            mayFinish: { [self] in
+                var may = false
+                decide { _, connection, _ in
+                    may = connection.mayFinish(id)
+                    return []
+                }
+                return may
+            },
+            finished: { [self] in decide { _, connection, _ in connection.finished(id) } },
+            failed: { [self] reason in decide { _, connection, now in connection.cancel(id, because: reason, now: now) } },
+            violated: { [self] what in decide { _, connection, _ in connection.violation(what) } })
+    }
+
+    // MARK: Deciding
+
+    /// Asks the machine, and carries out what it says, as one step that no other thread comes between.
+    private func decide(
+        _ ask: (inout Shared, inout DirectConnection, MonotonicInstant) -> [DirectReaction],
+        otherwise: () -> Void = {}
+    ) {
+        let now = parts.clock()
+        let isQuiet: Bool? = shared.withLock { shared in
+            guard var connection = shared.connection.take() else { return nil }
+            let reactions = ask(&shared, &connection, now)
+            shared.connection = connection
+            perform(reactions, &shared)
+            return reactions.isEmpty
+        }
+        switch isQuiet {
+        case nil: otherwise()
+        // Most answers are empty; then nobody needs to wake up.
+        case true?: break
+        case false?: shared.update { _ in }
+        }
+    }
+
+    private func perform(_ reactions: [DirectReaction], _ shared: inout Shared) {
+        for reaction in reactions {
+            switch reaction {
+            case .send(let frame):
+                shared.frames.append(frame.encoded)
+            case .greeted(let name, let time): eventContinuation.yield(.greeted(name, time: time))
+            case .shortCodeReady(let text): eventContinuation.yield(.shortCode(text))
+            case .comparisonAsked: eventContinuation.yield(.comparisonAsked)
+            case .comparisonAnswered(let isSame): eventContinuation.yield(.comparisonAnswered(isSame: isSame))
+            case .invited(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
+            case .accepted(let id): shared.sources[id]?.transfer.enter(.comparing)
+            case .startSending(let id, let point):
+                guard let pump = shared.sources[id] else { continue }
+                jobContinuation.yield { [self] in feed(from: pump, point) }
+            case .mayUse(let id, let limit): shared.sources[id]?.allow(upTo: limit)
+            case .stopSending(let id):
+                shared.sources[id]?.stop()
+                shared.blocks.removeAll { block in
+                    guard block.pump.wireID == id else { return false }
+                    block.pump.blockReturned()
+                    return true
+                }
+            case .outgoingEnded(let id, let outcome):
+                guard let pump = shared.sources.removeValue(forKey: id) else { continue }
+                pump.end(outcome)
+            case .incomingEnded(let id, let outcome):
+                if let pump = shared.sinks.removeValue(forKey: id) {
+                    pump.end(outcome)
+                } else {
+                    eventContinuation.yield(.invitationEnded(id, outcome))
+                }
+            case .closed(let closure):
+                shared.isEnding = true
+                if case .lost = closure { link.close() }
+                eventContinuation.yield(.closed(.closure(closure)))
+                eventContinuation.finish()
+                jobContinuation.finish()
+            }
+        }
+        if shared.frames.count > Self.maximumQueuedFrames { link.close() }
+    }
+
+    private func feed(from pump: SourcePump, _ point: ResumePoint) {
+        do throws(StorageError) {
+            try pump.run(from: point) { block in
+                shared.update { shared in
+                    if pump.isStopped {
+                        pump.blockReturned()
+                    } else {
+                        shared.blocks.append(block)
+                    }
+                }
+            }
+        } catch {
+            cancel(pump.wireID, because: error.code == .changed ? .sourceChanged : .sourceUnreadable)
+        }
+    }
+
+    // MARK: The reading thread
+
+    private func readLoop() {
+        let end = readAll()
+        shared.update { $0.hasReadAll = true }
+        switch end {
+        case .some(.handshake):
+            eventContinuation.yield(.closed(end!))
+            eventContinuation.finish()
+            jobContinuation.finish()
+            shared.update { $0.isEnding = true }
+            link.finishWriting()
+        case .some(.closure), nil:
+            decide { _, connection, _ in connection.linkEnded() }
+        }
+    }
+
+    private func readAll() -> LinkEnd? {
+        let handshake: EstablishedLink
+        switch shakeHands() {
+        case .success(let established): handshake = established
+        case .failure(let failure): return .handshake(failure)
+        }
+        begin(handshake)
+        var opener = handshake.opener
+        var block = receivePool.take()
+        var filled = handshake.leftover.count
+        block.bytes.copyBytes(from: handshake.leftover)
+        var position = 0
+        do throws(LinkError) {
+            while true {
+                do throws(MalformedInput) {
+                    try takeRecords(in: block, from: &position, to: filled, with: &opener)
+                } catch {
+                    decide { _, connection, _ in connection.violation(error) }
+                    drain()
+                    return nil
+                }
+                if block.bytes.count - filled < RecordFormat.maximumRecordByteCount {
+                    // Records that have been taken may still be on their way to the disk: the rest moves, not they.
+                    let next = receivePool.take()
+                    let rest = UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])
+                    next.bytes.copyMemory(from: rest)
+                    (block, position, filled) = (next, 0, rest.count)
+                }
+                let count = try link.read(into: UnsafeMutableRawBufferPointer(rebasing: block.bytes[filled...]))
+                if count == 0 { return nil }
+                filled += count
+                let now = parts.clock()
+                shared.withLock { $0.connection?.heard(now: now) }
+            }
+        } catch {
+            return nil
+        }
+    }
+
+    /// After the last word, what the peer still sends is read and forgotten, so that the word is not lost with it.
+    private func drain() {
+        let block = receivePool.take()
+        do throws(LinkError) {
+            while try link.read(into: block.bytes) > 0 {}
+        } catch {}
+    }
+
+    private func takeRecords(
+        in block: Block, from position: inout Int, to filled: Int, with opener: inout RecordOpener
+    ) throws(MalformedInput) {
+        var batch: [(id: TransferID, pieces: [Piece])] = []
+        // What was taken before a bad record is still delivered.
+        defer { deliver(batch) }
+        while let length = try RecordOpener.recordByteCount(UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])),
+            position + length <= filled
+        {
+            let start = position
+            position += length
+            let opened = try opener.openInPlace(UnsafeMutableRawBufferPointer(rebasing: block.bytes[start..<position]))
+            let frame = start + opened.lowerBound..<start + opened.upperBound
+            if block.bytes[frame.lowerBound] == FrameType.content {
+                guard frame.count > RecordFormat.contentHeaderByteCount else {
+                    throw MalformedInput("a content frame without content")
+                }
+                let raw = block.bytes.loadUnaligned(fromByteOffset: frame.lowerBound + 1, as: UInt64.self)
+                let id = TransferID(rawValue: UInt64(bigEndian: raw))
+                let piece = Piece(
+                    block: block, range: frame.lowerBound + RecordFormat.contentHeaderByteCount..<frame.upperBound)
+                guard isWanted(id, count: piece.range.count) else { continue }
+                if batch.last?.id == id {
+                    batch[batch.count - 1].pieces.append(piece)
+                } else {
+                    batch.append((id, [piece]))
+                }
+            } else if let control = try ControlFrame.decode(Array(block.bytes[frame])) {
+                deliver(batch)
+                batch = []
+                decide { _, connection, now in connection.receive(control, now: now) }
+            }
+        }
+    }
+
+    private func isWanted(_ id: TransferID, count: Int) -> Bool {
+        var verdict = ContentVerdict.drop
+        decide { _, connection, now in
+            let answer = connection.contentArrived(id, count: count, now: now)
+            verdict = answer.verdict
+            return answer.reactions
+        }
+        return verdict == .deliver
+    }
+
+    private func deliver(_ batch: [(id: TransferID, pieces: [Piece])]) {
+        for (id, pieces) in batch {
+            let pump = shared.withLock { $0.sinks[id] }
+            pump?.take(pieces)
+        }
+    }
+
+    private func shakeHands() -> Result<EstablishedLink, HandshakeFailure> {
+        var handshake = DirectHandshake(
+            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers)
+        var buffer = [UInt8](repeating: 0, count: 2048)
+        do {
+            let first = try handshake.start()
+            try write(first)
+            while true {
+                let count = try buffer.withUnsafeMutableBytes { (raw) throws(LinkError) in try link.read(into: raw) }
+                guard count > 0 else { return .failure(.notAPeer("the other side closed the connection during the handshake")) }
+                switch handshake.receive(buffer[..<count]) {
+                case .needsMore: break
+                case .send(let bytes): try write(bytes)
+                case .established(let established, let bytes):
+                    try write(bytes)
+                    return .success(established)
+                case .failed(let failure, let bytes):
+                    try write(bytes)
+                    return .failure(failure)
+                }
+            }
+        } catch let failure as HandshakeFailure {
+            return .failure(failure)
+        } catch {
+            let isLate = parts.clock() >= shared.withLock { $0.handshakeDeadline }
+            return .failure(
+                .notAPeer(
+                    isLate
+                        ? "the other side did not finish the handshake in time"
+                        : "the connection broke during the handshake"))
+        }
+    }
+
+    private func write(_ bytes: [UInt8]) throws(LinkError) {
+        guard !bytes.isEmpty else { return }
+        try bytes.withUnsafeBufferPointer { (raw) throws(LinkError) in try link.write(UnsafeRawBufferPointer(raw)) }
+    }
+
+    private func begin(_ established: EstablishedLink) {
+        let connection = DirectConnection(
+            ownName: parts.name, ownTime: parts.wallClock(),
+            shortCode: ShortCode(
+                role: parts.role, handshakeHash: established.handshakeHash, nonce: parts.random(ShortCode.nonceByteCount)),
+            limits: parts.limits, now: parts.clock())
+        let reactions = connection.start()
+        shared.update { shared in
+            shared.connection = connection
+            shared.sealer = established.sealer
+            perform(reactions, &shared)
+        }
+        eventContinuation.yield(.established(established.peer))
+    }
+
+    // MARK: The writing thread
+
+    private enum Work {
+        case frames([[UInt8]])
+        case block(FilledBlock)
+        case timer
+        case end(lingers: Bool)
+    }
+
+    private func writeLoop() {
+        var sealer: RecordSealer?
+        do throws(LinkError) {
+            while true {
+                let (work, fresh) = nextWork()
+                if let fresh { sealer = fresh }
+                switch work {
+                case .frames(let frames):
+                    try write(frames.flatMap { sealer!.seal($0) })
+                case .block(let block):
+                    try write(block, with: &sealer!)
+                case .timer:
+                    let now = parts.clock()
+                    let isLate = shared.withLock { $0.connection == nil && now >= $0.handshakeDeadline }
+                    if isLate { link.close() }
+                    decide { _, connection, now in connection.advance(to: now) }
+                case .end(let lingers):
+                    link.finishWriting()
+                    if lingers { waitForReader() }
+                    link.close()
+                    return
+                }
+            }
+        } catch {
+            // The reading thread sees the same break and reports it; a half-broken link is cut so that it does.
+            link.close()
+        }
+    }
+
+    private func nextWork() -> (Work, RecordSealer?) {
+        let deadline = shared.withLock { $0.connection?.deadline ?? $0.handshakeDeadline }
+        let next = shared.wait(untilNanoseconds: deadline.nanoseconds) { shared -> (Work, RecordSealer?)? in
+            let sealer = shared.sealer
+            shared.sealer = nil
+            if !shared.frames.isEmpty {
+                defer { shared.frames = [] }
+                return (.frames(shared.frames), sealer)
+            }
+            if shared.isEnding { return (.end(lingers: shared.lingers && !shared.hasReadAll), sealer) }
+            if !shared.blocks.isEmpty {
+                let block = shared.blocks.removeFirst()
+                if block.isLast { shared.connection?.sentEverything(block.pump.wireID) }
+                return (.block(block), sealer)
+            }
+            // Something new is due earlier than what is waited for here.
+            if let next = shared.connection?.deadline, next < deadline { return (.timer, sealer) }
+            return sealer.map { (.timer, $0) }
+        }
+        return next ?? (.timer, nil)
+    }
+
+    private func write(_ filled: FilledBlock, with sealer: inout RecordSealer) throws(LinkError) {
+        defer { filled.pump.blockReturned() }
+        var position = 0
+        for frame in filled.frames {
+            position += sealer.sealInPlace(
+                UnsafeMutableRawBufferPointer(rebasing: filled.block.bytes[position...]), frameByteCount: frame)
+        }
+        try link.write(UnsafeRawBufferPointer(rebasing: filled.block.bytes[..<position]))
+        filled.pump.transfer.moved(to: filled.contentDone, entries: filled.entriesDone)
+        if filled.isLast { filled.pump.transfer.enter(.finishing) }
+    }
+
+    private func waitForReader() {
+        let end = parts.clock() + Self.lingerTime
+        _ = shared.wait(untilNanoseconds: end.nanoseconds) { $0.hasReadAll ? () : nil }
+    }
+}

@@ -1,0 +1,123 @@
+public import NearshareBase
+public import NearshareEdges
+internal import NearshareWire
+
+/// Somebody who tells the network of themselves. Nothing of it is proven.
+public struct NearbyPeer: Sendable, Hashable {
+    public var id: PeerID
+    public var name: DisplayName
+    /// The best one first.
+    public var addresses: [LinkAddress]
+
+    public init(id: PeerID, name: DisplayName, addresses: [LinkAddress]) {
+        self.id = id
+        self.name = name
+        self.addresses = addresses
+    }
+
+    public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
+}
+
+/// Who is nearby, put together from what is seen on every interface and in both address families. Bounded (R6).
+public struct NearbyTable: Sendable {
+    public enum Change: Sendable, Hashable {
+        case found(NearbyPeer)
+        case updated(NearbyPeer)
+        case lost(NearbyPeer)
+    }
+
+    private struct Sighting {
+        var address: LinkAddress
+        var record: PeerTXTRecord
+        var order: UInt64
+    }
+
+    public static let maximumPeers = 1024
+    private static let maximumSightings = 4096
+    private static let maximumAddresses = 16
+
+    private var sightings: [ServiceSighting.Key: Sighting] = [:]
+    private var lastOrder: UInt64 = 0
+    private let ownID: PeerID
+
+    public private(set) var peers: [PeerID: NearbyPeer] = [:]
+
+    /// - Parameter ownID: who looks; it does not meet itself.
+    public init(ownID: PeerID) {
+        self.ownID = ownID
+    }
+
+    /// By name, then by id.
+    public var sorted: [NearbyPeer] { Self.sorted(peers) }
+
+    static func sorted(_ peers: [PeerID: NearbyPeer]) -> [NearbyPeer] {
+        peers.values.sorted { ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex) }
+    }
+
+    public mutating func take(_ event: DiscoveryEvent) -> [Change] {
+        switch event {
+        case .settled: return []
+        case .gone(let key):
+            guard let old = sightings.removeValue(forKey: key) else { return [] }
+            return refresh(old.record.id)
+        case .seen(let seen):
+            guard let record = PeerTXTRecord(strings: seen.txt), record.id != ownID else {
+                guard let old = sightings.removeValue(forKey: seen.key) else { return [] }
+                return refresh(old.record.id)
+            }
+            let before = sightings[seen.key]
+            // A flood of made-up services does not push out who is known already.
+            if before == nil {
+                let isFull =
+                    sightings.count >= Self.maximumSightings
+                    || (peers[record.id] == nil && peers.count >= Self.maximumPeers)
+                if isFull { return [] }
+            }
+            lastOrder += 1
+            sightings[seen.key] = Sighting(
+                address: seen.address, record: record, order: before?.order ?? lastOrder)
+            var changes: [Change] = []
+            if let before, before.record.id != record.id { changes += refresh(before.record.id) }
+            return changes + refresh(record.id)
+        }
+    }
+
+    private mutating func refresh(_ id: PeerID) -> [Change] {
+        let own = sightings.values.filter { $0.record.id == id }.sorted { $0.order < $1.order }
+        guard let first = own.first else {
+            return peers.removeValue(forKey: id).map { [.lost($0)] } ?? []
+        }
+        var addresses: [LinkAddress] = []
+        for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
+        // Link-local addresses work only through their own interface; others are tried first.
+        let ranked = addresses.filter { !$0.host.contains("%") } + addresses.filter { $0.host.contains("%") }
+        let peer = NearbyPeer(id: id, name: first.record.name, addresses: Array(ranked.prefix(Self.maximumAddresses)))
+        let old = peers.updateValue(peer, forKey: id)
+        if old == nil { return [.found(peer)] }
+        return old == peer ? [] : [.updated(peer)]
+    }
+
+    // MARK: Finding
+
+    public enum Match: Sendable, Hashable {
+        case one(NearbyPeer, isExact: Bool)
+        /// Two or more that are equally meant.
+        case several([NearbyPeer])
+        case none
+    }
+
+    /// Whom a person means: by id, by the whole name, or by the only name that begins so; case does not count.
+    public func find(_ text: String) -> Match { Self.find(text, among: peers) }
+
+    static func find(_ text: String, among peers: [PeerID: NearbyPeer]) -> Match {
+        let sorted = Self.sorted(peers)
+        if let id = PeerID(hex: text), let peer = peers[id] { return .one(peer, isExact: true) }
+        let wanted = text.lowercased()
+        let exact = sorted.filter { $0.name.claimed.lowercased() == wanted }
+        if exact.count == 1 { return .one(exact[0], isExact: true) }
+        if exact.count > 1 { return .several(exact) }
+        let prefixed = sorted.filter { $0.name.claimed.lowercased().hasPrefix(wanted) }
+        if prefixed.count == 1 { return .one(prefixed[0], isExact: false) }
+        return prefixed.isEmpty ? .none : .several(prefixed)
+    }
+}

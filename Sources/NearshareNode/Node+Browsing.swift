@@ -1,0 +1,93 @@
+internal import NearshareBase
+internal import NearshareEdges
+
+extension Node {
+    /// What browsing tells: each change, and the point at which all that was there should have been told.
+    public enum Nearby: Sendable, Hashable {
+        case change(NearbyTable.Change)
+        case settled
+    }
+
+    /// Follows who is nearby for as long as it is iterated; ends with an error when discovery breaks.
+    public func browse(interface: String? = nil) throws(NodeError) -> NearbyChanges {
+        guard let discovery = settings.discovery else {
+            throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
+        }
+        let events: AsyncThrowingStream<DiscoveryEvent, any Error>
+        do {
+            events = try discovery.browse(for: .nearshare, interface: interface)
+        } catch {
+            throw .unavailable(error.description)
+        }
+        return NearbyChanges(events: events, ownID: id)
+    }
+
+    /// Looks for the peer that a person means.
+    ///
+    /// A whole name or an id that is found is given a moment for a second one of the same name to show itself; the
+    /// beginning of a name is decided when everybody has had time to answer.
+    /// - Throws: ``PeerLookupError``.
+    public func find(_ text: String, timeout: Duration, interface: String? = nil) async throws -> NearbyPeer {
+        let finder = PeerFinder(text: text, clock: settings.clock)
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            let changes = try browse(interface: interface)
+            group.addTask {
+                for try await change in changes { finder.take(change) }
+            }
+            // The clock that decides is the node's; sleeping only says when to look at it again.
+            let end = settings.clock() + timeout
+            while settings.clock() < end {
+                if let verdict = finder.verdict() { return try verdict.get() }
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            return try finder.lastVerdict().get()
+        }
+    }
+}
+
+/// Why nobody could be found.
+public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
+    case notFound(String, nearby: [NearbyPeer])
+    case ambiguous(String, [NearbyPeer])
+
+    public var description: String {
+        switch self {
+        case .notFound(let text, let nearby):
+            let shown = TerminalText.escaped(text)
+            let names = nearby.prefix(8).map(\.name.shown).joined(separator: ", ")
+            return nearby.isEmpty
+                ? "nobody is nearby; is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
+                : "\(shown) is not nearby; these are: \(names)"
+        case .ambiguous(let text, let peers):
+            let list = peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
+            return "\(TerminalText.escaped(text)) can mean several peers; say which by its id:\(list)"
+        }
+    }
+}
+
+/// Who is nearby, change by change, for one reader.
+public struct NearbyChanges: AsyncSequence, Sendable {
+    let events: AsyncThrowingStream<DiscoveryEvent, any Error>
+    let ownID: PeerID
+
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        var events: AsyncThrowingStream<DiscoveryEvent, any Error>.Iterator
+        var table: NearbyTable
+        var queued: ArraySlice<Node.Nearby> = []
+
+        public mutating func next(
+            isolation actor: isolated (any Actor)? = #isolation
+        ) async throws -> Node.Nearby? {
+            while queued.isEmpty {
+                guard let event = try await events.next(isolation: actor) else { return nil }
+                queued = event == .settled ? [.settled] : table.take(event).map { .change($0) }[...]
+            }
+            return queued.removeFirst()
+        }
+    }
+
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(events: events.makeAsyncIterator(), table: NearbyTable(ownID: ownID))
+    }
+}

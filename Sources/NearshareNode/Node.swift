@@ -1,0 +1,299 @@
+internal import Logging
+public import NearshareBase
+internal import NearshareEdges
+internal import NearshareSecurity
+internal import NearshareSession
+internal import NearshareWire
+internal import Synchronization
+
+/// Runs a node for as long as `body` does: then what runs is cancelled, all links end, and all its threads with them.
+public func withNode<Result: Sendable>(
+    _ settings: NodeSettings, _ body: @Sendable (Node) async throws -> Result
+) async throws -> Result {
+    let node = Node(settings)
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { await node.run() }
+        do {
+            let result = try await body(node)
+            node.beginShutdown()
+            try await group.waitForAll()
+            return result
+        } catch {
+            node.beginShutdown()
+            try await group.waitForAll()
+            throw error
+        }
+    }
+}
+
+/// This machine among its peers: sends, receives, finds. Made by ``withNode(_:_:)``, which owns everything that it starts.
+public final class Node: Sendable {
+    typealias Job = @Sendable () async -> Void
+
+    private struct State {
+        var links: [ObjectIdentifier: LinkDriver] = [:]
+        var listeners: [any StreamListener] = []
+        var advertisements: [any RunningAdvertisement] = []
+        var linksByHost: [String: Int] = [:]
+        var incomingLinks = 0
+        var limiter = InvitationLimiter()
+        var isShuttingDown = false
+    }
+
+    public let transfers = TransferProgressManager()
+    let settings: NodeSettings
+    private let state = Mutex(State())
+    private let jobs: AsyncStream<Job>
+    private let jobContinuation: AsyncStream<Job>.Continuation
+
+    init(_ settings: NodeSettings) {
+        self.settings = settings
+        (jobs, jobContinuation) = AsyncStream.makeStream()
+    }
+
+    public var name: DisplayName { settings.name }
+    public var id: PeerID { settings.identity.peerID }
+
+    // MARK: Scope
+
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            for await job in jobs {
+                group.addTask { await job() }
+            }
+        }
+    }
+
+    private func start(_ job: @escaping Job) {
+        jobContinuation.yield(job)
+    }
+
+    /// Ends everything in order: invitations are declined, transfers stop so that they can be resumed, others are told.
+    public func beginShutdown() {
+        let (links, listeners, advertisements) = state.withLock { state in
+            state.isShuttingDown = true
+            defer { (state.listeners, state.advertisements) = ([], []) }
+            return (Array(state.links.values), state.listeners, state.advertisements)
+        }
+        for advertisement in advertisements { advertisement.stop() }
+        for listener in listeners { listener.close() }
+        for link in links { link.close(.goingAway) }
+        jobContinuation.finish()
+    }
+
+    // MARK: Receiving
+
+    /// Listens, tells the networks of it, and gives what others offer. Ends when the node shuts down.
+    /// - Parameters:
+    ///   - port: 0 for one that is free.
+    ///   - interface: nil for all.
+    public func receive(port: UInt16 = 0, interface: String? = nil) throws(NodeError) -> Receiving {
+        let listener: any StreamListener
+        do {
+            listener = try settings.transport.listen(port: port, interface: interface)
+        } catch {
+            throw NodeError(error)
+        }
+        var advertisement: (any RunningAdvertisement)?
+        if let discovery = settings.discovery {
+            let tag = Hex.encode(settings.random(2))
+            do {
+                advertisement = try discovery.advertise(
+                    Advertisement(
+                        // One identity may receive twice on one machine; the tag keeps the two apart.
+                        instance: "\(id.hex)-\(tag)", type: .nearshare, port: listener.port,
+                        txt: PeerTXTRecord(id: id, name: name).strings, interface: interface))
+            } catch {
+                listener.close()
+                throw .unavailable(error.description)
+            }
+        }
+        let (invitations, invitationContinuation) = AsyncStream.makeStream(of: Invitation.self)
+        let (comparisons, comparisonContinuation) = AsyncStream.makeStream(of: Comparison.self)
+        let waiting = Receiving.Continuations(invitations: invitationContinuation, comparisons: comparisonContinuation)
+        state.withLock { state in
+            state.listeners.append(listener)
+            if let advertisement { state.advertisements.append(advertisement) }
+        }
+        start { [self] in
+            await onThread { self.acceptLoop(listener, waiting) }
+            waiting.invitations.finish()
+            waiting.comparisons.finish()
+        }
+        return Receiving(port: listener.port, invitations: invitations, comparisons: comparisons)
+    }
+
+    private func acceptLoop(_ listener: any StreamListener, _ waiting: Receiving.Continuations) {
+        while true {
+            do throws(LinkError) {
+                let link = try listener.accept()
+                let isTaken = state.withLock { state in
+                    guard !state.isShuttingDown, state.incomingLinks < settings.limits.links,
+                        state.linksByHost[link.remote.host, default: 0] < settings.limits.linksPerAddress
+                    else { return false }
+                    state.incomingLinks += 1
+                    state.linksByHost[link.remote.host, default: 0] += 1
+                    return true
+                }
+                guard isTaken else {
+                    settings.log.info("a connection from \(link.remote) was refused: too many")
+                    link.close()
+                    continue
+                }
+                start { [self] in
+                    await serve(link, waiting)
+                    state.withLock { state in
+                        state.incomingLinks -= 1
+                        let left = state.linksByHost[link.remote.host, default: 1] - 1
+                        state.linksByHost[link.remote.host] = left > 0 ? left : nil
+                    }
+                }
+            } catch {
+                if error.code != .closed { settings.log.error("\(error)") }
+                return
+            }
+        }
+    }
+
+    private func serve(_ link: any StreamLink, _ waiting: Receiving.Continuations) async {
+        let driver = LinkDriver(link: link, parts: parts(.responder))
+        await run(driver) { [self] in
+            var proven: ProvenPeer?
+            var name: DisplayName?
+            var code: ShortCodeText?
+            var open: [TransferID: WeakInvitation] = [:]
+            let linkEnd = OneTimeEvent<TransferOutcome>()
+            defer { linkEnd.happen(.interrupted) }
+            for await event in driver.events {
+                switch event {
+                case .established(let peer):
+                    proven = peer
+                    if settings.standing(peer, nil).isBlocked { driver.close(.blocked) }
+                case .greeted(let claimed, _): name = claimed
+                case .shortCode(let text):
+                    code = text
+                    for waiting in open.values { waiting.invitation?.shortCodeIsReady(text) }
+                case .comparisonAnswered: break
+                case .comparisonAsked:
+                    guard let proven, let name, let code, !settings.standing(proven, name).isBlocked else { continue }
+                    let peer = Peer(
+                        proven: proven, name: name, standing: settings.standing(proven, name), address: link.remote)
+                    waiting.comparisons.yield(Comparison(peer: peer, shortCode: code, link: driver, end: linkEnd))
+                case .invited(let offer, let expiry):
+                    // An offer may come with the handshake's last message, before a blocked peer is shown the door.
+                    guard let proven, let name, !settings.standing(proven, name).isBlocked else { continue }
+                    let peer = Peer(
+                        proven: proven, name: name, standing: settings.standing(proven, name), address: link.remote)
+                    let isAllowed =
+                        peer.standing.isFriend
+                        || state.withLock { $0.limiter.allows(link.remote.host, now: settings.clock()) }
+                    guard isAllowed else {
+                        driver.decline(offer.id, because: .busy)
+                        continue
+                    }
+                    let invitation = makeInvitation(offer, from: peer, until: expiry, on: driver)
+                    if let code { invitation.shortCodeIsReady(code) }
+                    open = open.filter { $0.value.invitation != nil }
+                    open[offer.id] = WeakInvitation(invitation: invitation)
+                    waiting.invitations.yield(invitation)
+                case .invitationEnded(let id, let outcome):
+                    if outcome == .expired || outcome == .declined(.declined) {
+                        state.withLock { $0.limiter.refused(link.remote.host, now: settings.clock()) }
+                    }
+                    open.removeValue(forKey: id)?.invitation?.end(outcome)
+                case .closed(let end):
+                    settings.log.debug("link from \(link.remote) ended: \(end)")
+                    for waiting in open.values { waiting.invitation?.end(.interrupted) }
+                }
+            }
+        }
+    }
+
+    private struct WeakInvitation {
+        weak var invitation: Invitation?
+    }
+
+    private func makeInvitation(
+        _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver
+    ) -> Invitation {
+        // The peer's id is good on its own link only; ours names the transfer in this node (A4).
+        var progress = TransferProgress(
+            id: freshID(), direction: .incoming, total: offer.offer.totalSize, totalEntries: offer.offer.entryCount)
+        progress.phase = .waiting
+        return Invitation(
+            peer: peer, wire: offer, expiry: expiry, link: driver,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers)
+    }
+
+    // MARK: Sending
+
+    /// Connects to a peer. What one may do there ends with `body`.
+    /// - Parameter body: is given the peer, whose key is proven and is the expected one.
+    public func withConnection<Result: Sendable>(
+        to destination: PeerDestination, _ body: @Sendable @escaping (Connection) async throws -> Result
+    ) async throws -> Result {
+        let link = try await connect(to: destination)
+        let driver = LinkDriver(link: link, parts: parts(.initiator))
+        let answer: Swift.Result<Result, any Error> = await run(driver) { [self] in
+            do {
+                let connection = try await Connection.open(driver, link.remote, destination, settings, transfers)
+                let result = try await connection.following(body)
+                driver.close(.done)
+                return .success(result)
+            } catch {
+                driver.close(.goingAway)
+                return .failure(error)
+            }
+        }
+        return try answer.get()
+    }
+
+    private func connect(to destination: PeerDestination) async throws(NodeError) -> any StreamLink {
+        var failure = NodeError.unreachable("no address to connect to")
+        for address in destination.addresses {
+            let transport = settings.transport
+            let time = settings.limits.connectTime
+            let outcome: Result<any StreamLink, LinkError> = await onThread {
+                do throws(LinkError) {
+                    return .success(try transport.connect(to: address, timeout: time))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            switch outcome {
+            case .success(let link): return link
+            case .failure(let error):
+                settings.log.debug("\(error)")
+                failure = NodeError(error)
+            }
+        }
+        throw failure
+    }
+
+    // MARK: Links
+
+    /// Runs a link's threads beside `body`, and waits for both.
+    private func run<Result: Sendable>(_ driver: LinkDriver, _ body: @escaping @Sendable () async -> Result) async -> Result {
+        let isWelcome = state.withLock { state in
+            state.links[ObjectIdentifier(driver)] = driver
+            return !state.isShuttingDown
+        }
+        if !isWelcome { driver.close(.goingAway) }
+        async let threads: Void = driver.run()
+        let result = await body()
+        await threads
+        state.withLock { $0.links[ObjectIdentifier(driver)] = nil }
+        return result
+    }
+
+    private func parts(_ role: HandshakeRole) -> LinkDriver.Parts {
+        LinkDriver.Parts(
+            role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.here,
+            limits: settings.limits.connection, clock: settings.clock, wallClock: settings.wallClock,
+            random: settings.random)
+    }
+
+    private func freshID() -> TransferID {
+        TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
+    }
+}

@@ -1,0 +1,29 @@
+public import NearshareBase
+public import NearshareEdges
+public import NearshareSecurity
+
+/// Somebody at the other end of a link: the key is proven, the name is claimed.
+public struct Peer: Sendable, Hashable {
+    public let proven: ProvenPeer
+    public let name: DisplayName
+    public let standing: PeerStanding
+    public let address: LinkAddress
+
+    public var id: PeerID { proven.id }
+}
+
+/// Where somebody is to be found, and whom we expect there.
+public struct PeerDestination: Sendable, Hashable {
+    /// Tried in this order.
+    public var addresses: [LinkAddress]
+    /// nil where an address was given by hand: whoever answers there is meant.
+    public var id: PeerID?
+    /// What it was found under, for messages.
+    public var name: DisplayName?
+
+    public init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
+        self.addresses = addresses
+        self.id = id
+        self.name = name
+    }
+}

@@ -1,0 +1,51 @@
+public import Logging
+public import NearshareBase
+public import NearshareEdges
+public import NearshareSecurity
+public import NearshareSession
+
+/// What a node is made of: who it is, its ways to the outside, and the functions that stand for time, chance and memory.
+public struct NodeSettings: Sendable {
+    public var identity: LocalIdentity
+    public var name: DisplayName
+    public var transport: any StreamTransport
+    /// nil for a node that neither advertises nor browses: addresses are given by hand.
+    public var discovery: (any Discovery)?
+    public var limits = NodeLimits()
+    public var clock: @Sendable () -> MonotonicInstant
+    public var wallClock: @Sendable () -> WallTime
+    /// Fresh random bytes from the kernel, as many as asked for.
+    public var random: @Sendable (Int) -> [UInt8]
+    /// How a peer stands with the local person, by the key that it has proven.
+    public var standing: @Sendable (ProvenPeer, DisplayName?) -> PeerStanding
+    public var log: Logger
+
+    public init(
+        identity: LocalIdentity, name: DisplayName, transport: any StreamTransport, discovery: (any Discovery)?,
+        clock: @escaping @Sendable () -> MonotonicInstant, wallClock: @escaping @Sendable () -> WallTime,
+        random: @escaping @Sendable (Int) -> [UInt8],
+        standing: @escaping @Sendable (ProvenPeer, DisplayName?) -> PeerStanding, log: Logger
+    ) {
+        self.identity = identity
+        self.name = name
+        self.transport = transport
+        self.discovery = discovery
+        self.clock = clock
+        self.wallClock = wallClock
+        self.random = random
+        self.standing = standing
+        self.log = log
+    }
+}
+
+/// What strangers may cost.
+public struct NodeLimits: Sendable {
+    /// Links that others have opened to us, in all and from one address (R3).
+    public var links = 64
+    public var linksPerAddress = 8
+    public var connection = DirectLimits()
+    /// How long one address is tried.
+    public var connectTime = Duration.seconds(5)
+
+    public init() {}
+}

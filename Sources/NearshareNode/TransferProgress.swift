@@ -1,0 +1,66 @@
+public import NearshareBase
+public import NearshareEdges
+public import NearshareSession
+
+/// Where a transfer stands at one moment.
+public struct TransferProgress: Sendable, Hashable {
+    public enum Direction: Sendable, Hashable {
+        case outgoing
+        case incoming
+    }
+
+    public enum Phase: Sendable, Hashable {
+        /// Looking for a way to the peer, connecting, shaking hands.
+        case connecting
+        /// Invited; the other person has not answered yet.
+        case waiting
+        /// Both ends find out what is there already of an earlier try.
+        case comparing
+        case moving
+        /// Everything has been sent; the receiver makes it durable.
+        case finishing
+        case ended(TransferOutcome)
+    }
+
+    public var id: TransferID
+    public var direction: Direction
+    public var phase: Phase
+    /// Bytes of content that are at the receiver or on their way, those from an earlier try included.
+    public var done: UInt64
+    /// Bytes of content in all; nil when it can't be known.
+    public var total: UInt64?
+    /// Of ``done``, bytes that did not have to be sent again.
+    public var resumed: UInt64
+    /// Files, folders and links that are finished, and how many there are.
+    public var finishedEntries: UInt64
+    public var totalEntries: UInt64
+    /// Bytes a second, smoothed; nil until it can be told.
+    public var rate: Double?
+    public var timeLeft: Duration?
+
+    public init(id: TransferID, direction: Direction, total: UInt64?, totalEntries: UInt64) {
+        self.id = id
+        self.direction = direction
+        phase = .connecting
+        done = 0
+        self.total = total
+        resumed = 0
+        finishedEntries = 0
+        self.totalEntries = totalEntries
+    }
+}
+
+/// How a transfer ended, and what is there now.
+public struct TransferResult: Sendable, Hashable {
+    public var outcome: TransferOutcome
+    /// What went wrong, for people, where more can be said than the outcome says.
+    public var detail: String?
+    /// Incoming and completed: where everything is.
+    public var delivered: [DeliveredItem]
+
+    public init(outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = []) {
+        self.outcome = outcome
+        self.detail = detail
+        self.delivered = delivered
+    }
+}
