@@ -1,1 +1,3 @@
-print("nearshare")
+import NearshareCLI
+
+await NearshareCommand.start()

@@ -1,0 +1,135 @@
+internal import ArgumentParser
+internal import Nearshare
+internal import Synchronization
+
+struct BrowseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "browse", abstract: "List who is nearby.")
+
+    @Flag(help: "Go on, and tell who comes and goes, until Ctrl-C.")
+    var watch = false
+
+    @Option(help: ArgumentHelp("How long to look (default: 2).", valueName: "seconds"))
+    var timeout: TimeoutArgument?
+
+    @Option(help: ArgumentHelp("Look through this network interface only.", valueName: "interface"))
+    var interface: String?
+
+    @Flag(help: "Write one JSON event a line to standard output.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let book = try machine.trust.read()
+            let settings = try machine.nodeSettings(discovery: machine.discovery(), log: global.logger)
+            let list = BrowsedPeers(book: book, isJSON: json)
+            try await withNode(settings) { [watch, timeout, interface] node in
+                let changes = try node.browse(interface: interface ?? machine.configuration.interface)
+                try await Interruption.handled(asking: {
+                    node.beginShutdown()
+                    list.stop()
+                }) {
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask {
+                            for try await case .change(let change) in changes { list.take(change, tells: watch) }
+                        }
+                        group.addTask { await list.stopped(after: watch ? nil : timeout?.duration ?? .seconds(2)) }
+                        try await group.next()
+                        group.cancelAll()
+                    }
+                }
+            }
+            try? RecentPeers.note(
+                list.peers.map { RecentPeers.Entry(id: $0.id, name: $0.name, lastSeen: SystemClock.wall()) }, in: machine.state)
+            if !watch { try list.tellAll() }
+        }
+    }
+}
+
+private final class BrowsedPeers: Sendable {
+    private struct State {
+        var peers: [PeerID: NearbyPeer] = [:]
+    }
+
+    private let book: TrustBook
+    private let isJSON: Bool
+    private let state = Mutex(State())
+    private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
+
+    init(book: TrustBook, isJSON: Bool) {
+        self.book = book
+        self.isJSON = isJSON
+        stopping = AsyncStream.makeStream(of: Void.self)
+    }
+
+    var peers: [NearbyPeer] {
+        state.withLock { $0.peers }.values.sorted {
+            ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex)
+        }
+    }
+
+    func stop() { stopping.continuation.finish() }
+
+    /// Waits for a stop, or for time to run out.
+    func stopped(after time: Duration?) async {
+        await withTaskGroup(of: Void.self) { group in
+            if let time { group.addTask { try? await Task.sleep(for: time) } }
+            group.addTask { for await _ in self.stopping.stream {} }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    func take(_ change: NearbyTable.Change, tells: Bool) {
+        let (word, peer): (String, NearbyPeer) =
+            switch change {
+            case .found(let peer): ("found", peer)
+            case .updated(let peer): ("updated", peer)
+            case .lost(let peer): ("lost", peer)
+            }
+        state.withLock { $0.peers[peer.id] = word == "lost" ? nil : peer }
+        guard tells else { return }
+        if isJSON {
+            JSONEvents.emit(word, describe(peer))
+        } else {
+            let sign = ["found": "+", "updated": "~", "lost": "-"][word]!
+            Console.result(([sign] + row(peer)).joined(separator: "  "))
+        }
+    }
+
+    func tellAll() throws {
+        let peers = self.peers
+        guard !peers.isEmpty else {
+            throw CommandFailure(
+                .peerNotFound,
+                "nobody is nearby; `nearshare receive` makes a machine visible, `nearshare doctor` looks for causes")
+        }
+        if isJSON {
+            for peer in peers { JSONEvents.emit("found", describe(peer)) }
+        } else {
+            for line in Table.lines(peers.map(row)) { Console.result(line) }
+        }
+    }
+
+    private func row(_ peer: NearbyPeer) -> [String] {
+        [peer.name.shown, peer.id.hex, peer.addresses.first?.description ?? "", standing(peer)]
+    }
+
+    private func describe(_ peer: NearbyPeer) -> [String: JSONValue] {
+        [
+            "name": .text(peer.name.claimed), "id": .text(peer.id.hex), "standing": .text(standing(peer)),
+            "addresses": .list(peer.addresses.map { .text($0.description) }),
+        ]
+    }
+
+    /// By the id that it claims: good for a list, not for a decision.
+    private func standing(_ peer: NearbyPeer) -> String {
+        if let known = book.entry(claiming: peer.id) {
+            return PeerStanding.known(known.entry.trust, isFriend: known.entry.isFriend).word
+        }
+        let taken = book.entries.values.contains { $0.name.claimed.lowercased() == peer.name.claimed.lowercased() }
+        return taken ? "changed" : "new"
+    }
+}

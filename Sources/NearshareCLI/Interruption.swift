@@ -1,0 +1,48 @@
+@preconcurrency internal import Dispatch
+internal import Glibc
+internal import Nearshare
+
+/// Ctrl-C and its like. The first asks to end in order; the second ends at once.
+enum Interruption {
+    /// The signals that ask the process to end, each time one comes.
+    static func signals() -> AsyncStream<Void> {
+        AsyncStream { continuation in
+            let queue = DispatchQueue(label: "signals")
+            let sources = [SIGINT, SIGTERM, SIGHUP].map { number in
+                // A handler rather than SIG_IGN: what is ignored stays ignored in children.
+                signal(number) { _ in }
+                let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
+                source.setEventHandler { continuation.yield() }
+                source.resume()
+                return source
+            }
+            continuation.onTermination = { _ in
+                for source in sources { source.cancel() }
+            }
+        }
+    }
+
+    /// Runs `body`; at the first signal `ask` is called, which makes `body` end soon, and after a second one or when that
+    /// takes too long the process exits.
+    static func handled<Result: Sendable>(
+        asking ask: @escaping @Sendable () -> Void, _ body: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            let interrupted = OnceFlag()
+            group.addTask {
+                for await _ in signals() {
+                    if interrupted.raise() {
+                        ask()
+                    } else {
+                        RawMode.end()
+                        exit(ExitStatus.interrupted.rawValue)
+                    }
+                }
+            }
+            let result = try await body()
+            if interrupted.isRaised { throw CommandFailure(.interrupted, "") }
+            return result
+        }
+    }
+}

@@ -1,0 +1,76 @@
+internal import FoundationEssentials
+internal import Glibc
+internal import Nearshare
+
+/// A value of a JSON event.
+enum JSONValue: Encodable, Sendable {
+    case text(String)
+    case number(UInt64)
+    case rate(Double)
+    case flag(Bool)
+    case list([JSONValue])
+    case object([String: JSONValue])
+    case null
+
+    init(_ text: String?) { self = text.map { .text($0) } ?? .null }
+    init(_ number: UInt64?) { self = number.map { .number($0) } ?? .null }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .text(let text): try container.encode(text)
+        case .number(let number): try container.encode(number)
+        case .rate(let rate): try container.encode(rate)
+        case .flag(let flag): try container.encode(flag)
+        case .list(let list): try container.encode(list)
+        case .object(let object): try container.encode(object)
+        case .null: try container.encodeNil()
+        }
+    }
+}
+
+/// Events for programs: one object a line on standard output, as `nearshare(5)` documents them.
+enum JSONEvents {
+    static func emit(_ event: String, _ fields: [String: JSONValue]) {
+        print(fields.merging(["event": .text(event)]) { $1 })
+    }
+
+    static func print(_ object: [String: JSONValue]) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? encoder.encode(JSONValue.object(object)) else { return }
+        Console.result(harmless(String(decoding: data, as: UTF8.self)))
+    }
+
+    /// A line of JSON may end up on a terminal: what could steer one is written as an escape, which means the same (T5, T7).
+    static func harmless(_ json: String) -> String {
+        var text = ""
+        for scalar in json.unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned:
+                for unit in String(scalar).utf16 {
+                    let digits = String(unit, radix: 16)
+                    text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                }
+            default: text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+
+    static func describe(_ item: OfferedItem) -> JSONValue {
+        .object([
+            "name": .text(String(decoding: item.name.bytes, as: UTF8.self)), "size": JSONValue(item.size),
+            "type": .text(item.mediaType.text), "kind": .text("\(item.kind)"), "entries": .number(item.entryCount),
+        ])
+    }
+
+    static func progress(_ progress: TransferProgress) -> [String: JSONValue] {
+        [
+            "transfer": .text(progress.id.hex), "done": .number(progress.done), "total": JSONValue(progress.total),
+            "finished_entries": .number(progress.finishedEntries), "entries": .number(progress.totalEntries),
+            "rate": progress.rate.map { .rate($0.rounded()) } ?? .null,
+            "left": progress.timeLeft.map { .number(UInt64(max(0, $0.components.seconds))) } ?? .null,
+        ]
+    }
+}

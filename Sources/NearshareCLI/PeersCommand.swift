@@ -1,0 +1,205 @@
+internal import ArgumentParser
+internal import Nearshare
+
+struct PeersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "peers", abstract: "List those you have dealt with, and decide about them.",
+        subcommands: [
+            PeersListCommand.self, PeersVerifyCommand.self, PeersBefriendCommand.self, PeersUnfriendCommand.self,
+            PeersRenameCommand.self, PeersBlockCommand.self, PeersUnblockCommand.self, PeersForgetCommand.self,
+        ],
+        defaultSubcommand: PeersListCommand.self)
+}
+
+struct PeersListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List known peers.")
+
+    @Flag(help: "Write one JSON object a line.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let entries = try LocalMachine().trust.read().entries
+                .sorted { $0.value.name.claimed.lowercased() < $1.value.name.claimed.lowercased() }
+            if json {
+                for (fingerprint, entry) in entries {
+                    JSONEvents.emit(
+                        "peer",
+                        [
+                            "fingerprint": .text(fingerprint.hex), "id": .text(fingerprint.peerID.hex),
+                            "name": .text(entry.name.claimed), "claimed_name": .text(entry.claimedName.claimed),
+                            "trust": .text(entry.trust.rawValue), "friend": .flag(entry.isFriend),
+                            "last_seen": .number(UInt64(max(0, entry.lastSeen.milliseconds))),
+                        ])
+                }
+                return
+            }
+            if entries.isEmpty { Console.say("no peers yet: they are remembered when something is sent or accepted") }
+            let rows = entries.map { fingerprint, entry in
+                [
+                    entry.name.shown, fingerprint.peerID.hex,
+                    PeerStanding.known(entry.trust, isFriend: entry.isFriend).word
+                        + (entry.isFriend && entry.trust == .verified ? ", verified" : ""),
+                    entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
+                ]
+            }
+            for line in Table.lines(rows) { Console.result(line) }
+        }
+    }
+}
+
+struct PeersVerifyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Compare the short code with somebody nearby, so that their key is known to be theirs.",
+        discussion: "The other person runs `nearshare receive` and is asked as well. Both must see the same eight digits.")
+
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, an id, or an address with a port.", valueName: "peer"),
+        completion: .custom(completePeers))
+    var peer: String
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            guard let terminal = TerminalDevice() else {
+                throw CommandFailure(.usage, "comparing codes needs a terminal to ask on")
+            }
+            let machine = try LocalMachine()
+            let address = Address.parse(peer)
+            let settings = try machine.nodeSettings(
+                discovery: address == nil ? machine.discovery() : nil, log: global.logger)
+            try await withNode(settings) { [peer] node in
+                try await Interruption.handled(asking: { node.beginShutdown() }) {
+                    var destination: PeerDestination
+                    if let address {
+                        destination = PeerDestination(addresses: [address])
+                    } else {
+                        destination = try await node.find(peer, timeout: .seconds(5)).destination
+                    }
+                    try await node.withConnection(to: destination) { connection in
+                        let code = try await connection.shortCode
+                        let name = try await connection.peerName
+                        terminal.write(
+                            "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask them, do not guess.\n"
+                                + "are they the same? [y]es, [n]o: ")
+                        async let there = connection.compareCodes()
+                        let here = await Question.yesOrNo(on: terminal)
+                        guard here else { throw CommandFailure(.notTrusted, "not verified: the codes were not the same") }
+                        Console.say("waiting for \(name.shown) to say so as well…")
+                        guard try await there else {
+                            throw CommandFailure(
+                                .notTrusted, "not verified: \(name.shown) said that the codes are not the same")
+                        }
+                        try machine.trust.change { $0.verified(connection.proven, called: name, at: SystemClock.wall()) }
+                        Console.say("\(name.shown) is verified")
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct PeersBefriendCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "befriend", abstract: "Accept what this peer sends without asking, where --accept friends is in force.")
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+    var peer: String
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await changePeer(peer, "is a friend now") { $0.setFriend($1, true) }
+    }
+}
+
+struct PeersUnfriendCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "unfriend", abstract: "Take that back.")
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+    var peer: String
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await changePeer(peer, "is no longer a friend") { $0.setFriend($1, false) }
+    }
+}
+
+struct PeersRenameCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rename", abstract: "Give a peer a name of your own, which nobody else can claim.")
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+    var peer: String
+    @Argument(help: ArgumentHelp("What you call it; nothing to go back to its own.", valueName: "name"))
+    var name: NameArgument?
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        let what = name.map { "is called \($0.name.shown) now" } ?? "goes by its own name again"
+        try await changePeer(peer, what) { $0.rename($1, to: name?.name) }
+    }
+}
+
+struct PeersBlockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "block", abstract: "Hear no more from a peer.")
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+    var peer: String
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await changePeer(peer, "is blocked") { $0.setBlocked($1, true) }
+    }
+}
+
+struct PeersUnblockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Take that back.")
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+    var peer: String
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await changePeer(peer, "is no longer blocked") { $0.setBlocked($1, false) }
+    }
+}
+
+struct PeersForgetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "forget", abstract: "Forget a peer and its key; it is new the next time.")
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+    var peer: String
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await changePeer(peer, "is forgotten") { $0.forget($1) }
+    }
+}
+
+private func changePeer(_ text: String, _ done: String, _ change: (inout TrustBook, Fingerprint) -> Bool) async throws {
+    try await runCommand {
+        let machine = try LocalMachine()
+        let found = try PeerSelection.find(text, in: machine.trust.read())
+        _ = try machine.trust.change { change(&$0, found.fingerprint) }
+        Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) \(done)")
+    }
+}
+
+/// A question with two answers.
+enum Question {
+    static func yesOrNo(on terminal: TerminalDevice) async -> Bool {
+        for await line in terminal.lines() {
+            switch line.lowercased() {
+            case "y", "yes": return true
+            case "n", "no": return false
+            default: terminal.write("please answer y or n: ")
+            }
+        }
+        return false
+    }
+}

@@ -1,0 +1,103 @@
+internal import Glibc
+internal import Nearshare
+internal import Synchronization
+
+/// The lines at the bottom of the terminal that show how transfers go; other output appears above them.
+final class ProgressDisplay: Sendable {
+    static let shared = ProgressDisplay()
+
+    private struct State {
+        var lines: [String] = []
+        var drawn = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// Replaces the lines. Only on a terminal.
+    func show(_ lines: [String]) {
+        state.withLock { state in
+            state.lines = lines
+            Self.redraw(&state)
+        }
+    }
+
+    /// Runs `body`, which writes whole lines, with the display out of the way.
+    func around(_ body: () -> Void) {
+        state.withLock { state in
+            Self.erase(&state)
+            body()
+            Self.redraw(&state)
+        }
+    }
+
+    private static func erase(_ state: inout State) {
+        guard state.drawn > 0 else { return }
+        Console.write(String(repeating: "\u{1b}[1A\u{1b}[2K", count: state.drawn), to: STDERR_FILENO)
+        state.drawn = 0
+    }
+
+    private static func redraw(_ state: inout State) {
+        erase(&state)
+        guard !state.lines.isEmpty else { return }
+        Console.write(state.lines.map { $0 + "\n" }.joined(), to: STDERR_FILENO)
+        state.drawn = state.lines.count
+    }
+}
+
+/// One transfer in one line.
+enum ProgressLine {
+    /// - Parameter columns: what the line may take, one column being left free.
+    static func text(_ label: String, _ progress: TransferProgress, columns: Int) -> String {
+        var facts: [String] = []
+        switch progress.phase {
+        case .connecting: return cut("\(label)  connecting…", columns)
+        case .waiting: return cut("\(label)  waiting for an answer…", columns)
+        case .comparing: return cut("\(label)  comparing with what is there already…", columns)
+        case .finishing: return cut("\(label)  \(progress.done.asByteCount), finishing…", columns)
+        case .moving, .ended: break
+        }
+        if progress.totalEntries > 1 { facts.append("\(progress.finishedEntries) of \(progress.totalEntries)") }
+        if let total = progress.total {
+            facts.append("\(progress.done.asByteCount) of \(total.asByteCount)")
+        } else {
+            facts.append(progress.done.asByteCount)
+        }
+        if let rate = progress.rate { facts.append("\(UInt64(rate).asByteCount)/s") }
+        if let left = progress.timeLeft { facts.append("\(left.asClock) left") }
+        let tail = facts.joined(separator: "  ")
+        guard let total = progress.total else { return cut("\(label)  \(tail)", columns) }
+        let share = total == 0 ? 1 : min(1, Double(progress.done) / Double(total))
+        let percent = "\(Int(share * 100))%"
+        let room = columns - 1 - TerminalText.width(of: label) - tail.count - percent.count - 6
+        guard room >= 8 else { return cut("\(label)  \(percent)  \(tail)", columns) }
+        return "\(label)  \(bar(share, width: min(room, 30)))  \(percent)  \(tail)"
+    }
+
+    /// Eighths of a character, so that a slow transfer is seen to move.
+    private static func bar(_ share: Double, width: Int) -> String {
+        let eighths = Int(share * Double(width * 8))
+        let partial = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]
+        let full = String(repeating: "█", count: eighths / 8) + partial
+        return full + String(repeating: "░", count: max(0, width - full.count))
+    }
+
+    private static func cut(_ text: String, _ columns: Int) -> String {
+        TerminalText.width(of: text) < columns ? text : String(text.prefix(max(1, columns - 2))) + "…"
+    }
+}
+
+/// Draws all running transfers again and again until its task is cancelled.
+func drawProgress(_ transfers: @escaping @Sendable () -> [(label: String, transfer: Transfer)]) async {
+    guard Console.isTerminal(STDERR_FILENO) else { return }
+    while !Task.isCancelled {
+        let columns = Console.columns(STDERR_FILENO)
+        let lines = transfers().compactMap { label, transfer -> String? in
+            let progress = transfer.snapshot
+            if case .ended = progress.phase { return nil }
+            return ProgressLine.text(label, progress, columns: columns)
+        }
+        ProgressDisplay.shared.show(Array(lines.prefix(8)))
+        try? await Task.sleep(for: .milliseconds(100))
+    }
+    ProgressDisplay.shared.show([])
+}

@@ -1,0 +1,117 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Logging
+internal import Nearshare
+
+struct ReceiveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "receive", abstract: "Be visible to those nearby, and receive what they offer.",
+        discussion: "Everything offered is shown and asked about, unless --accept says otherwise. Ctrl-C ends it.")
+
+    @Option(help: ArgumentHelp("Where received files go (default: ~/Inbox).", valueName: "dir"))
+    var inbox: String?
+
+    @Option(help: ArgumentHelp("What others see this machine as.", valueName: "name"))
+    var name: NameArgument?
+
+    @Option(
+        help: ArgumentHelp(
+            "Who is accepted: ask, friends, all or none (default: ask on a terminal, else friends).", valueName: "policy"))
+    var accept: Configuration.Accept?
+
+    @Flag(help: "End after the first transfer that is complete.")
+    var once = false
+
+    @Option(help: ArgumentHelp("Decline what is larger, such as 500MB.", valueName: "size"))
+    var maxSize: SizeArgument?
+
+    @Flag(help: "Write one JSON event a line to standard output.")
+    var json = false
+
+    @Flag(help: "Write the received content to standard output instead of the inbox; ends after the first transfer.")
+    var stdout = false
+
+    @Option(help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"))
+    var port: UInt16?
+
+    @Option(help: ArgumentHelp("Be reachable through this network interface only.", valueName: "interface"))
+    var interface: String?
+
+    @OptionGroup var global: GlobalOptions
+
+    func validate() throws {
+        if stdout, json { throw ValidationError("--stdout and --json both want standard output; choose one") }
+        if stdout, inbox != nil { throw ValidationError("--stdout does not use an inbox; leave one of them out") }
+    }
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let log = global.logger
+            var limits = InboxLimits()
+            limits.maximumSize = maxSize?.bytes ?? machine.configuration.maximumSize
+            let place: ReceivingPlace
+            if stdout {
+                place = .standardOutput(limit: limits.maximumSize)
+            } else {
+                let inbox = try machine.inbox(inbox, limits: limits)
+                do {
+                    try inbox.check()
+                } catch {
+                    // Nothing that is accepted is lost: it waits in the spool.
+                    Console.complain("\(error); what arrives waits in the spool until the inbox is there")
+                }
+                inbox.sweep(now: SystemClock.wall())
+                place = .inbox(inbox)
+            }
+            let terminal = TerminalDevice()
+            let policy = accept ?? machine.configuration.accept ?? (terminal == nil ? .friends : .ask)
+            guard policy != .ask || terminal != nil else {
+                throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
+            }
+            let settings = try machine.nodeSettings(
+                name: name?.name, discovery: machine.discovery(), log: log)
+            let desk = ReceivingDesk(
+                machine: machine, place: place, policy: policy, isJSON: json, endsAfterFirst: once || stdout,
+                terminal: terminal, log: log)
+            try await withNode(settings) { [port, interface, json] node in
+                let receiving = try node.receive(
+                    port: port ?? machine.configuration.port ?? 0, interface: interface ?? machine.configuration.interface)
+                if json {
+                    JSONEvents.emit(
+                        "ready",
+                        [
+                            "name": .text(node.name.claimed), "id": .text(node.id.hex), "port": .number(UInt64(receiving.port)),
+                            "discovery": JSONValue(settings.discovery?.engine),
+                        ])
+                } else {
+                    Console.say("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(receiving.port)")
+                    Console.say(place.announcement)
+                }
+                try await Interruption.handled(asking: { desk.interrupt(node) }) {
+                    try await desk.serve(receiving, on: node)
+                }
+            }
+        }
+    }
+}
+
+/// Where received content goes.
+enum ReceivingPlace: Sendable {
+    case inbox(Inbox)
+    case standardOutput(limit: UInt64?)
+
+    var announcement: String {
+        switch self {
+        case .inbox(let inbox): "files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this"
+        case .standardOutput: "what is accepted goes to standard output; Ctrl-C ends this"
+        }
+    }
+
+    var freeSpace: UInt64? {
+        switch self {
+        case .inbox(let inbox): inbox.freeSpace
+        case .standardOutput: nil
+        }
+    }
+}

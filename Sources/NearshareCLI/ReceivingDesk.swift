@@ -1,0 +1,338 @@
+internal import Glibc
+internal import Logging
+internal import Nearshare
+internal import Synchronization
+
+/// Answers invitations by policy or by asking, follows what was accepted, and tells of all of it.
+final class ReceivingDesk: Sendable {
+    private struct State {
+        var running: [(label: String, transfer: Transfer)] = []
+        var status = ExitStatus.ok
+    }
+
+    private let machine: LocalMachine
+    private let place: ReceivingPlace
+    private let policy: Configuration.Accept
+    private let isJSON: Bool
+    private let endsAfterFirst: Bool
+    private let questions: QuestionDesk?
+    private let log: Logger
+    private let state = Mutex(State())
+
+    /// How often the spool is looked through for what the inbox did not take.
+    private static let spoolInterval = Duration.seconds(5)
+
+    init(
+        machine: LocalMachine, place: ReceivingPlace, policy: Configuration.Accept, isJSON: Bool, endsAfterFirst: Bool,
+        terminal: TerminalDevice?, log: Logger
+    ) {
+        self.machine = machine
+        self.place = place
+        self.policy = policy
+        self.isJSON = isJSON
+        self.endsAfterFirst = endsAfterFirst
+        questions = policy == .ask ? terminal.map { QuestionDesk($0) } : nil
+        self.log = log
+    }
+
+    /// Serves until the node shuts down, or the first transfer is complete where that was asked for.
+    func serve(_ receiving: Receiving, on node: Node) async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.questions?.run() }
+            group.addTask { await drawProgress { self.state.withLock { $0.running } } }
+            group.addTask { await self.deliverSpooled() }
+            group.addTask { await self.compareCodes(receiving.comparisons) }
+            // The first answer costs some milliseconds, which nobody should wait for at the end of a transfer.
+            machine.detector.warmUp()
+            await withDiscardingTaskGroup { answers in
+                for await invitation in receiving.invitations {
+                    answers.addTask {
+                        let isComplete = await self.answer(invitation)
+                        if isComplete, self.endsAfterFirst { node.beginShutdown() }
+                    }
+                }
+            }
+            group.cancelAll()
+        }
+        let status = state.withLock { $0.status }
+        if status != .ok, endsAfterFirst { throw CommandFailure(status, "") }
+    }
+
+    /// The person wants to stop: what waits is declined, what runs is cancelled at both ends.
+    func interrupt(_ node: Node) {
+        for (_, transfer) in state.withLock({ $0.running }) { transfer.cancel() }
+        node.beginShutdown()
+    }
+
+    private func deliverSpooled() async {
+        guard case .inbox(let inbox) = place else { return }
+        while !Task.isCancelled {
+            for item in inbox.deliverPending() { tell(item, of: nil) }
+            try? await Task.sleep(for: Self.spoolInterval)
+        }
+    }
+
+    private func compareCodes(_ comparisons: AsyncStream<Comparison>) async {
+        await withDiscardingTaskGroup { group in
+            for await comparison in comparisons {
+                group.addTask { await self.answer(comparison) }
+            }
+        }
+    }
+
+    /// Somebody wants the codes compared: only a person can say whether they are the same.
+    private func answer(_ comparison: Comparison) async {
+        let peer = comparison.peer
+        guard let questions else {
+            Console.complain("\(peer.name.shown) wants to compare the short code, but nobody can be asked here")
+            return comparison.answer(isSame: false)
+        }
+        let text =
+            "\(peer.name.shown) (\(InvitationText.standing(peer.standing)), \(peer.id.hex)) wants to compare the short code:\n"
+            + "\n    \(comparison.shortCode)\n\n"
+        let answer = await questions.ask(
+            text, "is it the same on \(peer.name.shown)'s screen?", until: { await comparison.ended })
+        switch answer {
+        case .yes:
+            attempt {
+                try machine.trust.change { $0.verified(peer.proven, called: peer.name, at: SystemClock.wall()) }
+            }
+            comparison.answer(isSame: true)
+            Console.say("\(peer.name.shown) is verified, if they say so as well")
+        case .no: comparison.answer(isSame: false)
+        case .block:
+            comparison.answer(isSame: false)
+            block(peer)
+        case .over: break
+        }
+    }
+
+    // MARK: One invitation
+
+    /// - Returns: whether it was accepted and is complete.
+    private func answer(_ invitation: Invitation) async -> Bool {
+        let peer = invitation.peer
+        if isJSON { JSONEvents.emit("invitation", describe(invitation)) }
+        switch await decide(invitation) {
+        case .decline(let reason):
+            invitation.decline(reason)
+            tellEnd(of: invitation, .declined(reason), nil)
+            return false
+        case .over(let outcome):
+            tellEnd(of: invitation, outcome, nil)
+            return false
+        case .accept:
+            return await take(invitation, from: peer)
+        }
+    }
+
+    private enum Decision: Sendable {
+        case accept
+        case decline(DeclineReason)
+        case over(TransferOutcome)
+    }
+
+    private func decide(_ invitation: Invitation) async -> Decision {
+        let peer = invitation.peer
+        if case .inbox(let inbox) = place, let refusal = refusal(of: invitation.offer, by: inbox.limits) {
+            return .decline(refusal)
+        }
+        switch policy {
+        case .none: return .decline(.notAllowed)
+        case .all:
+            // Even where everybody is welcome, somebody who takes another's name is not.
+            if case .nameClash = peer.standing {
+                Console.complain(clashWarning(peer))
+                return .decline(.identityChanged)
+            }
+            return .accept
+        case .friends:
+            if case .nameClash = peer.standing { Console.complain(clashWarning(peer)) }
+            return peer.standing.isFriend ? .accept : .decline(.notAllowed)
+        case .ask:
+            guard let questions else { return .decline(.notAllowed) }
+            var code: ShortCodeText?
+            if !peer.standing.isVerified { code = await invitation.shortCode }
+            let text = InvitationText.describe(
+                invitation, code: code, freeSpace: place.freeSpace, warning: warning(peer))
+            let answer = await questions.ask(text, "accept?", until: { await invitation.ended })
+            switch answer {
+            case .yes: return .accept
+            case .no: return .decline(.declined)
+            case .block:
+                block(peer)
+                return .decline(.declined)
+            case .over(let outcome): return .over(outcome)
+            }
+        }
+    }
+
+    private func refusal(of offer: Offer, by limits: InboxLimits) -> DeclineReason? {
+        if let limit = limits.maximumSize, let total = offer.totalSize, total > limit { return .tooLarge }
+        if offer.entryCount > limits.maximumEntries { return .tooLarge }
+        if let total = offer.totalSize, let free = place.freeSpace, total > free { return .noSpace }
+        return nil
+    }
+
+    private func take(_ invitation: Invitation, from peer: Peer) async -> Bool {
+        let sink: any ResourceSink
+        do {
+            sink = try makeSink(for: invitation)
+        } catch {
+            invitation.decline(error.code == .noSpace ? .noSpace : .tooLarge)
+            tellEnd(of: invitation, .declined(.noSpace), error.description)
+            return false
+        }
+        remember(peer)
+        // What can't be read again by the sender can't be gone on with.
+        let transfer = invitation.accept(into: sink, keepsPartial: invitation.offer.totalSize != nil)
+        let label = "\(peer.name.shown) → \(InvitationText.summary(invitation.offer))"
+        state.withLock { $0.running.append((label, transfer)) }
+        if isJSON {
+            JSONEvents.emit("accepted", ["transfer": .text(transfer.id.hex), "peer": .text(peer.id.hex)])
+            for await progress in transfer.progress {
+                if progress.phase == .moving, progress.resumed > 0, progress.done == progress.resumed {
+                    JSONEvents.emit("resumed", ["transfer": .text(transfer.id.hex), "offset": .number(progress.resumed)])
+                } else if progress.phase == .moving {
+                    JSONEvents.emit("progress", JSONEvents.progress(progress))
+                }
+            }
+        }
+        let result = await transfer.result
+        state.withLock { state in state.running.removeAll { $0.transfer === transfer } }
+        for item in result.delivered {
+            tell(item, of: invitation, transfer: transfer)
+            record(item, from: peer)
+        }
+        tellEnd(of: invitation, result.outcome, result.detail, transfer: transfer)
+        if result.outcome != .completed { state.withLock { $0.status = result.outcome.status } }
+        return result.outcome == .completed
+    }
+
+    private func makeSink(for invitation: Invitation) throws(StorageError) -> any ResourceSink {
+        switch place {
+        case .inbox(let inbox):
+            return try inbox.makeSink(
+                for: invitation.offer, from: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey,
+                clock: { SystemClock.monotonic() })
+        case .standardOutput(let limit): return OutputSink(descriptor: STDOUT_FILENO, limit: limit)
+        }
+    }
+
+    // MARK: Remembering
+
+    private func remember(_ peer: Peer) {
+        if case .nameClash = peer.standing { return }
+        attempt { try machine.trust.change { $0.dealtWith(peer.proven, called: peer.name, at: SystemClock.wall()) } }
+    }
+
+    private func block(_ peer: Peer) {
+        attempt {
+            try machine.trust.change { book in
+                book.dealtWith(peer.proven, called: peer.name, at: SystemClock.wall())
+                book.setBlocked(peer.proven.fingerprint, true)
+            }
+        }
+        Console.say("\(peer.name.shown) is blocked; `nearshare peers unblock \(peer.id.hex)` lifts that")
+    }
+
+    private func record(_ item: DeliveredItem, from peer: Peer) {
+        guard case .inbox = place else { return }
+        let entry = History.Entry(
+            when: SystemClock.wall(), peer: peer.proven.fingerprint, peerName: peer.name,
+            claimedName: String(decoding: item.claimedName.bytes, as: UTF8.self), path: item.path, size: item.size,
+            type: item.detectedType, isFolder: item.kind == .folder)
+        attempt { try History(in: machine.state).append(entry) }
+    }
+
+    /// What can't be remembered must not lose what was received.
+    private func attempt(_ body: () throws -> Void) {
+        do { try body() } catch { Console.complain("\(error)") }
+    }
+
+    // MARK: Telling
+
+    private func warning(_ peer: Peer) -> String? {
+        if case .nameClash = peer.standing { return clashWarning(peer) }
+        return nil
+    }
+
+    private func clashWarning(_ peer: Peer) -> String {
+        "WARNING: \(peer.name.shown) is known here with another key. This may be somebody else who takes the name, "
+            + "or a new machine. Compare the short code before you accept anything."
+    }
+
+    private func describe(_ invitation: Invitation) -> [String: JSONValue] {
+        let peer = invitation.peer
+        return [
+            "peer": .text(peer.id.hex), "fingerprint": .text(peer.proven.fingerprint.hex), "name": .text(peer.name.claimed),
+            "standing": .text(peer.standing.word), "items": .list(invitation.offer.items.map(JSONEvents.describe)),
+            "item_count": .number(UInt64(invitation.offer.itemCount)), "entries": .number(invitation.offer.entryCount),
+            "total": JSONValue(invitation.offer.totalSize), "free": JSONValue(place.freeSpace),
+        ]
+    }
+
+    private func tell(_ item: DeliveredItem, of invitation: Invitation?, transfer: Transfer? = nil) {
+        if isJSON {
+            var fields: [String: JSONValue] = [
+                "path": .text(item.path), "name": .text(String(decoding: item.claimedName.bytes, as: UTF8.self)),
+                "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .text("\(item.kind)"),
+                "in_inbox": .flag(item.isInInbox), "warning": JSONValue(item.typeWarning),
+            ]
+            if let transfer { fields["transfer"] = .text(transfer.id.hex) }
+            if item.kind == .text { fields["text"] = JSONValue(TextFile.read(item.path)) }
+            JSONEvents.emit("delivered", fields)
+            return
+        }
+        if item.kind == .text, let text = TextFile.read(item.path) {
+            let name = invitation?.peer.name.shown ?? "somebody"
+            for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+                Console.result("\(name): \(TerminalText.escaped(String(line), columns: 4096))")
+            }
+            return
+        }
+        guard item.path != "" else { return }
+        let type = item.detectedType.map { ", \($0)" } ?? ""
+        let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
+        Console.result("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
+        if let warning = item.typeWarning { Console.complain("look twice before you open it: \(warning)") }
+        if !item.isInInbox { Console.complain("the inbox can't be written to; it waits in the spool and moves when it can be") }
+    }
+
+    private func tellEnd(
+        of invitation: Invitation, _ outcome: TransferOutcome, _ detail: String?, transfer: Transfer? = nil
+    ) {
+        let name = invitation.peer.name.shown
+        if isJSON {
+            var fields: [String: JSONValue] = [
+                "outcome": .text(outcome.word), "peer": .text(invitation.peer.id.hex), "detail": JSONValue(detail),
+            ]
+            if let transfer { fields["transfer"] = .text(transfer.id.hex) }
+            JSONEvents.emit("finished", fields)
+            return
+        }
+        let what = InvitationText.summary(invitation.offer)
+        switch outcome {
+        case .completed: Console.say("\(what) from \(name): complete")
+        case .declined(.declined): Console.say("\(what) from \(name): declined")
+        case .expired: Console.say("\(what) from \(name): not answered in time, so it was declined")
+        case .declined(let reason):
+            Console.say("\(what) from \(name): declined (\(reason.words))\(detail.map { ": \($0)" } ?? "")")
+        default: Console.complain("\(what) from \(name): \(detail ?? outcome.sentence(name))")
+        }
+    }
+}
+
+extension DeclineReason {
+    var words: String {
+        switch self {
+        case .declined: "declined"
+        case .expired: "not answered in time"
+        case .notAllowed: "not a friend"
+        case .tooLarge: "too large"
+        case .noSpace: "not enough room"
+        case .busy: "another invitation is waiting"
+        case .identityChanged: "known name, other key"
+        }
+    }
+}

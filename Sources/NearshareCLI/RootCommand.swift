@@ -1,0 +1,47 @@
+public import ArgumentParser
+internal import CNearshareShims
+internal import Glibc
+
+/// `nearshare`
+public struct NearshareCommand: AsyncParsableCommand {
+    public static let configuration = CommandConfiguration(
+        commandName: "nearshare", abstract: "Send files, folders and text to people nearby: no account, no server, no set-up.",
+        discussion: """
+            On one machine:   nearshare receive
+            On another one:   nearshare send photo.jpg --to anna
+            """,
+        version: "nearshare 0.1.0",
+        subcommands: [
+            ReceiveCommand.self, SendCommand.self, BrowseCommand.self, PeersCommand.self, IdentityCommand.self,
+            InboxCommand.self,
+            DoctorCommand.self,
+        ])
+
+    public init() {}
+
+    /// What `main` calls.
+    public static func start() async {
+        // Bulk transfer uses and frees large blocks all the time.
+        nearshare_keep_freed_memory()
+        // A reader that goes away is told by the write, and is no reason to die in the middle of a transfer.
+        signal(SIGPIPE, SIG_IGN)
+        do {
+            var command = try parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            let code = exitCode(for: error)
+            let text = fullMessage(for: error)
+            if code.isSuccess {
+                // Help and version are what was asked for.
+                if !text.isEmpty { Console.result(text) }
+                Glibc.exit(ExitStatus.ok.rawValue)
+            }
+            if !text.isEmpty { Console.write(text + "\n", to: STDERR_FILENO) }
+            Glibc.exit(code == .validationFailure ? ExitStatus.usage.rawValue : code.rawValue)
+        }
+    }
+}

@@ -1,0 +1,14 @@
+internal import ArgumentParser
+internal import Nearshare
+
+/// Runs a command's body, and turns what it throws into a message and an exit code.
+func runCommand(_ body: () async throws -> Void) async throws {
+    do {
+        try await body()
+    } catch {
+        let failure = CommandFailure(error)
+        ProgressDisplay.shared.show([])
+        if !failure.message.isEmpty { Console.complain(failure.message) }
+        throw ExitCode(failure.status.rawValue)
+    }
+}

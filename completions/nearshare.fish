@@ -1,0 +1,246 @@
+function __nearshare_should_offer_completions_for_flags_or_options -a expected_commands
+    set -l non_repeating_flags_or_options $argv[2..]
+    set -l non_repeating_flags_or_options_absent 0
+    set -l positional_index 0
+    set -l commands
+    __nearshare_parse_tokens
+    test "$commands" = "$expected_commands"; and return $non_repeating_flags_or_options_absent
+end
+
+function __nearshare_should_offer_completions_for_positional -a expected_commands positional_index_comparison expected_positional_index
+    set -l non_repeating_flags_or_options
+    set -l non_repeating_flags_or_options_absent 0
+    set -l positional_index 0
+    set -l commands
+    __nearshare_parse_tokens
+    test "$commands" = "$expected_commands" -a \( "$positional_index" "$positional_index_comparison" "$expected_positional_index" \)
+end
+
+function __nearshare_parse_tokens -S
+    set -l unparsed_tokens (__nearshare_tokens -pc)
+    switch $unparsed_tokens[1]
+    case 'nearshare'
+        __nearshare_parse_subcommand 0 'version' 'h/help'
+        switch $unparsed_tokens[1]
+        case 'receive'
+            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'once' 'max-size=' 'json' 'stdout' 'port=' 'interface=' 'v' 'log-level=' 'version' 'h/help'
+        case 'send'
+            __nearshare_parse_subcommand -r 1 'to=+' 'text=' 'as=' 'links' 'keep-modes' 'timeout=' 'no-resume' 'interface=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
+        case 'browse'
+            __nearshare_parse_subcommand 0 'watch' 'timeout=' 'interface=' 'json' 'v' 'log-level=' 'version' 'h/help'
+        case 'peers'
+            __nearshare_parse_subcommand 0 'version' 'h/help'
+            switch $unparsed_tokens[1]
+            case 'list'
+                __nearshare_parse_subcommand 0 'json' 'v' 'log-level=' 'version' 'h/help'
+            case 'verify'
+                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+            case 'befriend'
+                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+            case 'unfriend'
+                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+            case 'rename'
+                __nearshare_parse_subcommand 2 'v' 'log-level=' 'version' 'h/help'
+            case 'block'
+                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+            case 'unblock'
+                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+            case 'forget'
+                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+            end
+        case 'identity'
+            __nearshare_parse_subcommand 0 'version' 'h/help'
+            switch $unparsed_tokens[1]
+            case 'show'
+                __nearshare_parse_subcommand 0 'json' 'v' 'log-level=' 'version' 'h/help'
+            case 'rename'
+                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+            case 'export'
+                __nearshare_parse_subcommand 0 'v' 'log-level=' 'version' 'h/help'
+            end
+        case 'inbox'
+            __nearshare_parse_subcommand 0 'inbox=' 'json' 'v' 'log-level=' 'version' 'h/help'
+        case 'doctor'
+            __nearshare_parse_subcommand 0 'inbox=' 'json' 'v' 'log-level=' 'version' 'h/help'
+        case 'help'
+            __nearshare_parse_subcommand -r 1 'version'
+        end
+    end
+end
+
+function __nearshare_tokens
+    if test (string split -m 1 -f 1 -- . "$FISH_VERSION") -gt 3
+        commandline --tokens-raw $argv
+    else
+        commandline -o $argv
+    end
+end
+
+function __nearshare_parse_subcommand -S -a positional_count
+    argparse -s r -- $argv
+    set -l option_specs $argv[2..]
+    set -l is_repeating_positional $_flag_r
+    set -el _flag_r
+    set -a commands $unparsed_tokens[1]
+    set positional_index 0
+    while true
+        set -e unparsed_tokens[1]
+        argparse -sn "$commands" $option_specs -- $unparsed_tokens 2> /dev/null
+        set unparsed_tokens $argv
+        set positional_index (math $positional_index + 1)
+        for non_repeating_flag_or_option in $non_repeating_flags_or_options
+            if set -ql "_flag_$(string replace -a - _ -- $non_repeating_flag_or_option)"
+                set non_repeating_flags_or_options_absent 1
+                break
+            end
+        end
+        test (count $unparsed_tokens) -eq 0 -o \( -z "$is_repeating_positional" -a "$positional_index" -gt "$positional_count" \) && break
+    end
+end
+
+function __nearshare_complete_directories
+    set -l token (commandline -t)
+    string match -- '*/' $token
+    set -l subdirs $token*/
+    printf %s\n $subdirs
+end
+
+function __nearshare_custom_completion
+    set -x SAP_SHELL fish
+    set -x SAP_SHELL_VERSION $FISH_VERSION
+    set -l tokens (__nearshare_tokens -p)
+    if test -z "$(__nearshare_tokens -t)"
+        set -l index (count (__nearshare_tokens -pc))
+        set tokens $tokens[..$index] \'\' $tokens[(math $index + 1)..]
+    end
+    command $tokens[1] $argv $tokens
+end
+
+complete -c 'nearshare' -f
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'receive' -d 'Be visible to those nearby, and receive what they offer.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'send' -d 'Send files, folders, standard input or text to somebody nearby.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'browse' -d 'List who is nearby.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'peers' -d 'List those you have dealt with, and decide about them.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'identity' -d 'Show who this machine is to others.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'inbox' -d 'List what has arrived, and what waits for the inbox to be available.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'doctor' -d 'Find out why peers may not be found or things may not arrive, and what to do.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'help' -d 'Show subcommand help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" inbox' -l 'inbox' -d 'Where received files go (default: ~/Inbox).' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" name' -l 'name' -d 'What others see this machine as.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" accept' -l 'accept' -d 'Who is accepted: ask, friends, all or none (default: ask on a terminal, else friends).' -rfka 'ask friends all none'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" once' -l 'once' -d 'End after the first transfer that is complete.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" max-size' -l 'max-size' -d 'Decline what is larger, such as 500MB.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" json' -l 'json' -d 'Write one JSON event a line to standard output.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" stdout' -l 'stdout' -d 'Write the received content to standard output instead of the inbox; ends after the first transfer.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" port' -l 'port' -d 'Listen on this TCP port instead of a free one.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" interface' -l 'interface' -d 'Be reachable through this network interface only.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare send" -ge 1' -F
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send"' -l 'to' -d 'Whom to send to: a name, the beginning of one, an id, or an address with a port; may be given several times.' -rfka '(__nearshare_custom_completion ---completion send -- --to (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" text' -l 'text' -d 'Send this text instead of files.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" as' -l 'as' -d 'What standard input is called at the receiver.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" links' -l 'links' -d 'Send symbolic links inside folders as links instead of leaving them out.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" keep-modes' -l 'keep-modes' -d 'Keep permission bits, never the set-user and set-group ones.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" timeout' -l 'timeout' -d 'How long to wait for an answer (default: 30).' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" no-resume' -l 'no-resume' -d 'Start from the beginning even if a part is there already.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" interface' -l 'interface' -d 'Look for peers through this network interface only.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" json' -l 'json' -d 'Write one JSON event a line to standard output.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" quiet' -l 'quiet' -d 'Say nothing unless something goes wrong.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" watch' -l 'watch' -d 'Go on, and tell who comes and goes, until Ctrl-C.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" timeout' -l 'timeout' -d 'How long to look (default: 2).' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" interface' -l 'interface' -d 'Look through this network interface only.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" json' -l 'json' -d 'Write one JSON event a line to standard output.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'list' -d 'List known peers.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'verify' -d 'Compare the short code with somebody nearby, so that their key is known to be theirs.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'befriend' -d 'Accept what this peer sends without asking, where --accept friends is in force.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'unfriend' -d 'Take that back.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'rename' -d 'Give a peer a name of your own, which nobody else can claim.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'block' -d 'Hear no more from a peer.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'unblock' -d 'Take that back.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers" -eq 1' -fa 'forget' -d 'Forget a peer and its key; it is new the next time.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers list" json' -l 'json' -d 'Write one JSON object a line.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers list"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers list" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers list" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers list" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers verify" -eq 1' -fka '(__nearshare_custom_completion ---completion peers verify -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers befriend" -eq 1' -fka '(__nearshare_custom_completion ---completion peers befriend -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers befriend"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers befriend" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers befriend" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers befriend" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers unfriend" -eq 1' -fka '(__nearshare_custom_completion ---completion peers unfriend -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unfriend"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unfriend" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unfriend" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unfriend" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers rename" -eq 1' -fka '(__nearshare_custom_completion ---completion peers rename -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers rename"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers rename" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers rename" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers rename" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers block" -eq 1' -fka '(__nearshare_custom_completion ---completion peers block -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers block"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers block" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers block" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers block" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers unblock" -eq 1' -fka '(__nearshare_custom_completion ---completion peers unblock -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unblock"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unblock" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unblock" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers unblock" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers forget" -eq 1' -fka '(__nearshare_custom_completion ---completion peers forget -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers forget"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers forget" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers forget" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers forget" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare identity" -eq 1' -fa 'show' -d 'Show name, id and fingerprint.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare identity" -eq 1' -fa 'rename' -d 'Choose what others see this machine as.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare identity" -eq 1' -fa 'export' -d 'Write the public keys, for somebody who wants to know this machine beforehand.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity show" json' -l 'json' -d 'Write a JSON object.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity show"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity show" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity show" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity show" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity rename"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity rename" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity rename" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity rename" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity export"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity export" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity export" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity export" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" inbox' -l 'inbox' -d 'The inbox whose waiting things are listed (default: ~/Inbox).' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" json' -l 'json' -d 'Write one JSON object a line.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" inbox' -l 'inbox' -d 'The inbox to check (default: ~/Inbox).' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" json' -l 'json' -d 'Write one JSON object a line.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor"' -s 'v' -d 'Say more of what happens; twice for still more.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" log-level' -l 'log-level' -d 'How much is logged on standard error: error, info, debug or trace.' -rfka 'error info debug trace'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" version' -l 'version' -d 'Show the version.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" h help' -s 'h' -l 'help' -d 'Show help information.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare help" version' -l 'version' -d 'Show the version.'
