@@ -1,0 +1,65 @@
+# nearshare: `make demo` shows it, `make test` tests it; both install the Debian packages they need.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+BINDIR = $(DESTDIR)$(PREFIX)/bin
+MANDIR = $(DESTDIR)$(PREFIX)/share/man
+# The Swift runtime goes into the binary, so that it runs where there is no Swift.
+RELEASE = -c release --static-swift-stdlib --product nearshare
+BINARY = .build/release/nearshare
+
+.PHONY: build demo test check format bench install uninstall packages packages-test completions
+
+build: packages
+	swift build $(RELEASE)
+
+packages:
+	@.ci/install-packages build
+
+packages-test:
+	@.ci/install-packages build test
+
+demo: build
+	@.ci/demo $(BINARY)
+
+test: packages-test
+	swift build --build-tests
+	swift test --skip-build
+	python3 -m unittest discover -s Tests/Scripts -v
+
+# What a change must not break besides the tests.
+check: packages-test
+	swift format lint --strict --recursive --parallel Sources Tests Package.swift
+	.ci/check-imports
+	.ci/check-purity
+	swift build --product nearshare
+	.ci/check-manual .build/debug/nearshare
+
+format:
+	swift format --in-place --recursive --parallel Sources Tests Package.swift
+
+# Written by the tool itself; run it when a flag has changed.
+completions:
+	swift build --product nearshare
+	.ci/make-completions .build/debug/nearshare completions
+
+bench: build
+	@.ci/install-packages bench
+	python3 Tests/Benchmarks/bench.py --nearshare $(BINARY)
+
+install: build
+	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare
+	for page in man/*.1; do install -D -m 644 $$page $(MANDIR)/man1/$$(basename $$page); done
+	for page in man/*.5; do install -D -m 644 $$page $(MANDIR)/man5/$$(basename $$page); done
+	install -D -m 644 completions/nearshare.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
+	install -D -m 644 completions/_nearshare $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nearshare
+	install -D -m 644 completions/nearshare.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/user
+	sed 's|@PREFIX@|$(PREFIX)|' docs/nearshare.service > $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
+
+uninstall:
+	rm -f $(BINDIR)/nearshare $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
+	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nearshare
+	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
+	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""nearshare beside what people would use instead: the same files, one run, taking turns; medians and ratios.
+
+Everything goes over loopback and through memory (tmpfs). Servers of the rivals are started here, on free ports, with keys of
+their own, and ended again. A rival that is not installed is left out, visibly."""
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import platform
+import pwd
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+
+CHUNK = 1 << 20
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
+    options.add_argument("--runs", type=int, default=7)
+    options.add_argument("--only", choices=["file", "tree", "small"], help="one of the three pieces of work")
+    options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
+    arguments = options.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="nearshare-bench-") as place, contextlib.ExitStack() as stack:
+        bench = Bench(pathlib.Path(place), arguments, stack)
+        print(bench.heading())
+        for work in ("file", "tree", "small"):
+            if arguments.only in (None, work):
+                print(getattr(bench, work)(), flush=True)
+
+
+class Bench:
+    def __init__(self, place, arguments, stack):
+        self.place = place
+        self.runs = arguments.runs
+        self.size = arguments.size
+        self.binary = arguments.nearshare.resolve()
+        self.inbox = place / "inbox"
+        self.target = place / "target"
+        self.target.mkdir()
+        self.receiver = Receiver(self.binary, place / "receiver", self.inbox, stack)
+        self.sender = sender_environment(place / "sender")
+        self.ssh = SSH.start(place / "ssh", stack)
+        self.web = Web.start(place, stack)
+
+    def heading(self):
+        model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+        version = subprocess.run([self.binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        return (f"{datetime.date.today()}, {os.cpu_count()} cores of {model}, Linux {platform.release()}, {version}; "
+                f"medians of {self.runs} rounds, each round all in turn\n")
+
+    # The three pieces of work.
+
+    def file(self):
+        source = self.place / "large"
+        with open(source, "wb") as file:
+            for _ in range(self.size // CHUNK):
+                file.write(os.urandom(CHUNK))
+        rivals = {
+            "cp": lambda: run(["cp", source, self.target / "large"]),
+            "nearshare": lambda: self.nearshare(source, self.receiver.address),
+        }
+        if self.web:
+            rivals["nginx https, curl"] = lambda: self.web.fetch("large", self.target / "large")
+        if self.ssh:
+            rivals["scp"] = lambda: self.ssh.copy(source, self.target)
+            if shutil.which("rsync"):
+                rivals["rsync over ssh"] = lambda: self.ssh.rsync(source, self.target)
+        title = f"One file of {self.size / 2**30:.3g} GiB"
+        text = table(title, self.measure(rivals), "nearshare", per_byte=self.size)
+        source.unlink()
+        return text + f"\nreceiver's largest memory so far: {self.receiver.peak_memory()} MiB\n"
+
+    def tree(self):
+        source = self.place / "tree"
+        for folder in range(200):
+            (source / f"folder {folder:03}").mkdir(parents=True)
+            for number in range(100):
+                (source / f"folder {folder:03}" / f"file {number:02}").write_bytes(os.urandom(4096))
+        rivals = {
+            "cp -r": lambda: run(["cp", "-r", source, self.target / "tree"]),
+            "nearshare": lambda: self.nearshare(source, self.receiver.address),
+        }
+        if self.ssh:
+            rivals["tar, ssh, tar"] = lambda: self.ssh.tar(source, self.target)
+            if shutil.which("rsync"):
+                rivals["rsync over ssh"] = lambda: self.ssh.rsync(source, self.target)
+        return table("A tree of 20,000 files of 4 KiB", self.measure(rivals), "nearshare")
+
+    def small(self):
+        source = self.place / "small"
+        source.write_bytes(os.urandom(1024))
+        rivals = {
+            "nearshare, address given": lambda: self.nearshare(source, self.receiver.address),
+            "nearshare, found by name": lambda: self.nearshare(source, self.receiver.name),
+        }
+        if self.ssh:
+            rivals["scp"] = lambda: self.ssh.copy(source, self.target)
+        return table("One file of 1 KiB, from the command to its end", self.measure(rivals), "nearshare, address given")
+
+    # Measuring.
+
+    def nearshare(self, source, peer):
+        before = self.receiver.cpu()
+        wall, cpu = run([self.binary, "send", "--quiet", source, "--to", peer], env=self.sender)
+        return wall, cpu + self.receiver.cpu() - before
+
+    def measure(self, rivals):
+        results = {name: [] for name in rivals}
+        for round_number in range(self.runs + 1):
+            for name, work in rivals.items():
+                self.clear()
+                figures = work()
+                # The first round fills caches and is not counted.
+                if round_number > 0:
+                    results[name].append(figures)
+        self.clear()
+        return results
+
+    def clear(self):
+        for folder in (self.target, self.inbox):
+            for path in folder.iterdir() if folder.exists() else []:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def table(title, results, ours, per_byte=None):
+    medians = {name: (statistics.median(w for w, _ in r), statistics.median(c for _, c in r)) for name, r in results.items()}
+    own = medians[ours][0]
+    lines = [f"### {title}\n", "| | wall | CPU | time of the other : ours |" + (" GB/s |" if per_byte else ""),
+             "|---|---|---|---|" + ("---|" if per_byte else "")]
+    for name, (wall, cpu) in sorted(medians.items(), key=lambda item: item[1][0]):
+        label = f"**{name}**" if name.startswith("nearshare") else name
+        speed = f" {per_byte / wall / 1e9:.2f} |" if per_byte else ""
+        lines.append(f"| {label} | {wall * 1000:.0f} ms | {cpu * 1000:.0f} ms | {wall / own:.2f} |{speed}")
+    return "\n".join(lines) + "\n"
+
+
+def run(command, env=None, **more):
+    """Seconds on the clock, and of the processors by the command and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun = time.perf_counter()
+    subprocess.run([str(word) for word in command], env=env, check=True, stdout=subprocess.DEVNULL, **more)
+    wall = time.perf_counter() - begun
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def sender_environment(home):
+    home.mkdir()
+    return {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config")}
+
+
+class Receiver:
+    def __init__(self, binary, home, inbox, stack):
+        self.name = f"bench-{os.getpid()}"
+        self.process = subprocess.Popen(
+            [binary, "receive", "--inbox", inbox, "--name", self.name, "--accept", "all", "--json"],
+            env=sender_environment(home), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        stack.callback(self.stop)
+        ready = json.loads(self.process.stdout.readline())
+        self.address = f"127.0.0.1:{ready['port']}"
+        # Nobody reads the events; a full pipe would stop the receiver.
+        subprocess_drain(self.process.stdout)
+
+    def cpu(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def peak_memory(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def subprocess_drain(stream):
+    import threading
+
+    threading.Thread(target=lambda: [None for _ in stream], daemon=True).start()
+
+
+class SSH:
+    """A server of our own, with keys of its own, as the present user."""
+
+    @classmethod
+    def start(cls, place, stack):
+        if not (shutil.which("ssh") and pathlib.Path("/usr/sbin/sshd").exists()):
+            print("(ssh is not installed: scp, rsync and tar over ssh are left out)")
+            return None
+        return cls(place, stack)
+
+    def __init__(self, place, stack):
+        place.mkdir(mode=0o700)
+        for key in ("host", "user"):
+            run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key])
+        shutil.copy(place / "user.pub", place / "authorized")
+        port = free_port()
+        (place / "sshd_config").write_text(
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\n"
+            f"StrictModes no\nPidFile none\nUsePAM no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n")
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", place / "sshd_config"], stderr=subprocess.DEVNULL)
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
+        self.options = ["-i", str(place / "user"), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                        "-o", "LogLevel=ERROR"]
+        self.port = str(port)
+        self.host = f"{pwd.getpwuid(os.getuid()).pw_name}@127.0.0.1"
+        wait_for_port(port)
+
+    def copy(self, source, target):
+        return run(["scp", "-q", "-P", self.port, *self.options, source, f"{self.host}:{target}/"])
+
+    def rsync(self, source, target):
+        shell = " ".join(["ssh", "-p", self.port, *self.options])
+        return run(["rsync", "-a", "-e", shell, source, f"{self.host}:{target}/"])
+
+    def tar(self, source, target):
+        shell = " ".join(["ssh", "-p", self.port, *self.options, self.host, f"tar -C {target} -xf -"])
+        return run(["sh", "-c", f"tar -C {source.parent} -cf - {source.name} | {shell}"])
+
+
+class Web:
+    """nginx with TLS 1.3 and AES-256-GCM, fetched from with curl."""
+
+    @classmethod
+    def start(cls, place, stack):
+        if not all(shutil.which(tool) for tool in ("nginx", "curl", "openssl")):
+            print("(nginx, curl or openssl is not installed: https is left out)")
+            return None
+        return cls(place, stack)
+
+    def __init__(self, place, stack):
+        home = place / "web"
+        home.mkdir(mode=0o755)
+        place.chmod(0o755)
+        run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+             "-subj", "/CN=bench", "-keyout", home / "key", "-out", home / "cert"], stderr=subprocess.DEVNULL)
+        self.port = free_port()
+        (home / "conf").write_text(
+            f"user {pwd.getpwuid(os.getuid()).pw_name};\ndaemon off;\npid {home}/pid;\nerror_log /dev/null;\nevents {{}}\nhttp {{ access_log off; sendfile on;\n"
+            f"server {{ listen 127.0.0.1:{self.port} ssl; ssl_protocols TLSv1.3; ssl_certificate {home}/cert;\n"
+            f"ssl_certificate_key {home}/key; root {place}; }} }}\n")
+        process = subprocess.Popen(["nginx", "-c", str(home / "conf")], stderr=subprocess.DEVNULL)
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
+        wait_for_port(self.port)
+
+    def fetch(self, name, target):
+        return run(["curl", "-sk", "--tls13-ciphers", "TLS_AES_256_GCM_SHA384", "-o", target,
+                    f"https://127.0.0.1:{self.port}/{name}"])
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def wait_for_port(port):
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

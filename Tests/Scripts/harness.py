@@ -1,0 +1,220 @@
+"""Runs the real executable as people do: several peers with files of their own, on one machine or on two made of
+network namespaces. Nothing here sleeps to wait for something: events are read until a deadline."""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import queue
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BINARY = pathlib.Path(os.environ.get("NEARSHARE", ROOT / ".build/debug/nearshare"))
+PATIENCE = 30
+
+
+class Running:
+    """A process whose standard output is JSON events, one a line."""
+
+    def __init__(self, process):
+        self.process = process
+        self.events = []
+        self._fresh = queue.Queue()
+        self.errors = []
+        self._threads = [
+            threading.Thread(target=self._read_events, daemon=True),
+            threading.Thread(target=self._read_errors, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read_events(self):
+        for line in self.process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                event = {"event": "not-json", "line": line}
+            self.events.append(event)
+            self._fresh.put(event)
+        self._fresh.put(None)
+
+    def _read_errors(self):
+        for line in self.process.stderr:
+            self.errors.append(line)
+
+    def wait_for(self, name, test=lambda event: True, patience=PATIENCE):
+        """The next event of that name for which the test holds."""
+        deadline = time.monotonic() + patience
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                event = self._fresh.get(timeout=max(left, 0))
+            except queue.Empty:
+                raise AssertionError(f"no event {name!r} within {patience} s\n{self.story()}") from None
+            if event is None:
+                raise AssertionError(f"ended before an event {name!r}\n{self.story()}")
+            if event["event"] == name and test(event):
+                return event
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self, patience=PATIENCE):
+        """Waits for the end; the exit code."""
+        try:
+            code = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"did not end within {patience} s\n{self.story()}") from None
+        for thread in self._threads:
+            thread.join(5)
+        return code
+
+    def story(self):
+        events = "\n".join(json.dumps(event) for event in self.events[-15:])
+        return f"events:\n{events}\nmessages:\n{''.join(self.errors[-20:])}"
+
+
+class Peer:
+    """One person: a home of their own, and the namespace in which their machine is."""
+
+    def __init__(self, home, namespace=None):
+        self.home = pathlib.Path(home)
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.inbox = self.home / "Inbox"
+        self.namespace = namespace
+        self.started = []
+
+    def environment(self):
+        return {
+            "PATH": os.environ["PATH"], "HOME": str(self.home), "XDG_STATE_HOME": str(self.home / "state"),
+            "XDG_CONFIG_HOME": str(self.home / "config"), "SWIFT_BACKTRACE": "enable=no", "TERM": "xterm",
+        }
+
+    def command(self, *arguments):
+        within = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        return [*within, str(BINARY), *map(str, arguments)]
+
+    def start(self, *arguments, stdin=subprocess.DEVNULL):
+        process = subprocess.Popen(
+            self.command(*arguments), env=self.environment(), stdin=stdin, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True)
+        running = Running(process)
+        self.started.append(running)
+        return running
+
+    def run(self, *arguments, input=None, patience=60):
+        return subprocess.run(
+            self.command(*arguments), env=self.environment(), input=input, capture_output=True, timeout=patience,
+            start_new_session=True)
+
+    def receive(self, *arguments, accept="all", name="anna"):
+        running = self.start("receive", "--json", "--name", name, "--accept", accept, "--inbox", self.inbox, *arguments)
+        running.ready = running.wait_for("ready")
+        running.address = f"127.0.0.1:{running.ready['port']}"
+        return running
+
+    def stop_all(self):
+        for running in self.started:
+            if running.process.poll() is None:
+                running.process.kill()
+            running.process.wait()
+            for stream in (running.process.stdin, running.process.stdout, running.process.stderr):
+                if stream:
+                    stream.close()
+
+    def received(self):
+        """What is in the inbox: path below it, and content."""
+        return {
+            str(path.relative_to(self.inbox)): path.read_bytes()
+            for path in sorted(self.inbox.rglob("*")) if path.is_file() and not path.is_symlink()
+        } if self.inbox.exists() else {}
+
+
+class Story(unittest.TestCase):
+    """A test with a place of its own and two people, on one machine."""
+
+    def setUp(self):
+        self.place = pathlib.Path(tempfile.mkdtemp(prefix="nearshare-test-"))
+        self.addCleanup(shutil.rmtree, self.place, ignore_errors=True)
+        self.seed = int(os.environ.get("NEARSHARE_SEED", random.SystemRandom().getrandbits(32)))
+        self.random = random.Random(self.seed)
+        self.people()
+        self.addCleanup(self.anna.stop_all)
+        self.addCleanup(self.ben.stop_all)
+
+    def people(self):
+        self.anna = Peer(self.place / "anna")
+        self.ben = Peer(self.place / "ben")
+
+    def file(self, name, size):
+        path = self.place / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.random.randbytes(size))
+        return path
+
+    def assertCode(self, code, result):
+        words = result.stderr.decode(errors="replace")
+        self.assertEqual(code, result.returncode, f"seed {self.seed}\n{words}")
+
+
+def digest(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+def has_namespaces():
+    return os.geteuid() == 0 and shutil.which("ip") is not None
+
+
+class TwoMachines:
+    """Two network namespaces, joined by a veth pair that can be slowed down and cut."""
+
+    def __init__(self):
+        tag = f"{os.getpid() % 100000:x}{random.SystemRandom().getrandbits(12):03x}"
+        self.names = [f"ns-a-{tag}", f"ns-b-{tag}"]
+        self.links = [f"va{tag}"[:15], f"vb{tag}"[:15]]
+
+    def __enter__(self):
+        try:
+            for name in self.names:
+                ip("netns", "add", name)
+            ip("link", "add", self.links[0], "netns", self.names[0], "type", "veth", "peer", "name", self.links[1],
+               "netns", self.names[1])
+            for number, (name, link) in enumerate(zip(self.names, self.links)):
+                ip("-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", link)
+                ip("-n", name, "link", "set", "lo", "up")
+                ip("-n", name, "link", "set", link, "up")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ip("netns", "delete", name)
+
+    def cut(self):
+        ip("-n", self.names[0], "link", "set", self.links[0], "down")
+
+    def mend(self):
+        ip("-n", self.names[0], "link", "set", self.links[0], "up")
+
+    def slow(self, rate):
+        for name, link in zip(self.names, self.links):
+            subprocess.run(
+                ["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", link, "root", "tbf", "rate", rate, "burst",
+                 "64kb", "latency", "100ms"], check=True)
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+INTERRUPT = signal.SIGINT

@@ -1,0 +1,246 @@
+"""What people and scripts meet on one machine: addresses given by hand, exit codes, strangers at the port, full disks."""
+import json
+import os
+import socket
+import subprocess
+import unittest
+
+from harness import Peer, Story, digest, has_namespaces
+
+
+class OneMachineStory(Story):
+    def test_text_is_shown_and_kept(self):
+        anna = self.anna.receive("--once")
+        self.assertCode(0, self.ben.run("send", "--text", "see you at 8", "--to", anna.address))
+        self.assertEqual("see you at 8", anna.wait_for("delivered")["text"])
+        self.assertEqual(0, anna.end())
+
+    def test_stdout_gets_the_content_alone(self):
+        content = self.random.randbytes(200_000)
+        source = self.place / "content"
+        source.write_bytes(content)
+        with open(self.place / "output", "wb") as output:
+            process = subprocess.Popen(
+                self.anna.command("receive", "--stdout", "--name", "anna", "--accept", "all", "--port", str(free_port())),
+                env=self.anna.environment(), stdout=output, stderr=subprocess.PIPE)
+            try:
+                port = process.stderr.readline().decode().rsplit(" ", 1)[1].strip()
+                self.assertCode(0, self.ben.run("send", source, "--to", f"127.0.0.1:{port}"))
+                self.assertEqual(0, process.wait(20))
+            finally:
+                process.kill()
+                process.communicate()
+        self.assertEqual(content, (self.place / "output").read_bytes())
+
+    def test_several_receivers_get_one_stream(self):
+        carla = Peer(self.place / "carla")
+        self.addCleanup(carla.stop_all)
+        content = self.random.randbytes(900_000)
+        anna, other = self.anna.receive("--once"), carla.receive("--once", name="carla")
+        result = self.ben.run("send", "-", "--as", "s", "--to", anna.address, "--to", other.address, input=content)
+        self.assertCode(0, result)
+        self.assertEqual([0, 0], [anna.end(), other.end()])
+        self.assertEqual([{"s": content}] * 2, [self.anna.received(), carla.received()])
+
+    def test_some_of_several_failed(self):
+        photo = self.file("photo.jpg", 5000)
+        anna = self.anna.receive()
+        result = self.ben.run("send", photo, "--to", anna.address, "--to", f"127.0.0.1:{free_port()}")
+        self.assertCode(6, result)
+        anna.wait_for("delivered")
+
+    def test_usage_errors(self):
+        for arguments in (["send"], ["send", "x", "--text", "y", "--to", "z"], ["send", "--nonsense"], ["receive", "--accept", "maybe"]):
+            with self.subTest(arguments=arguments):
+                self.assertCode(2, self.ben.run(*arguments))
+
+    def test_nobody_there(self):
+        photo = self.file("photo.jpg", 10)
+        self.assertCode(3, self.ben.run("send", photo, "--to", f"127.0.0.1:{free_port()}"))
+
+    def test_nothing_there_to_send(self):
+        result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")
+        self.assertCode(1, result)
+        self.assertIn("missing", result.stderr.decode())
+
+    def test_same_name_twice_is_numbered(self):
+        photo = self.file("photo.jpg", 4000)
+        anna = self.anna.receive()
+        for _ in range(2):
+            self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
+            anna.wait_for("delivered")
+        self.assertEqual({"photo.jpg", "photo (2).jpg"}, set(self.anna.received()))
+
+    def test_friends_only(self):
+        photo = self.file("photo.jpg", 4000)
+        anna = self.anna.receive("--once")
+        self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
+        anna.end()
+        anna = self.anna.receive(accept="friends")
+        self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
+        identity = json.loads(self.ben.run("identity", "show", "--json").stdout)
+        self.assertCode(0, self.anna.run("peers", "befriend", identity["id"]))
+        self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
+        self.assertCode(0, self.anna.run("peers", "block", identity["id"]))
+        self.assertNotEqual(0, self.ben.run("send", photo, "--to", anna.address).returncode)
+
+    def test_K2_a_known_name_with_another_key_is_a_loud_stop(self):
+        photo = self.file("photo.jpg", 4000)
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
+        anna.wait_for("finished")
+        (self.ben.home / "state/nearshare/identity.key").unlink()
+        self.assertCode(5, self.ben.run("send", photo, "--to", anna.address))
+        self.assertTrue(any("another key" in line for line in anna.errors), anna.story())
+
+    def test_K8_a_key_that_others_can_read_is_refused(self):
+        self.assertCode(0, self.ben.run("identity"))
+        key = self.ben.home / "state/nearshare/identity.key"
+        self.assertEqual(0o600, key.stat().st_mode & 0o777)
+        key.chmod(0o644)
+        result = self.ben.run("identity")
+        self.assertCode(1, result)
+        self.assertIn("can be read by others", result.stderr.decode())
+
+    def test_max_size(self):
+        anna = self.anna.receive("--max-size", "1KB")
+        self.assertCode(7, self.ben.run("send", self.file("photo.jpg", 4000), "--to", anna.address))
+        result = self.ben.run("send", "-", "--to", anna.address, input=b"x" * 5000)
+        self.assertNotEqual(0, result.returncode)
+        self.assertEqual({}, self.anna.received())
+
+    def test_T1_T3_names_never_reach_the_terminal_raw(self):
+        name = "a\x1b]0;owned\x07\x1b[31m\u202egpj.exe"
+        source = self.file("plain", 10)
+        hostile = source.with_name(name)
+        source.rename(hostile)
+        anna = self.anna.receive()
+        result = self.ben.run("send", hostile, "--to", anna.address)
+        self.assertCode(0, result)
+        delivered = anna.wait_for("delivered")
+        spoken = result.stdout + result.stderr + "".join(anna.errors).encode()
+        for raw in (b"\x1b]", b"\x07", "\u202e".encode()):
+            self.assertNotIn(raw, spoken)
+            self.assertNotIn(raw, delivered["path"].encode())
+
+    def test_P5_hidden_names_are_not_created(self):
+        source = self.file(".bashrc", 10)
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", source, "--to", anna.address))
+        anna.wait_for("delivered")
+        self.assertEqual(["_bashrc"], list(self.anna.received()))
+
+    def test_P6_P12_modes(self):
+        source = self.file("tool", 10)
+        source.chmod(0o4777)
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", source, "--to", anna.address))
+        self.assertEqual(0o600, os.stat(anna.wait_for("delivered")["path"]).st_mode & 0o7777)
+        self.assertCode(0, self.ben.run("send", source, "--keep-modes", "--to", anna.address))
+        self.assertEqual(0o775, os.stat(anna.wait_for("delivered")["path"]).st_mode & 0o7777)
+        self.assertEqual(0o700, self.anna.inbox.stat().st_mode & 0o777)
+
+    def test_P6_links_stay_inside(self):
+        self.file("tree/a", 10)
+        tree = self.place / "source/tree"
+        (tree / "inside").symlink_to("a")
+        (tree / "outside").symlink_to("/etc/passwd")
+        (tree / "upwards").symlink_to("../../x")
+        anna = self.anna.receive()
+        result = self.ben.run("send", tree, "--links", "--to", anna.address)
+        self.assertCode(0, result)
+        anna.wait_for("delivered")
+        self.assertEqual({"a", "inside"}, set(os.listdir(self.anna.inbox / "tree")))
+        self.assertEqual("a", os.readlink(self.anna.inbox / "tree/inside"))
+
+    def test_P10_the_inbox_may_be_a_link_or_missing(self):
+        real = self.place / "elsewhere"
+        real.mkdir()
+        self.anna.inbox.symlink_to(real)
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", self.file("f", 10), "--to", anna.address))
+        anna.wait_for("delivered")
+        self.assertEqual(["f"], os.listdir(real))
+
+    def test_an_inbox_that_is_away_loses_nothing(self):
+        anna = self.anna.receive()
+        self.anna.inbox.rmdir()
+        self.anna.inbox.write_text("in the way")
+        photo = self.file("photo.jpg", 4000)
+        self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
+        waiting = anna.wait_for("delivered")
+        self.assertFalse(waiting["in_inbox"])
+        self.assertEqual(digest(photo), digest(waiting["path"]))
+        anna.process.kill()
+        anna.end()
+        self.anna.inbox.unlink()
+        back = self.anna.receive()
+        self.assertTrue(back.wait_for("delivered")["in_inbox"])
+        self.assertEqual({"photo.jpg": photo.read_bytes()}, self.anna.received())
+
+    @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")
+    def test_R8_a_full_disk_keeps_what_it_can(self):
+        self.anna.inbox.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", self.anna.inbox], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.anna.inbox])
+        anna = self.anna.receive()
+        big = self.file("big.bin", 30_000_000)
+        result = self.ben.run("send", big, "--to", anna.address)
+        self.assertCode(7, result)
+        self.assertEqual([], [name for name in os.listdir(self.anna.inbox) if not name.startswith(".")])
+        self.assertCode(0, self.ben.run("send", self.file("small", 1000), "--to", anna.address))
+
+    def strangers(self, port):
+        yield "silence", b""
+        yield "http", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        yield "noise", self.random.randbytes(4096)
+        yield "right magic, then noise", b"NSHR\x01\x01\0\0" + self.random.randbytes(4096)
+        yield "right magic, endless message", b"NSHR\x01\x01\0\0\xff\xff" + b"x" * 70000
+
+    def test_R5_strangers_at_the_port_do_no_harm(self):
+        anna = self.anna.receive()
+        port = anna.ready["port"]
+        held = []
+        for what, words in self.strangers(port):
+            with self.subTest(stranger=what):
+                stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
+                held.append(stranger)
+                try:
+                    stranger.sendall(words)
+                except ConnectionError:
+                    pass
+        self.assertCode(0, self.ben.run("send", self.file("f", 1000), "--to", anna.address))
+        anna.wait_for("delivered")
+        for stranger in held:
+            stranger.close()
+
+    def test_another_version_gets_a_clear_sentence(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            ben = self.ben.start("send", self.file("f", 10), "--to", f"127.0.0.1:{port}")
+            link, _ = server.accept()
+            with link:
+                link.recv(1024)
+                link.sendall(b"NSHR\x09\x08\0\0")
+                self.assertEqual(11, ben.end())
+        self.assertIn("versions 8 to 9", "".join(ben.errors))
+
+    def test_not_a_peer_gets_a_clear_sentence(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            ben = self.ben.start("send", self.file("f", 10), "--to", f"127.0.0.1:{port}")
+            link, _ = server.accept()
+            with link:
+                link.recv(1024)
+                link.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                self.assertEqual(10, ben.end())
+        self.assertIn("does not speak nearshare", "".join(ben.errors))
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+if __name__ == "__main__":
+    unittest.main()

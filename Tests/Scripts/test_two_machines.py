@@ -1,0 +1,138 @@
+"""Two machines, joined by a cable: discovery, consent, every byte, and what happens when the cable is pulled."""
+import os
+import subprocess
+import unittest
+
+from harness import INTERRUPT, Peer, Story, TwoMachines, digest, has_namespaces
+
+
+@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
+class TwoMachinesStory(Story):
+    def people(self):
+        self.network = TwoMachines()
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__)
+        self.anna = Peer(self.place / "anna", self.network.names[0])
+        self.ben = Peer(self.place / "ben", self.network.names[1])
+
+    def test_a_photo_by_name(self):
+        photo = self.file("photo.jpg", 3_000_000)
+        anna = self.anna.receive()
+        result = self.ben.run("send", photo, "--to", "anna")
+        self.assertCode(0, result)
+        delivered = anna.wait_for("delivered")
+        self.assertEqual(digest(photo), digest(delivered["path"]))
+        self.assertEqual("photo.jpg", os.path.basename(delivered["path"]))
+
+    def test_a_folder_with_its_times(self):
+        self.file("trip/day one/a.txt", 10)
+        self.file("trip/day one/b.bin", 300_000)
+        self.file("trip/empty", 0)
+        source = self.place / "source/trip"
+        os.utime(source / "empty", (1_000_000_000, 1_000_000_000))
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", source, "--to", "ann"))
+        anna.wait_for("finished")
+        received = self.anna.received()
+        self.assertEqual({"trip/day one/a.txt", "trip/day one/b.bin", "trip/empty"}, set(received))
+        for name, content in received.items():
+            self.assertEqual((self.place / "source" / name).read_bytes(), content)
+        self.assertEqual(1_000_000_000, int((self.anna.inbox / "trip/empty").stat().st_mtime))
+
+    def test_standard_input(self):
+        content = self.random.randbytes(700_001)
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", "-", "--as", "notes.bin", "--to", "anna", input=content))
+        anna.wait_for("finished")
+        self.assertEqual({"notes.bin": content}, self.anna.received())
+
+    def test_browse_sees_anna(self):
+        anna = self.anna.receive()
+        result = self.ben.run("browse", "--json")
+        self.assertCode(0, result)
+        self.assertIn(anna.ready["id"], result.stdout.decode())
+
+    def test_declined(self):
+        photo = self.file("photo.jpg", 1000)
+        anna = self.anna.receive(accept="none")
+        result = self.ben.run("send", photo, "--to", "anna")
+        self.assertCode(4, result)
+        self.assertEqual("declined", anna.wait_for("finished")["outcome"])
+        self.assertEqual({}, self.anna.received())
+
+    def transfer_under_way(self):
+        """A large file on a slow cable, half way."""
+        self.network.slow("40mbit")
+        self.big = self.file("big.bin", 12_000_000)
+        anna = self.anna.receive()
+        ben = self.ben.start("send", self.big, "--to", "anna", "--json")
+        ben.wait_for("progress", lambda event: event["done"] > 3_000_000)
+        return anna, ben
+
+    def goes_on(self, anna):
+        self.network.slow("1gbit")
+        again = self.ben.start("send", self.big, "--to", "anna", "--json")
+        resumed = again.wait_for("resumed")
+        self.assertGreater(resumed["offset"], 0)
+        self.assertEqual("completed", again.wait_for("finished")["outcome"])
+        self.assertEqual(0, again.end())
+        self.assertEqual(resumed["offset"], anna.wait_for("resumed")["offset"])
+        self.assertEqual({"big.bin": self.big.read_bytes()}, self.anna.received())
+
+    def test_cancelled_by_the_sender(self):
+        anna, ben = self.transfer_under_way()
+        ben.signal(INTERRUPT)
+        self.assertEqual(130, ben.end())
+        self.assertEqual("cancelled", anna.wait_for("finished", patience=5)["outcome"])
+        self.assertEqual({}, self.anna.received())
+        self.goes_on(anna)
+
+    def test_cancelled_by_the_receiver(self):
+        anna, ben = self.transfer_under_way()
+        anna.signal(INTERRUPT)
+        self.assertEqual(130, anna.end())
+        self.assertEqual("cancelled", ben.wait_for("finished", patience=5)["outcome"])
+        self.assertEqual(4, ben.end())
+        self.assertEqual({}, self.anna.received())
+        self.goes_on(self.anna.receive())
+
+    def test_the_cable_is_pulled_and_the_same_send_goes_on(self):
+        anna, ben = self.transfer_under_way()
+        self.network.cut()
+        self.assertEqual("interrupted", ben.wait_for("finished")["outcome"])
+        self.assertEqual(10, ben.end())
+        self.assertEqual("interrupted", anna.wait_for("finished")["outcome"])
+        self.assertEqual({}, self.anna.received())
+        self.network.mend()
+        self.goes_on(anna)
+
+    def test_P13_the_receiver_is_killed(self):
+        anna, ben = self.transfer_under_way()
+        anna.process.kill()
+        anna.end()
+        self.assertEqual(10, ben.end())
+        self.assertEqual({}, self.anna.received())
+        self.goes_on(self.anna.receive())
+
+    def test_P13_the_sender_is_killed(self):
+        anna, ben = self.transfer_under_way()
+        ben.process.kill()
+        ben.end()
+        self.assertEqual("interrupted", anna.wait_for("finished")["outcome"])
+        self.assertEqual({}, self.anna.received())
+        self.goes_on(anna)
+
+    def test_a_source_that_changed_starts_again(self):
+        anna, ben = self.transfer_under_way()
+        ben.signal(INTERRUPT)
+        ben.end()
+        anna.wait_for("finished")
+        self.big = self.file("big.bin", 2_000_000)
+        self.network.slow("1gbit")
+        self.assertCode(0, self.ben.run("send", self.big, "--to", "anna"))
+        anna.wait_for("delivered")
+        self.assertEqual({"big.bin": self.big.read_bytes()}, self.anna.received())
+
+
+if __name__ == "__main__":
+    unittest.main()
