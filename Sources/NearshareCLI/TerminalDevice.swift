@@ -25,7 +25,7 @@ final class TerminalDevice: Sendable {
         AsyncStream { continuation in
             let isOver = OnceFlag()
             continuation.onTermination = { _ in isOver.raise() }
-            DetachedThread.start { [self] in
+            BlockingThread.start { [self] in
                 var pending: [UInt8] = []
                 while !isOver.isRaised {
                     guard let bytes = readSome(milliseconds: 100) else { break }
@@ -45,7 +45,7 @@ final class TerminalDevice: Sendable {
         AsyncStream { continuation in
             let isOver = OnceFlag()
             continuation.onTermination = { _ in isOver.raise() }
-            DetachedThread.start { [self] in
+            BlockingThread.start { [self] in
                 RawMode.begin(descriptor)
                 while !isOver.isRaised {
                     guard let bytes = readSome(milliseconds: 50) else { break }
@@ -99,25 +99,5 @@ enum RawMode {
     static func end() {
         let terminal = descriptor.exchange(-1, ordering: .acquiringAndReleasing)
         if terminal >= 0 { tcsetattr(terminal, TCSANOW, &saved) }
-    }
-}
-
-/// A thread for a device that blocks.
-enum DetachedThread {
-    static func start(_ body: @escaping @Sendable () -> Void) {
-        final class Start {
-            let body: @Sendable () -> Void
-            init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-        }
-        var thread = pthread_t()
-        let start = Unmanaged.passRetained(Start(body)).toOpaque()
-        let code = pthread_create(
-            &thread, nil,
-            { raw in
-                Unmanaged<Start>.fromOpaque(raw!).takeRetainedValue().body()
-                return nil
-            }, start)
-        precondition(code == 0, "no thread to be had")
-        pthread_detach(thread)
     }
 }

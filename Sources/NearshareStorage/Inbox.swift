@@ -69,16 +69,20 @@ public final class Inbox: Sendable {
     /// Moves what waits in the spool, as far as the inbox takes it.
     /// - Returns: where it is now.
     public func deliverPending() -> [DeliveredItem] {
-        stagingAreas().flatMap { area in area.finished().flatMap { deliver($0).filter(\.isInInbox) } }
+        var delivered: [DeliveredItem] = []
+        for area in stagingAreas() { area.forEachFinished { delivered += deliver($0).filter(\.isInInbox) } }
+        return delivered
     }
 
     /// What has arrived and waits: one path each.
     public var pendingPaths: [String] {
-        stagingAreas().flatMap { area in
-            area.finished().flatMap { staged in
-                items(of: staged).map { "\(staged.path)/items/\($0.number)/\($0.name)" }
+        var paths: [String] = []
+        for area in stagingAreas() {
+            area.forEachFinished { staged in
+                forEachItem(of: staged) { number, name, _ in paths.append(Self.path(of: name, item: number, in: staged)) }
             }
         }
+        return paths
     }
 
     // MARK: Places
@@ -158,14 +162,13 @@ public final class Inbox: Sendable {
 
     // MARK: Delivering
 
-    /// The items of a finished transfer that have no final name yet.
-    private func items(of staged: StagedTransfer) -> [(number: UInt32, name: String, holder: Descriptor)] {
+    /// Goes over the items of a finished transfer that have no final name yet. One holder is open at a time: there may be
+    /// more of them than a process may have open files.
+    private func forEachItem(of staged: StagedTransfer, _ body: (UInt32, String, Descriptor) -> Void) {
         let numbers = ((try? staged.items.names()) ?? []).compactMap { UInt32($0) }.sorted()
-        return numbers.flatMap { number in
-            guard let holder = try? staged.items.openDirectory("\(number)"), let names = try? holder.names() else {
-                return [(number: UInt32, name: String, holder: Descriptor)]()
-            }
-            return names.map { (number, $0, holder) }
+        for number in numbers {
+            guard let holder = try? staged.items.openDirectory("\(number)") else { continue }
+            for name in (try? holder.names()) ?? [] { body(number, name, holder) }
         }
     }
 
@@ -174,27 +177,29 @@ public final class Inbox: Sendable {
         let described = staged.finishedTransfer?.items ?? []
         var place = (try? open()).map { Place($0, path: path) }
         var delivered: [DeliveredItem] = []
-        var waitsForInbox = false
-        for (number, name, holder) in items(of: staged) {
+        forEachItem(of: staged) { number, name, holder in
             let claim = Int(number) < described.count ? described[Int(number)] : nil
             let claimedName = claim.flatMap { ClaimedFileName(bytes: $0.claimedName) } ?? ClaimedFileName(name)!
             let facts = examine(name, in: holder, number, claim)
             let finalName = place?.take(name, from: holder)
-            if finalName == nil { waitsForInbox = true }
             delivered.append(
                 DeliveredItem(
                     item: number, kind: facts.kind, claimedName: claimedName,
-                    path: finalName.map { "\(path)/\($0)" } ?? "\(staged.path)/items/\(number)/\(name)",
+                    path: finalName.map { "\(path)/\($0)" } ?? Self.path(of: name, item: number, in: staged),
                     isInInbox: finalName != nil, size: facts.size, detectedType: facts.type, typeWarning: facts.warning))
         }
         // Names that a loss of power could take away again are no reason to throw away what they stand for.
         let isDurable = (try? place?.directory.synchronize()) != nil
-        if !waitsForInbox, isDurable || delivered.isEmpty {
+        if delivered.allSatisfy(\.isInInbox), isDurable || delivered.isEmpty {
             staged.remove()
         } else {
             try? staged.makeMarkDurable()
         }
         return delivered
+    }
+
+    private static func path(of name: String, item: UInt32, in staged: StagedTransfer) -> String {
+        "\(staged.path)/items/\(item)/\(name)"
     }
 
     private func examine(

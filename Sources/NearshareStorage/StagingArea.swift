@@ -93,11 +93,11 @@ final class StagingArea: Sendable {
         }
     }
 
-    /// Complete transfers that wait for an inbox.
-    func finished() -> [StagedTransfer] {
-        ((try? directory.names()) ?? []).filter { $0.hasPrefix(Self.transferPrefix) }.compactMap { name in
-            guard let staged = try? StagedTransfer(in: self, name: name, makingIt: false), staged.isFinished else { return nil }
-            return staged
+    /// Goes over complete transfers that wait for an inbox, one held at a time.
+    func forEachFinished(_ body: (StagedTransfer) -> Void) {
+        for name in (try? directory.names()) ?? [] where name.hasPrefix(Self.transferPrefix) {
+            guard let staged = try? StagedTransfer(in: self, name: name, makingIt: false), staged.isFinished else { continue }
+            body(staged)
         }
     }
 }

@@ -34,7 +34,9 @@ import Testing
         #expect(Address.parse(text) == LinkAddress(host: host, port: port))
     }
 
-    @Test("names and ids are no addresses", arguments: ["anna", "anna:", ":4000", "a:70000", "fe80::1", "a:0", "0123456789abcdef"])
+    @Test(
+        "names and ids are no addresses",
+        arguments: ["anna", "anna:", ":4000", "a:70000", "fe80::1", "a:0", "0123456789abcdef"])
     func names(_ text: String) {
         #expect(Address.parse(text) == nil)
     }

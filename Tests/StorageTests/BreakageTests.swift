@@ -32,8 +32,8 @@ struct BreakageTests {
     private static func cuts() throws -> [Int] {
         let length = try TransferRig.streamByteCount(of: mixed)
         let big = 1 << 20
-        return Array(stride(from: 20, to: length - big, by: 29)) + [length - big, length - big / 2]
-            + Array(stride(from: big, to: length - 60, by: 23))
+        return Array(stride(from: 20, to: length - big, by: 61)) + [length - big, length - big / 2]
+            + Array(stride(from: big, to: length - 60, by: 47))
     }
 
     @Test(
@@ -302,6 +302,22 @@ struct BreakageTests {
             for number in 0..<6 {
                 #expect(
                     try folder.openForReading("f\(number)").readAll(limit: 1 << 20) == bytes(600_000, seed: UInt64(number + 1)))
+            }
+        }
+    }
+
+    @Test("R13: more items than a process may have open files arrive")
+    func manyItems() async {
+        await #expect(processExitsWith: .success) {
+            var few = rlimit(rlim_cur: 64, rlim_max: 64)
+            guard setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &few) == 0 else {
+                throw RigFailure(description: "no limit")
+            }
+            let rig = try InboxRig()
+            let source = MemorySource((0..<300).map { .file("same", [UInt8(truncatingIfNeeded: $0)], item: $0) })
+            let delivered = try rig.receive(source)
+            guard delivered.count == 300, delivered.allSatisfy(\.isInInbox), rig.scratch.tree("inbox").count == 300 else {
+                throw RigFailure(description: "\(delivered.count) arrived")
             }
         }
     }

@@ -101,7 +101,7 @@ struct StreamSourceTests {
     func fansOut(receivers: Int) throws {
         let pipe = Pipe()
         let source = stream(pipe, receivers: receivers)
-        let content = bytes(5 << 20)
+        let content = bytes(3 << 20)
         let workers = try source.seats.enumerated().map { number, seat in
             let reader = try reader(seat)
             return Worker { reader.readAll(pieceByteCount: 1000 + number * 77_777) }
