@@ -113,6 +113,13 @@ struct PeersBefriendCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await changePeer(peer, "is a friend now") { $0.setFriend($1, true) }
+        try await runCommand {
+            let found = try PeerSelection.find(peer, in: LocalMachine().trust.read())
+            if found.entry.trust != .verified {
+                Console.say(
+                    "the key is not verified: compare the short code with `nearshare peers verify` to be sure whose it is")
+            }
+        }
     }
 }
 

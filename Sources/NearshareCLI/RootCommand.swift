@@ -23,6 +23,9 @@ public struct NearshareCommand: AsyncParsableCommand {
     public static func start() async {
         // Bulk transfer uses and frees large blocks all the time.
         nearshare_keep_freed_memory()
+        // A crash must not leave keys in a file (K5).
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        setrlimit(__rlimit_resource_t(UInt32(RLIMIT_CORE.rawValue)), &none)
         // A reader that goes away is told by the write, and is no reason to die in the middle of a transfer.
         signal(SIGPIPE, SIG_IGN)
         do {

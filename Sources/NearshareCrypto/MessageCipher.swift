@@ -13,10 +13,10 @@ public enum MessageCipher {
         precondition(key.count == keyByteCount && nonce.count == nonceByteCount)
         return [UInt8](unsafeUninitializedCapacity: plaintext.count + tagByteCount) { buffer, count in
             var written: UInt64 = 0
-            _ = key.withUnsafeBytes {
+            _ = key.withPointer {
                 crypto_aead_chacha20poly1305_ietf_encrypt(
                     buffer.baseAddress!, &written, plaintext, UInt64(plaintext.count), associated, UInt64(associated.count),
-                    nil, nonce, $0.assumingMemoryBound(to: UInt8.self).baseAddress!)
+                    nil, nonce, $0)
             }
             count = Int(written)
         }
@@ -30,10 +30,10 @@ public enum MessageCipher {
         var code: Int32 = -1
         let plaintext = [UInt8](unsafeUninitializedCapacity: sealed.count) { buffer, count in
             var written: UInt64 = 0
-            code = key.withUnsafeBytes {
+            code = key.withPointer {
                 crypto_aead_chacha20poly1305_ietf_decrypt(
                     buffer.baseAddress!, &written, nil, sealed, UInt64(sealed.count), associated, UInt64(associated.count),
-                    nonce, $0.assumingMemoryBound(to: UInt8.self).baseAddress!)
+                    nonce, $0)
             }
             count = code == 0 ? Int(written) : 0
         }

@@ -21,6 +21,7 @@ public struct RecordCipher: Sendable {
 
     public static let keyByteCount = 32
     public static let tagByteCount = 16
+    private static let nonceByteCount = 12
 
     public let kind: Kind
     private var key: SymmetricKey
@@ -41,16 +42,15 @@ public struct RecordCipher: Sendable {
     ) {
         precondition(output.count == plaintext.count + Self.tagByteCount)
         // Sealing fails for lengths only that no record has.
-        switch kind {
-        case .aes256GCM:
-            let box = try! AES.GCM.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated)
-            output.copyBytes(from: box.ciphertext)
-            UnsafeMutableRawBufferPointer(rebasing: output[plaintext.count...]).copyBytes(from: box.tag)
-        case .chaCha20Poly1305:
-            let box = try! ChaChaPoly.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated)
-            output.copyBytes(from: box.ciphertext)
-            UnsafeMutableRawBufferPointer(rebasing: output[plaintext.count...]).copyBytes(from: box.tag)
-        }
+        let box =
+            switch kind {
+            case .aes256GCM:
+                try! AES.GCM.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined!
+            case .chaCha20Poly1305:
+                try! ChaChaPoly.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined
+            }
+        // Ciphertext and tag stand together behind the nonce: one copy moves both.
+        box.withUnsafeBytes { output.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[Self.nonceByteCount...])) }
     }
 
     /// Writes the plaintext; `output` may be the memory of `sealed`, and is left alone when this throws.
@@ -64,14 +64,18 @@ public struct RecordCipher: Sendable {
         let ciphertext = UnsafeRawBufferPointer(rebasing: sealed[..<count])
         let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
         do {
-            switch kind {
-            case .aes256GCM:
-                let box = try AES.GCM.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag)
-                output.copyBytes(from: try AES.GCM.open(box, using: key, authenticating: associated))
-            case .chaCha20Poly1305:
-                let box = try ChaChaPoly.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag)
-                output.copyBytes(from: try ChaChaPoly.open(box, using: key, authenticating: associated))
-            }
+            let plaintext =
+                switch kind {
+                case .aes256GCM:
+                    try AES.GCM.open(
+                        AES.GCM.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag), using: key,
+                        authenticating: associated)
+                case .chaCha20Poly1305:
+                    try ChaChaPoly.open(
+                        ChaChaPoly.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag), using: key,
+                        authenticating: associated)
+                }
+            plaintext.withUnsafeBytes { output.copyMemory(from: $0) }
         } catch {
             throw .notAuthentic
         }
@@ -80,8 +84,10 @@ public struct RecordCipher: Sendable {
 
     /// Replaces the key by one derived from it; the old one can't be found from the new one.
     public mutating func ratchet() {
-        let old = key.withUnsafeBytes { Array($0) }
-        key = SymmetricKey(data: HKDF.expand(old, info: Array("nearshare ratchet".utf8), byteCount: Self.keyByteCount))
+        let next = key.withUnsafeBytes {
+            HKDF.expand($0, info: Array("nearshare ratchet".utf8), byteCount: Self.keyByteCount)
+        }
+        key = next.withUnsafeBytes { SymmetricKey(data: $0) }
     }
 
     /// Four zero bytes and the counter, big-endian.

@@ -25,16 +25,18 @@ public struct SigningPrivateKey: Sendable {
     /// libsodium's form: seed and public key.
     private let expanded: SecretBytes
 
-    /// - Parameter seed: 32 random bytes.
-    public init(seed: some Collection<UInt8>) throws(CryptoError) {
+    /// - Parameters:
+    ///   - seed: 32 random bytes.
+    ///   - memory: ``SecretBytes/Memory/guarded`` for a key that outlives its link.
+    public init(seed: some Collection<UInt8>, in memory: SecretBytes.Memory = .heap) throws(CryptoError) {
         guard seed.count == Self.byteCount else { throw .wrongLength(expected: Self.byteCount, actual: seed.count) }
-        Sodium.requireReady()
+        let seed = SecretBytes(seed, in: memory)
         var point = [UInt8](repeating: 0, count: SigningPublicKey.byteCount)
-        var pair = [UInt8](repeating: 0, count: 64)
-        defer { sodium_memzero(&pair, pair.count) }
-        crypto_sign_ed25519_seed_keypair(&point, &pair, Array(seed))
-        self.seed = SecretBytes(seed)
-        expanded = SecretBytes(pair)
+        expanded = SecretBytes(byteCount: Int(crypto_sign_ed25519_SECRETKEYBYTES), in: memory) { output in
+            let pair = output.assumingMemoryBound(to: UInt8.self).baseAddress!
+            _ = seed.withPointer { crypto_sign_ed25519_seed_keypair(&point, pair, $0) }
+        }
+        self.seed = seed
         publicKey = try SigningPublicKey(point)
     }
 
@@ -44,10 +46,7 @@ public struct SigningPrivateKey: Sendable {
     /// 64 bytes.
     public func signature(for message: [UInt8]) -> [UInt8] {
         var signature = [UInt8](repeating: 0, count: SigningPublicKey.signatureByteCount)
-        _ = expanded.withUnsafeBytes {
-            crypto_sign_ed25519_detached(
-                &signature, nil, message, UInt64(message.count), $0.assumingMemoryBound(to: UInt8.self).baseAddress!)
-        }
+        _ = expanded.withPointer { crypto_sign_ed25519_detached(&signature, nil, message, UInt64(message.count), $0) }
         return signature
     }
 }

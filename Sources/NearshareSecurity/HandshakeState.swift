@@ -13,6 +13,10 @@ public enum HandshakeRole: Sendable, Hashable {
 ///
 /// Both sides prove their static keys; neither is told who the other is before. A message that is refused changes nothing:
 /// the state works on a copy and keeps it only when all of it was authentic.
+///
+/// After ``NoiseError/notAuthentic`` or ``NoiseError/lowOrderPoint`` the specification (section 5) wants the state deleted,
+/// which is its owner's part: over a stream nobody but the peer can have sent the message, so the link ends. Where strangers
+/// can put packets between the peer's, a forged one must not end the handshake: drop it, and wait for the genuine one.
 public struct HandshakeState: Sendable {
     private enum Token {
         case e, s, ee, es, se
@@ -129,7 +133,7 @@ public struct HandshakeState: Sendable {
         do {
             return try AgreementPublicKey(bytes)
         } catch {
-            throw .malformed
+            throw error == .lowOrderPoint ? .lowOrderPoint : .malformed
         }
     }
 }

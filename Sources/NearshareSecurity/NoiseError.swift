@@ -2,7 +2,7 @@
 public enum NoiseError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Altered, made with another key, repeated, or out of its order.
     case notAuthentic
-    /// A message that is too short, too long, or comes when none is due.
+    /// A message that is too short, too long, has a public key in a form of its own, or comes when none is due.
     case malformed
     /// A public key that would give the secret away (K9).
     case lowOrderPoint

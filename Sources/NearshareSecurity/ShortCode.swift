@@ -69,7 +69,9 @@ public struct ShortCode: Sendable {
     public mutating func receive(reveal: [UInt8]) throws(Failure) -> ShortCodeText {
         guard case .awaitingReveal(let commitment) = state else { throw .outOfOrder }
         let other: HandshakeRole = role == .initiator ? .responder : .initiator
-        guard constantTimeEqual(Self.commitment(by: other, handshakeHash, reveal), commitment) else { throw .wrongReveal }
+        guard reveal.count == Self.nonceByteCount,
+            constantTimeEqual(Self.commitment(by: other, handshakeHash, reveal), commitment)
+        else { throw .wrongReveal }
         state = .done
         let nonces = role == .initiator ? nonce + reveal : reveal + nonce
         let number = HKDF.derive(

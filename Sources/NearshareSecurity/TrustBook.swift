@@ -36,8 +36,10 @@ public enum PeerStanding: Sendable, Hashable {
 /// All peers that somebody here has dealt with, by key. A value: whoever holds the file holds the truth.
 public struct TrustBook: Sendable, Hashable {
     public struct Entry: Sendable, Hashable, Codable {
-        /// What the peer called itself last.
+        /// What the peer called itself last, other peers' names left out.
         public var claimedName: DisplayName
+        /// The claimed name was another peer's when this one came, so nobody is known by it.
+        public internal(set) var isNameContested: Bool
         /// What the local person calls it. Nobody else can claim it.
         public var givenName: DisplayName?
         public var trust: PeerTrust
@@ -64,14 +66,32 @@ public struct TrustBook: Sendable, Hashable {
 
     /// As ``standing(of:claiming:)``, for showing a list of peers that have proven nothing yet.
     public func standing(of fingerprint: Fingerprint, claiming name: DisplayName?) -> PeerStanding {
-        if let entry = entries[fingerprint] { return .known(entry.trust, isFriend: entry.isFriend) }
-        guard let name else { return .new }
-        let folded = Self.folded(name)
-        let clash = entries.first { _, entry in
-            entry.trust != .blocked
-                && (Self.folded(entry.claimedName) == folded || entry.givenName.map(Self.folded) == folded)
+        let entry = entries[fingerprint]
+        // Blocked is blocked under every name.
+        if let entry, entry.trust == .blocked { return .known(.blocked, isFriend: false) }
+        // Whoever has a name given here is known by that, and may share the one it claims.
+        if let name, let owner = owner(of: name, besides: fingerprint), owner.isNameGiven || entry?.givenName == nil {
+            return .nameClash(knownAs: owner.fingerprint)
         }
-        return clash.map { .nameClash(knownAs: $0.key) } ?? .new
+        return entry.map { .known($0.trust, isFriend: $0.isFriend) } ?? .new
+    }
+
+    /// Who else a name belongs to (K2). Whether the peer itself is known makes no difference: somebody who was let in under one
+    /// name must not come back under another's.
+    ///
+    /// A name given by the local person belongs to the key it was given to, and to nobody else. A merely claimed name belongs
+    /// to who was known by it first.
+    private func owner(
+        of name: DisplayName, besides fingerprint: Fingerprint
+    ) -> (fingerprint: Fingerprint, isNameGiven: Bool)? {
+        let folded = Self.folded(name)
+        let own = entries[fingerprint]
+        if let given = own?.givenName, Self.folded(given) == folded { return nil }
+        let others = entries.filter { $0.key != fingerprint && $0.value.trust != .blocked }
+        if let owner = others.first(where: { $0.value.givenName.map(Self.folded) == folded }) { return (owner.key, true) }
+        if let own, !own.isNameContested, Self.folded(own.claimedName) == folded { return nil }
+        let owner = others.first { !$0.value.isNameContested && Self.folded($0.value.claimedName) == folded }
+        return owner.map { ($0.key, false) }
     }
 
     /// A known peer by the first 8 bytes of its fingerprint: a claim, good for showing only.
@@ -129,8 +149,13 @@ public struct TrustBook: Sendable, Hashable {
     }
 
     private mutating func note(_ fingerprint: Fingerprint, called name: DisplayName, at now: WallTime) {
+        let isContested = owner(of: name, besides: fingerprint) != nil
         if entries[fingerprint] != nil {
-            entries[fingerprint]!.claimedName = name
+            // Another's name is not taken over by using it: whose it is, only the local person decides.
+            if !isContested {
+                entries[fingerprint]!.claimedName = name
+                entries[fingerprint]!.isNameContested = false
+            }
             entries[fingerprint]!.lastSeen = max(now, entries[fingerprint]!.lastSeen)
             return
         }
@@ -142,13 +167,15 @@ public struct TrustBook: Sendable, Hashable {
             entries[oldest.key] = nil
         }
         entries[fingerprint] = Entry(
-            claimedName: name, givenName: nil, trust: .seen, isFriend: false, firstSeen: now, lastSeen: now)
+            claimedName: name, isNameContested: isContested, givenName: nil, trust: .seen, isFriend: false, firstSeen: now,
+            lastSeen: now)
     }
 
-    /// Names that look alike to a hurried reader are one name.
+    /// Names that look alike to a hurried reader are one name: case, white space, and what has no shape at all do not count.
     private static func folded(_ name: DisplayName) -> String {
-        var text = name.claimed.lowercased()
-        text.removeAll { $0.isWhitespace }
+        // Upper case first: it makes "SS" of "ß", which lower case alone would keep apart from "ss".
+        var text = name.claimed.uppercased().lowercased()
+        text.unicodeScalars.removeAll { $0.properties.isWhitespace || $0.properties.isDefaultIgnorableCodePoint }
         return text
     }
 }
@@ -160,8 +187,13 @@ extension TrustBook: Codable {
     }
 
     public init(from decoder: any Decoder) throws {
-        let records = try decoder.singleValueContainer().decode([Record].self)
-        for record in records.prefix(Self.capacity) { entries[record.fingerprint] = record.entry }
+        let container = try decoder.singleValueContainer()
+        for record in try container.decode([Record].self).prefix(Self.capacity) {
+            guard entries.updateValue(record.entry, forKey: record.fingerprint) == nil else {
+                throw DecodingError.dataCorruptedError(
+                    in: container, debugDescription: "the peer \(record.fingerprint.peerID) stands in it twice")
+            }
+        }
     }
 
     public func encode(to encoder: any Encoder) throws {

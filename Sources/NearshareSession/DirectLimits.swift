@@ -2,7 +2,7 @@
 public struct DirectLimits: Sendable {
     // MARK: Of the protocol (docs/PROTOCOL.md, section 7)
 
-    /// The handshake, both greetings included, takes no longer.
+    /// The handshake takes no longer, and the other side's greeting after it no longer either.
     public static let handshakeTime = Duration.seconds(10)
     /// So long a sender's clock and the way of the answer may add to the patience that the receiver was told.
     public static let expiryGrace = Duration.seconds(5)

@@ -251,6 +251,9 @@ struct DirectoryNames {
 
     var count: Int { starts.count }
 
+    /// Memory that the names take.
+    var byteCount: Int { bytes.count + starts.count * MemoryLayout<UInt32>.size }
+
     init(of directory: Descriptor) throws(StorageError) {
         let copy = nearshare_openat(directory.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard copy >= 0 else { throw StorageError(errno, "can't list a folder") }

@@ -114,6 +114,16 @@ final class StagedTransfer: Sendable {
 
     private static let finishedName = "finished"
 
+    /// - Parameter isPatient: a child that the program is just starting holds a copy of every lock until it has become another
+    ///   program, which takes a moment; it should not look like a second transfer.
+    private static func take(_ lock: Descriptor, isPatient: Bool) -> Bool {
+        for _ in 0..<(isPatient ? 10 : 1) {
+            if flock(lock.number, LOCK_EX | LOCK_NB) == 0 { return true }
+            if isPatient { usleep(5_000) }
+        }
+        return false
+    }
+
     /// - Returns: nil when somebody else holds it, or it isn't there and is not to be made.
     init?(in area: StagingArea, name: String, makingIt: Bool) throws(StorageError) {
         self.area = area
@@ -130,7 +140,7 @@ final class StagedTransfer: Sendable {
             if raw < 0, errno == ENOENT { continue }
             guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(area.path))/\(name)") }
             let lock = Descriptor(taking: raw)
-            guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else { return nil }
+            guard Self.take(lock, isPatient: makingIt) else { return nil }
             guard try lock.status().st_nlink > 0 else { continue }
             self.directory = directory
             self.lock = lock

@@ -33,6 +33,13 @@ import Testing
         changed = file
         changed[4] = 2
         #expect(refusal(changed) == .laterVersion(2))
+        changed[4] = 0
+        #expect(refusal(changed) == .notAKeyFile)
+        for index in 5..<file.count {
+            changed = file
+            changed[index] ^= 0x10
+            #expect(refusal(changed) == .damaged, "byte \(index)")
+        }
     }
 
     @Test("K8: no description shows a key") func nothingIsShown() throws {

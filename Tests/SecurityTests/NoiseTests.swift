@@ -108,19 +108,36 @@ import Testing
     }
 
     @Test("K9: a point of low order is refused", arguments: LowOrderPoints.hex) func lowOrder(_ hex: String) throws {
-        var pair = HandshakePair()
         let point = try #require(Hex.decode(hex))
-        let isRefused: Bool
-        do {
-            _ = try pair.responder.readMessage(point)
-            _ = try pair.responder.writeMessage(payload: [])
-            isRefused = false
-        } catch {
-            isRefused = error == .lowOrderPoint
-        }
-        #expect(isRefused)
-        let key = HandshakePair.identities.0.agreementKey
-        #expect(throws: CryptoError.lowOrderPoint) { try key.sharedSecret(with: try AgreementPublicKey(point)) }
+        #expect(throws: CryptoError.lowOrderPoint) { try AgreementPublicKey(point) }
+        var pair = HandshakePair()
+        let first = try pair.initiator.writeMessage(payload: [])
+        #expect(throws: NoiseError.lowOrderPoint) { try pair.responder.readMessage(point) }
+        #expect(throws: NoiseError.lowOrderPoint) { try pair.initiator.readMessage(point + [UInt8](repeating: 0, count: 64)) }
+        // Neither has been led astray.
+        _ = try pair.responder.readMessage(first)
+        _ = try pair.initiator.readMessage(try pair.responder.writeMessage(payload: []))
+    }
+
+    @Test(
+        "K9: a second form of a key is refused, so that no key has two names",
+        arguments: [
+            // The prime plus 2 and plus 18, then a genuine key with the bit set that X25519 ignores.
+            "efffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+            "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+            "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882bcf",
+            "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        ])
+    func notCanonical(_ hex: String) throws {
+        let bytes = try #require(Hex.decode(hex))
+        #expect(throws: CryptoError.notCanonical) { try AgreementPublicKey(bytes) }
+        var pair = HandshakePair()
+        #expect(throws: NoiseError.malformed) { try pair.responder.readMessage(bytes) }
+    }
+
+    @Test("K9: the largest key of the one form is taken") func largestCanonical() throws {
+        // The prime minus 2: minus 1 is of low order.
+        #expect(try AgreementPublicKey([0xeb] + [UInt8](repeating: 0xff, count: 30) + [0x7f]).bytes[0] == 0xeb)
     }
 
     @Test("K9: our own ephemeral key reflected is refused") func reflectedEphemeral() throws {

@@ -1,3 +1,4 @@
+import NearshareBase
 import NearshareCrypto
 import NearshareSecurity
 import NearshareTesting
@@ -74,5 +75,20 @@ import Testing
         var machine = code(.initiator, 1)
         try machine.receive(commitment: code(.initiator, 2).commitment)
         #expect(throws: ShortCode.Failure.wrongReveal) { try machine.receive(reveal: code(.initiator, 2).nonce) }
+    }
+
+    @Test("what goes over the wire and what people read, worked out by other means") func knownAnswer() throws {
+        let (initiator, responder) = (code(.initiator, 1), code(.responder, 2))
+        #expect(
+            Hex.encode(initiator.commitment) == "5147cdaf2c0e45920250fd2debfa6b87c6d92e3822bcbed96da45591dd7fdd09")
+        #expect("\(try texts(initiator, responder).0)" == "1431 3734")
+    }
+
+    @Test("K3: a nonce of another length is refused, even when it opens the commitment", arguments: [0, 31, 33])
+    func nonceLength(_ count: Int) throws {
+        let nonce = [UInt8](repeating: 2, count: count)
+        var machine = code(.initiator, 1)
+        try machine.receive(commitment: SHA256Hasher.digest(Array("nearshare commitment".utf8) + [2] + hash + nonce))
+        #expect(throws: ShortCode.Failure.wrongReveal) { try machine.receive(reveal: nonce) }
     }
 }

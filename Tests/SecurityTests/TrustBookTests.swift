@@ -46,8 +46,84 @@ import Testing
         book.verified(first, called: Self.ada, at: now)
         book.dealtWith(second, called: Self.ada, at: now)
         #expect(book.standing(of: first, claiming: Self.ada).isVerified)
-        #expect(book.standing(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.standing(of: second, claiming: Self.ada) == .nameClash(knownAs: first.fingerprint))
         #expect(book.entries.count == 2)
+    }
+
+    @Test("K2: a known peer, even a friend, stands out under the name of another") func knownPeerTakesAName() throws {
+        var book = TrustBook()
+        let (ada, eve) = (try peer(10), try peer(11))
+        let eveName = try DisplayName("Eve")
+        book.verified(ada, called: Self.ada, at: now)
+        book.verified(eve, called: eveName, at: now)
+        book.setFriend(eve.fingerprint, true)
+        #expect(book.standing(of: eve, claiming: eveName).isFriend)
+        #expect(book.standing(of: eve, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(!book.standing(of: eve, claiming: Self.ada).isFriend)
+        // Dealing with it all the same does not hand the name over, and takes nothing from its owner.
+        book.dealtWith(eve, called: Self.ada, at: now)
+        #expect(book[eve.fingerprint]?.claimedName == eveName)
+        #expect(book.standing(of: eve, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.standing(of: ada, claiming: Self.ada).isVerified)
+        // Nor does comparing codes: that proves a key, not a name.
+        book.verified(eve, called: Self.ada, at: now)
+        #expect(book.standing(of: eve, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+    }
+
+    @Test("K2: two people of one name are told apart once one of them has a name given here") func twoOfOneName() throws {
+        var book = TrustBook()
+        let (first, second) = (try peer(10), try peer(11))
+        book.dealtWith(first, called: Self.ada, at: WallTime(milliseconds: 9))
+        // The clock has gone back since: who was first is not a matter of what it says.
+        book.dealtWith(second, called: Self.ada, at: WallTime(milliseconds: 1))
+        #expect(book.standing(of: first, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.standing(of: second, claiming: Self.ada) == .nameClash(knownAs: first.fingerprint))
+        book.rename(second.fingerprint, to: try DisplayName("Ada at work"))
+        #expect(book.standing(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        book.dealtWith(second, called: Self.ada, at: now)
+        book.rename(second.fingerprint, to: nil)
+        #expect(book.standing(of: second, claiming: Self.ada) == .nameClash(knownAs: first.fingerprint))
+        // A given name outweighs every claim, also that of who came first.
+        book.rename(second.fingerprint, to: Self.ada)
+        #expect(book.standing(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.standing(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+        book.rename(first.fingerprint, to: try DisplayName("The other one"))
+        #expect(book.standing(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+    }
+
+    @Test("K2: a name whose owner was forgotten or blocked falls to who uses it next", arguments: [true, false])
+    func nameIsFreed(byForgetting: Bool) throws {
+        var book = TrustBook()
+        let (first, second, third) = (try peer(10), try peer(11), try peer(12))
+        book.dealtWith(first, called: Self.ada, at: now)
+        book.dealtWith(second, called: Self.ada, at: now)
+        if byForgetting { book.forget(first.fingerprint) } else { book.setBlocked(first.fingerprint, true) }
+        #expect(book.standing(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.standing(of: third, claiming: Self.ada) == .new)
+        book.dealtWith(second, called: Self.ada, at: now)
+        #expect(book.standing(of: third, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+    }
+
+    @Test("K2: a blocked peer is blocked under every name") func blockedUnderEveryName() throws {
+        var book = TrustBook()
+        let (ada, eve) = (try peer(10), try peer(11))
+        book.dealtWith(ada, called: Self.ada, at: now)
+        book.dealtWith(eve, called: try DisplayName("Eve"), at: now)
+        book.setBlocked(eve.fingerprint, true)
+        for name in [Self.ada, try DisplayName("Eve"), try DisplayName("Mallory"), nil] {
+            #expect(book.standing(of: eve, claiming: name).isBlocked)
+        }
+    }
+
+    @Test(
+        "K2: neither the case of ß, nor what has no shape, nor another composition makes another name",
+        arguments: [("Groß", "GROSS"), ("Ada", "A\u{200b}d\u{2060}a"), ("José", "jose\u{301}")])
+    func alike(_ names: (known: String, claimed: String)) throws {
+        var book = TrustBook()
+        let known = try peer(10)
+        book.dealtWith(known, called: try DisplayName(names.known), at: now)
+        #expect(
+            book.standing(of: try peer(11), claiming: try DisplayName(names.claimed)) == .nameClash(knownAs: known.fingerprint))
     }
 
     @Test("A5: only a key makes a friend, and blocking ends it") func friends() throws {
@@ -109,11 +185,21 @@ import Testing
         #expect(decoded == book)
     }
 
+    @Test func aFileThatNamesAPeerTwiceIsRefused() throws {
+        var book = TrustBook()
+        book.dealtWith(try peer(10), called: Self.ada, at: now)
+        let record = String(decoding: try JSONEncoder().encode(book).dropFirst().dropLast(), as: UTF8.self)
+        func decode(_ json: String) throws -> TrustBook { try JSONDecoder().decode(TrustBook.self, from: Data(json.utf8)) }
+        #expect(try decode("[\(record)]") == book)
+        #expect(throws: DecodingError.self) { try decode("[\(record),\(record)]") }
+        #expect(throws: DecodingError.self) { try decode("[\(record.replacing("Ada", with: ""))]") }
+    }
+
     @Test("R6: the book is bounded, and who was chosen stays") func bounded() throws {
         let record = { (number: Int, isFriend: Bool) in
             let fingerprint = String(repeating: "0", count: 60) + String(number + 0x1000, radix: 16).suffix(4)
             return """
-                {"fingerprint":"\(fingerprint)","entry":{"claimedName":"p\(number)","trust":"seen","isFriend":\(isFriend),\
+                {"fingerprint":"\(fingerprint)","entry":{"claimedName":"p\(number)","isNameContested":false,"trust":"seen","isFriend":\(isFriend),\
                 "firstSeen":{"milliseconds":\(number)},"lastSeen":{"milliseconds":\(number)}}}
                 """
         }

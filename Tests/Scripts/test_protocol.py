@@ -1,0 +1,62 @@
+"""docs/PROTOCOL.md is enough to write a peer from: here is one, and it sends to the real executable."""
+import unittest
+
+from harness import Story
+
+try:
+    import protocol_peer
+    from protocol_peer import AES, CHACHA, FILE, FOLDER, LINK, Entry
+except ImportError:
+    protocol_peer = None
+
+
+@unittest.skipIf(protocol_peer is None, "the second peer needs python3-cryptography")
+class ProtocolStory(Story):
+    def entries(self):
+        self.big = self.random.randbytes(3_000_000)
+        return [
+            Entry(0, FILE, [b"a.txt"], b"hello"), Entry(1, FILE, [b"b.bin"], self.big), Entry(2, FOLDER, [b"dir"]),
+            Entry(2, FILE, [b"dir", b"f"], b"xyz"), Entry(2, LINK, [b"dir", b"l"], target=b"f"),
+        ]
+
+    def send(self, anna, entries, **more):
+        return protocol_peer.send(("127.0.0.1", anna.ready["port"]), entries, self.seed_bytes, b"python", **more)
+
+    def setUp(self):
+        super().setUp()
+        self.seed_bytes = self.random.randbytes(32)
+
+    def test_files_a_folder_and_a_link_under_both_ciphers(self):
+        anna = self.anna.receive()
+        for cipher in (AES, CHACHA):
+            with self.subTest(cipher=cipher):
+                try:
+                    story = self.send(anna, self.entries(), cipher=cipher)
+                except AssertionError:
+                    # A processor without instructions for AES does not offer it.
+                    self.assertEqual(AES, cipher)
+                    continue
+                self.assertEqual("stored", story["outcome"], anna.story())
+                self.assertEqual(8, len(story["code"]))
+                received = {}
+                while len(received) < 3:
+                    event = anna.wait_for("delivered")
+                    received[event["name"]] = event["path"]
+                self.assertEqual(self.big, open(received["b.bin"], "rb").read())
+                self.assertEqual(b"xyz", open(received["dir"] + "/l", "rb").read())
+
+    def test_a_cut_transfer_goes_on(self):
+        anna = self.anna.receive()
+        entries = self.entries()
+        self.assertEqual("cut", self.send(anna, entries, stop_after=1_500_000)["outcome"])
+        self.assertEqual("interrupted", anna.wait_for("finished")["outcome"])
+        self.assertEqual({}, self.anna.received())
+        story = self.send(anna, entries)
+        self.assertEqual("stored", story["outcome"], anna.story())
+        self.assertEqual(1, story["resumed"][0])
+        self.assertGreater(story["resumed"][1], 1_000_000)
+        self.assertEqual(self.big, self.anna.received()["b.bin"])
+
+
+if __name__ == "__main__":
+    unittest.main()
