@@ -193,6 +193,11 @@ def send(address, entries, seed, name, cipher=AES, stop_after=None):
     :param stop_after: breaks off after so many bytes of the content stream.
     """
     link = Link(address, seed, cipher)
+    with link.socket:
+        return converse(link, entries, name, stop_after)
+
+
+def converse(link, entries, name, stop_after):
     nonce, transfer = os.urandom(32), os.urandom(8)
     commitment = sha256(b"nearshare commitment\x01" + link.hash + nonce)
     link.send(bytes([HELLO]) + commitment + struct.pack(">q", int(time.time() * 1000)) + bytes([len(name)]) + name)

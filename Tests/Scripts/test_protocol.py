@@ -1,4 +1,5 @@
 """docs/PROTOCOL.md is enough to write a peer from: here is one, and it sends to the real executable."""
+import pathlib
 import unittest
 
 from harness import Story
@@ -42,8 +43,8 @@ class ProtocolStory(Story):
                 while len(received) < 3:
                     event = anna.wait_for("delivered")
                     received[event["name"]] = event["path"]
-                self.assertEqual(self.big, open(received["b.bin"], "rb").read())
-                self.assertEqual(b"xyz", open(received["dir"] + "/l", "rb").read())
+                self.assertEqual(self.big, pathlib.Path(received["b.bin"]).read_bytes())
+                self.assertEqual(b"xyz", pathlib.Path(received["dir"], "l").read_bytes())
 
     def test_a_cut_transfer_goes_on(self):
         anna = self.anna.receive()
