@@ -137,10 +137,12 @@ final class SinkPump: Sendable {
 
     private func nextPieces() -> [Piece]? {
         let next: [Piece]? = state.wait { state -> [Piece]?? in
-            if state.ending != nil { return .some(nil) }
-            guard !state.pieces.isEmpty else { return nil }
-            defer { state.pieces = [] }
-            return .some(state.pieces)
+            // What came before the end is stored all the same: another try then begins behind it.
+            guard state.pieces.isEmpty else {
+                defer { state.pieces = [] }
+                return .some(state.pieces)
+            }
+            return state.ending == nil ? nil : .some(nil)
         }
         return next
     }
