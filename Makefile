@@ -24,7 +24,9 @@ demo: build
 
 test: packages-test
 	swift build --build-tests
-	swift test --skip-build
+	swift test --skip-build --skip DiscoveryTests
+# By themselves: they wait for real multicast, and the others would keep both processors busy.
+	swift test --skip-build --filter DiscoveryTests
 	python3 -m unittest discover -s Tests/Scripts -v
 
 # What a change must not break besides the tests.

@@ -96,7 +96,10 @@ final class StagingArea: Sendable {
     /// Goes over complete transfers that wait for an inbox, one held at a time.
     func forEachFinished(_ body: (StagedTransfer) -> Void) {
         for name in (try? directory.names()) ?? [] where name.hasPrefix(Self.transferPrefix) {
-            guard let staged = try? StagedTransfer(in: self, name: name, makingIt: false), staged.isFinished else { continue }
+            // A glance first: waiting for a lock is worth it only where something is to be delivered.
+            guard directory.exists("\(name)/\(StagedTransfer.finishedName)"),
+                let staged = try? StagedTransfer(in: self, name: name, makingIt: false, isPatient: true), staged.isFinished
+            else { continue }
             body(staged)
         }
     }
@@ -112,7 +115,7 @@ final class StagedTransfer: Sendable {
     let needsModes: Bool
     private let lock: Descriptor
 
-    private static let finishedName = "finished"
+    fileprivate static let finishedName = "finished"
 
     /// - Parameter isPatient: a child that the program is just starting holds a copy of every lock until it has become another
     ///   program, which takes a moment; it should not look like a second transfer.
@@ -124,8 +127,9 @@ final class StagedTransfer: Sendable {
         return false
     }
 
+    /// - Parameter isPatient: whether a lock that is held may be held for a moment only; as `makingIt` unless told otherwise.
     /// - Returns: nil when somebody else holds it, or it isn't there and is not to be made.
-    init?(in area: StagingArea, name: String, makingIt: Bool) throws(StorageError) {
+    init?(in area: StagingArea, name: String, makingIt: Bool, isPatient: Bool? = nil) throws(StorageError) {
         self.area = area
         self.name = name
         for _ in 1...Self.maximumAttempts {
@@ -140,7 +144,7 @@ final class StagedTransfer: Sendable {
             if raw < 0, errno == ENOENT { continue }
             guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(area.path))/\(name)") }
             let lock = Descriptor(taking: raw)
-            guard Self.take(lock, isPatient: makingIt) else { return nil }
+            guard Self.take(lock, isPatient: isPatient ?? makingIt) else { return nil }
             guard try lock.status().st_nlink > 0 else { continue }
             self.directory = directory
             self.lock = lock
