@@ -178,10 +178,17 @@ final class Descriptor: Sendable {
 
     /// Everything below the name, which is ours; links are removed, not followed.
     func removeTree(_ name: String) {
+        name.withCString { removeTree(raw: $0) }
+    }
+
+    private func removeTree(raw name: UnsafePointer<CChar>) {
         // Linux says EISDIR, POSIX would have it EPERM.
-        guard unlinkat(number, name, 0) != 0, errno == EISDIR || errno == EPERM, let directory = try? openDirectory(name)
+        guard unlinkat(number, name, 0) != 0, errno == EISDIR || errno == EPERM,
+            let directory = try? openDirectory(raw: name, shownAs: { String(cString: name) })
         else { return }
-        for child in (try? directory.names()) ?? [] { directory.removeTree(child) }
+        if let names = try? DirectoryNames(of: directory) {
+            for index in 0..<names.count { names.withCName(at: index) { directory.removeTree(raw: $0) } }
+        }
         unlinkat(number, name, AT_REMOVEDIR)
     }
 

@@ -96,9 +96,9 @@ final class StagingArea: Sendable {
     /// Goes over complete transfers that wait for an inbox, one held at a time.
     func forEachFinished(_ body: (StagedTransfer) -> Void) {
         for name in (try? directory.names()) ?? [] where name.hasPrefix(Self.transferPrefix) {
-            // A glance first: waiting for a lock is worth it only where something is to be delivered.
+            // A glance first: a transfer that is about to be gone on with should not find its lock taken by a listing.
             guard directory.exists("\(name)/\(StagedTransfer.finishedName)"),
-                let staged = try? StagedTransfer(in: self, name: name, makingIt: false, isPatient: true), staged.isFinished
+                let staged = try? StagedTransfer(in: self, name: name, makingIt: false), staged.isFinished
             else { continue }
             body(staged)
         }
@@ -117,19 +117,8 @@ final class StagedTransfer: Sendable {
 
     fileprivate static let finishedName = "finished"
 
-    /// - Parameter isPatient: a child that the program is just starting holds a copy of every lock until it has become another
-    ///   program, which takes a moment; it should not look like a second transfer.
-    private static func take(_ lock: Descriptor, isPatient: Bool) -> Bool {
-        for _ in 0..<(isPatient ? 10 : 1) {
-            if flock(lock.number, LOCK_EX | LOCK_NB) == 0 { return true }
-            if isPatient { usleep(5_000) }
-        }
-        return false
-    }
-
-    /// - Parameter isPatient: whether a lock that is held may be held for a moment only; as `makingIt` unless told otherwise.
     /// - Returns: nil when somebody else holds it, or it isn't there and is not to be made.
-    init?(in area: StagingArea, name: String, makingIt: Bool, isPatient: Bool? = nil) throws(StorageError) {
+    init?(in area: StagingArea, name: String, makingIt: Bool) throws(StorageError) {
         self.area = area
         self.name = name
         for _ in 1...Self.maximumAttempts {
@@ -144,7 +133,7 @@ final class StagedTransfer: Sendable {
             if raw < 0, errno == ENOENT { continue }
             guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(area.path))/\(name)") }
             let lock = Descriptor(taking: raw)
-            guard Self.take(lock, isPatient: isPatient ?? makingIt) else { return nil }
+            guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else { return nil }
             guard try lock.status().st_nlink > 0 else { continue }
             self.directory = directory
             self.lock = lock
@@ -161,6 +150,10 @@ final class StagedTransfer: Sendable {
         }
         throw StorageError(.failed, "can't lock \(shown(area.path))/\(name)")
     }
+
+    // A child that is just being started has a copy of every open file until it runs its own program: closing ours would
+    // not end the lock before that.
+    deinit { flock(lock.number, LOCK_UN) }
 
     private static let maximumAttempts = 100
 

@@ -141,6 +141,8 @@ public final class StateDirectory: Sendable {
         while flock(lock.number, LOCK_EX) != 0 {
             guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
         }
+        // Said, not left to closing: a child that is just being started may hold a copy of the descriptor.
+        defer { flock(lock.number, LOCK_UN) }
         return try body()
     }
 
