@@ -23,7 +23,8 @@ public final class LocalMachine: Sendable {
     /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
     public init(environment: [String: String] = LocalMachine.environment) throws(StorageError) {
         directories = Directories(environment: environment, home: Self.home)
-        configuration = try Configuration.read(path: "\(directories.configuration)/config.toml")
+        configuration = try Configuration.read(
+            path: "\(directories.configuration)/config.toml", home: environment["HOME"] ?? Self.home)
         state = try StateDirectory(path: directories.state)
         trust = TrustFile(in: state)
     }
