@@ -22,6 +22,14 @@ enum Interruption {
         }
     }
 
+    /// Seconds that an orderly end may take: transfers are cancelled at both ends, what has arrived is made durable.
+    private static let patience: UInt32 = 5
+
+    private static func leave() {
+        RawMode.end()
+        exit(ExitStatus.interrupted.rawValue)
+    }
+
     /// Runs `body`; at the first signal `ask` is called, which makes `body` end soon, and after a second one or when that
     /// takes too long the process exits.
     static func handled<Result: Sendable>(
@@ -34,15 +42,25 @@ enum Interruption {
                 for await _ in signals() {
                     if interrupted.raise() {
                         ask()
+                        BlockingThread.start {
+                            sleep(patience)
+                            leave()
+                        }
                     } else {
-                        RawMode.end()
-                        exit(ExitStatus.interrupted.rawValue)
+                        leave()
                     }
                 }
             }
-            let result = try await body()
-            if interrupted.isRaised { throw CommandFailure(.interrupted, "") }
-            return result
+            do {
+                let result = try await body()
+                if interrupted.isRaised { throw CommandFailure(.interrupted, "") }
+                return result
+            } catch {
+                let failure = CommandFailure(error)
+                // What the person's own stop has broken off is nothing to complain about.
+                if interrupted.isRaised, failure.status != .interrupted { throw CommandFailure(.interrupted, "") }
+                throw error
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ struct SendCommand: AsyncParsableCommand {
                 patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
                 interface: interface ?? machine.configuration.interface, resumes: !noResume)
             try await withNode(settings) { [peers] node in
-                try await Interruption.handled(asking: { sending.interrupt(node) }) {
+                try await Interruption.handled(asking: { sending.interrupt() }) {
                     let wanted =
                         peers.isEmpty
                         ? [try await PeerPicker.pick(on: node, interface: sending.interface)] : peers.map { .text($0) }

@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Nearshare
 internal import Synchronization
 
@@ -35,10 +36,14 @@ final class Sending: Sendable {
     }
 
     /// The person wants to stop: both ends end it, and what has arrived is kept for another try.
-    func interrupt(_ node: Node) {
+    func interrupt() {
         let running = state.withLock { $0.running }
         for (_, transfer) in running { transfer.cancel() }
-        if running.isEmpty { node.beginShutdown() }
+        // Nothing to end in order: looking for somebody, or picking them from the list.
+        if running.isEmpty {
+            RawMode.end()
+            exit(ExitStatus.interrupted.rawValue)
+        }
     }
 
     func run(to targets: [Target], on node: Node) async throws {
