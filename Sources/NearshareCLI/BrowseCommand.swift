@@ -64,11 +64,7 @@ private final class BrowsedPeers: Sendable {
         stopping = AsyncStream.makeStream(of: Void.self)
     }
 
-    var peers: [NearbyPeer] {
-        state.withLock { $0.peers }.values.sorted {
-            ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex)
-        }
-    }
+    var peers: [NearbyPeer] { NearbyTable.sorted(state.withLock { $0.peers }) }
 
     func stop() { stopping.continuation.finish() }
 

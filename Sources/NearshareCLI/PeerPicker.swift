@@ -50,7 +50,7 @@ private actor PickerList {
     }
 
     private var sorted: [NearbyPeer] {
-        peers.values.sorted { ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex) }
+        NearbyTable.sorted(peers)
     }
 
     func take(_ change: NearbyTable.Change) {

@@ -50,7 +50,8 @@ public struct NearbyTable: Sendable {
     /// By name, then by id.
     public var sorted: [NearbyPeer] { Self.sorted(peers) }
 
-    static func sorted(_ peers: [PeerID: NearbyPeer]) -> [NearbyPeer] {
+    /// The order in which people are shown peers.
+    public static func sorted(_ peers: [PeerID: NearbyPeer]) -> [NearbyPeer] {
         peers.values.sorted { ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex) }
     }
 

@@ -5,7 +5,6 @@ internal import Synchronization
 final class PeerFinder: Sendable {
     private struct State {
         var peers: [PeerID: NearbyPeer] = [:]
-        var hasSettled = false
         var foundAt: MonotonicInstant?
     }
 
@@ -27,7 +26,8 @@ final class PeerFinder: Sendable {
         let now = clock()
         state.withLock { state in
             switch nearby {
-            case .settled: state.hasSettled = true
+            // By the clock, not by this: a slow network settles late.
+            case .settled: break
             case .change(.found(let peer)), .change(.updated(let peer)): state.peers[peer.id] = peer
             case .change(.lost(let peer)): state.peers[peer.id] = nil
             }

@@ -90,8 +90,6 @@ public final class Transfer: Sendable {
         if isAsked { action() }
     }
 
-    var isCancelAsked: Bool { state.withLock { $0.isCancelAsked } }
-
     func enter(_ phase: TransferProgress.Phase) {
         let now = clock()
         state.withLock { state in
