@@ -39,6 +39,7 @@ let package = Package(
         system("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
         system("CMagic", pkgConfig: "libmagic", apt: "libmagic-dev"),
         system("CAvahi", apt: "libavahi-core-dev"),
+        system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
         system("CSystemd", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
         .target(name: "CNearshareShims"),
 
@@ -46,7 +47,7 @@ let package = Package(
         library("NearshareBase"),
         library("NearshareCrypto", ["NearshareBase", "CSodium", .product(name: "Crypto", package: "swift-crypto")]),
         library("NearshareSecurity", ["NearshareBase", "NearshareCrypto"]),
-        library("NearshareWire", ["NearshareBase"]),
+        library("NearshareWire", ["NearshareBase", "CZlib"]),
         library("NearshareSession", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
 
         // What the outside must offer, and the adapters that offer it on Linux.
