@@ -49,6 +49,7 @@ let package = Package(
         library("NearshareSecurity", ["NearshareBase", "NearshareCrypto"]),
         library("NearshareWire", ["NearshareBase", "CZlib"]),
         library("NearshareSession", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
+        library("NearshareMesh", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
 
         // What the outside must offer, and the adapters that offer it on Linux.
         library("NearshareEdges", ["NearshareBase"]),
@@ -92,6 +93,7 @@ let package = Package(
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
         tests("WireTests", ["NearshareWire", "NearshareTesting"]),
+        tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
             "StorageTests",

@@ -53,9 +53,14 @@ public enum MeshFileControl: Sendable, Hashable {
         case expired = 4
     }
 
+    public static let maximumMissingCount = 128
+
+    /// Sent again, it asks how far the receiver is, who answers with what applies: accepted, refused, missing, stored.
     case offer(Offer)
     case accept(FileID)
     case refuse(FileID, Refusal)
+    /// These fragments have not come. At most ``maximumMissingCount`` indices; the receiver asks again for the rest.
+    case missing(FileID, [UInt16])
     /// It is whole and in the inbox.
     case stored(FileID)
     /// Either side ends it.
@@ -83,6 +88,12 @@ public enum MeshFileControl: Sendable, Hashable {
                 throw MalformedInput("file control: an unknown reason")
             }
             self = .refuse(id, reason)
+        case Kind.missing:
+            let count = Int(try reader.readInteger(UInt8.self))
+            guard count <= Self.maximumMissingCount else { throw MalformedInput("file control: too many fragments at once") }
+            var indices: [UInt16] = []
+            for _ in 0..<count { indices.append(try reader.readInteger()) }
+            self = .missing(id, indices)
         case Kind.stored: self = .stored(id)
         case Kind.cancel: self = .cancel(id)
         default: throw MalformedInput("file control: an unknown kind")
@@ -104,6 +115,9 @@ public enum MeshFileControl: Sendable, Hashable {
             writer.writeCounted(offer.mediaType.utf8, by: UInt8.self)
         case .accept(let id): writer.write([Kind.accept] + id.bytes)
         case .refuse(let id, let reason): writer.write([Kind.refuse] + id.bytes + [reason.rawValue])
+        case .missing(let id, let indices):
+            writer.write([Kind.missing] + id.bytes + [UInt8(indices.count)])
+            for index in indices { writer.write(index) }
         case .stored(let id): writer.write([Kind.stored] + id.bytes)
         case .cancel(let id): writer.write([Kind.cancel] + id.bytes)
         }
@@ -116,5 +130,6 @@ public enum MeshFileControl: Sendable, Hashable {
         static let refuse: UInt8 = 3
         static let stored: UInt8 = 4
         static let cancel: UInt8 = 5
+        static let missing: UInt8 = 6
     }
 }
