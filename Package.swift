@@ -66,13 +66,14 @@ let package = Package(
         library(
             "NearshareNode",
             [
-                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
-                .product(name: "Logging", package: "swift-log"),
+                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
+                "NearshareEdges", .product(name: "Logging", package: "swift-log"),
             ]),
         library(
             "Nearshare",
             [
-                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges", "NearshareNode",
+                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
+                "NearshareNode",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
                 .product(name: "Logging", package: "swift-log"),
             ]),
