@@ -16,13 +16,14 @@ extension Mesh {
             throw .unavailable(
                 "the mesh carries one file at a time, and no folders; send them directly, or as an archive of at most 5 MiB")
         }
-        if let size = item.size, size > MeshFile.maximumContentByteCount {
-            throw .unavailable(MeshSendError.fileTooLarge(limit: MeshFile.maximumContentByteCount).description)
-        }
         let progress = TransferProgress(
             id: freshID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
         let transfer = Transfer(progress: progress, clock: settings.clock)
         transfers.add(transfer)
+        if let size = item.size, size > peer.software.contentLimit {
+            transfer.end(Self.result(of: MeshSendError.fileTooLarge(limit: peer.software.contentLimit)))
+            return transfer
+        }
         start { [self] in
             let content = await onThread { Result { try Self.readAll(source) } }
             do {
@@ -33,11 +34,16 @@ extension Mesh {
                     try sendFile(bytes, item, as: transfer, to: peer)
                 }
             } catch {
-                transfer.end(
-                    TransferResult(outcome: .failed(.sourceUnreadable, at: .here), detail: String(describing: error)))
+                transfer.end(Self.result(of: error))
             }
         }
         return transfer
+    }
+
+    private static func result(of error: any Error) -> TransferResult {
+        let outcome: TransferOutcome =
+            if case MeshSendError.fileTooLarge = error { .declined(.tooLarge) } else { .failed(.sourceUnreadable, at: .here) }
+        return TransferResult(outcome: outcome, detail: String(describing: error))
     }
 
     /// How long a file of so many bytes takes to a peer at least: so many fragments, and the pause between them.
