@@ -93,8 +93,8 @@ let package = Package(
             ]),
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
-        tests("WireTests", ["NearshareWire", "NearshareTesting"]),
         tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
+        tests("WireTests", ["NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
             "StorageTests",
