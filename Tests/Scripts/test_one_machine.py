@@ -190,6 +190,16 @@ class OneMachineStory(Story):
         self.assertEqual([], [name for name in os.listdir(self.anna.inbox) if not name.startswith(".")])
         self.assertCode(0, self.ben.run("send", self.file("small", 1000), "--to", anna.address))
 
+    @unittest.skipUnless(has_namespaces(), "hiding a library needs root")
+    def test_without_libavahi_and_libsystemd_addresses_still_work(self):
+        anna = self.anna.receive()
+        for name in ("libavahi-core.so.7", "libsystemd.so.0"):
+            self.ben.hide(name)
+        self.assertCode(0, self.ben.run("send", self.file("f", 1000), "--to", anna.address))
+        result = self.ben.run("browse")
+        self.assertCode(1, result)
+        self.assertIn(b"install it (Debian: libavahi-core7)", result.stderr)
+
     def strangers(self, port):
         yield "silence", b""
         yield "http", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

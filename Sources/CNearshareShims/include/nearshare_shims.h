@@ -39,3 +39,10 @@ int nearshare_clock_is_synchronized(void);
 
 /// eventfd(2), close-on-exec and non-blocking: something to wake a poll(2) with.
 int nearshare_event(void);
+
+/// Loads libsystemd, whose functions may be called after that, from any thread: it brings six more libraries, and most runs of
+/// the tool need none of them. Returns NULL, or why it can't be loaded.
+const char *nearshare_load_systemd(void);
+
+/// Likewise libavahi-core.
+const char *nearshare_load_avahi(void);
