@@ -104,7 +104,7 @@ let package = Package(
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
-        tests("NodeTests", ["Nearshare", "NearshareNode", "NearshareTesting"]),
+        tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI"]),
     ],
     cxxLanguageStandard: .cxx17

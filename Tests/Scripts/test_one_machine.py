@@ -15,6 +15,13 @@ class OneMachineStory(Story):
         self.assertEqual("see you at 8", anna.wait_for("delivered")["text"])
         self.assertEqual(0, anna.end())
 
+    def test_a_receiver_at_rest_holds_no_database(self):
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", self.file("f", 1000), "--to", anna.address))
+        self.assertEqual("application/octet-stream", anna.wait_for("delivered")["type"])
+        with open(f"/proc/{anna.process.pid}/maps") as maps:
+            self.assertNotIn(".mgc", maps.read())
+
     def test_stdout_gets_the_content_alone(self):
         content = self.random.randbytes(200_000)
         source = self.place / "content"
