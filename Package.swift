@@ -32,7 +32,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
     ],
     targets: [
         // C libraries, and the one place for C of our own.
@@ -40,8 +39,9 @@ let package = Package(
         system("CMagic", pkgConfig: "libmagic", apt: "libmagic-dev"),
         system("CAvahi", apt: "libavahi-core-dev"),
         system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
-        system("CSystemd", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
+        system("CSystemd", apt: "libsystemd-dev"),
         .target(name: "CNearshareShims"),
+        .target(name: "CNearshareTOML"),
 
         // The pure middle: values and machines, no clock, no dice, no files, no sockets.
         library("NearshareBase"),
@@ -54,12 +54,12 @@ let package = Package(
         // What the outside must offer, and the adapters that offer it on Linux.
         library("NearshareEdges", ["NearshareBase"]),
         library("NearshareTCP", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
-        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "CAvahi", "CSystemd"]),
+        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "CAvahi", "CSystemd", "CNearshareShims"]),
         library(
             "NearshareStorage",
             [
                 "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareEdges", "CMagic", "CNearshareShims",
-                .product(name: "TOMLKit", package: "TOMLKit"),
+                "CNearshareTOML",
             ]),
 
         // The engine, the product, the tool.
@@ -108,7 +108,8 @@ let package = Package(
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
-        tests("NodeTests", ["Nearshare", "NearshareNode", "NearshareTesting"]),
+        tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI"]),
-    ]
+    ],
+    cxxLanguageStandard: .cxx17
 )
