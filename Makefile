@@ -4,11 +4,13 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 BINDIR = $(DESTDIR)$(PREFIX)/bin
 MANDIR = $(DESTDIR)$(PREFIX)/share/man
+# For each decoder.
+FUZZ_SECONDS ?= 60
 # The Swift runtime goes into the binary, so that it runs where there is no Swift.
 RELEASE = -c release --static-swift-stdlib --product nearshare
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test check format bench install uninstall packages packages-test completions
+.PHONY: build demo test check format fuzz bench install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -39,6 +41,10 @@ check: packages-test
 
 format:
 	swift format --in-place --recursive --parallel Sources Tests Package.swift
+
+# Makes up bytes for every decoder of what strangers send.
+fuzz: packages
+	Tests/Fuzz/run $(FUZZ_SECONDS)
 
 # Written by the tool itself; run it when a flag has changed.
 completions:
