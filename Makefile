@@ -53,6 +53,7 @@ completions:
 
 bench: build
 	@.ci/install-packages bench
+	swift build -c release --static-swift-stdlib --product frames-benchmark
 	python3 Tests/Benchmarks/bench.py --nearshare $(BINARY)
 
 install: build

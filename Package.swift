@@ -99,6 +99,9 @@ let package = Package(
             name: "DecoderProperties",
             dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
             path: "Tests/Support/DecoderProperties", swiftSettings: strict),
+        .executableTarget(
+            name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
+            path: "Tests/Benchmarks/frames", swiftSettings: strict),
         tests("WireTests", ["DecoderProperties", "NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
