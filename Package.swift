@@ -20,6 +20,10 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
 }
 
+/// The package in `Tests/Fuzz` feeds what the decoders are held to; nobody else has a use for it.
+let fuzzing: [Product] =
+    Context.environment["NEARSHARE_FUZZING"] == nil ? [] : [.library(name: "DecoderProperties", targets: ["DecoderProperties"])]
+
 // Who may import whom is stated once more, module by module, in .ci/imports.txt, and checked there:
 // SwiftPM does not notice every undeclared import.
 let package = Package(
@@ -27,7 +31,7 @@ let package = Package(
     products: [
         .library(name: "Nearshare", targets: ["Nearshare"]),
         .executable(name: "nearshare", targets: ["nearshare"]),
-    ],
+    ] + fuzzing,
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -94,7 +98,14 @@ let package = Package(
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
         tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
-        tests("WireTests", ["NearshareCrypto", "NearshareWire", "NearshareTesting"]),
+        .target(
+            name: "DecoderProperties",
+            dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
+            path: "Tests/Support/DecoderProperties", swiftSettings: strict),
+        .executableTarget(
+            name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
+            path: "Tests/Benchmarks/frames", swiftSettings: strict),
+        tests("WireTests", ["DecoderProperties", "NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
             "StorageTests",
