@@ -58,7 +58,8 @@ let package = Package(
         // What the outside must offer, and the adapters that offer it on Linux.
         library("NearshareEdges", ["NearshareBase"]),
         library("NearshareTCP", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
-        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "CAvahi", "CSystemd", "CNearshareShims"]),
+        library("NearshareBus", ["NearshareBase", "NearshareEdges", "CSystemd", "CNearshareShims"]),
+        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "NearshareBus", "CAvahi", "CNearshareShims"]),
         library(
             "NearshareStorage",
             [

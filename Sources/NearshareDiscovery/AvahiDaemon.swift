@@ -1,4 +1,5 @@
 internal import Glibc
+internal import NearshareBus
 internal import NearshareBase
 internal import NearshareEdges
 
@@ -267,7 +268,7 @@ final class AvahiDaemon: ConfinedLoop {
 
     // MARK: Calls and constants
 
-    static func call(_ path: String, _ interface: String, _ member: String, _ arguments: [BusCall.Argument] = []) -> BusCall {
+    static func call(_ path: String, _ interface: String, _ member: String, _ arguments: [BusValue] = []) -> BusCall {
         BusCall(
             destination: busName, path: path, interface: "\(busName).\(interface)", member: member, arguments: arguments)
     }

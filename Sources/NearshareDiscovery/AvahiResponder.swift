@@ -2,6 +2,7 @@
 
 internal import CAvahi
 internal import Glibc
+internal import NearshareBus
 internal import NearshareBase
 internal import NearshareEdges
 

@@ -1,3 +1,4 @@
+internal import NearshareBus
 internal import NearshareBase
 internal import NearshareEdges
 

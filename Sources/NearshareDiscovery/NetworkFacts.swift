@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Glibc
+internal import NearshareBus
 internal import NearshareBase
 
 extension NetworkDiagnosis {
