@@ -46,6 +46,8 @@ let package = Package(
         system("CSystemd", apt: "libsystemd-dev"),
         .target(name: "CNearshareShims"),
         .target(name: "CNearshareTOML"),
+        // Needs libbluetooth-dev, for its headers only.
+        .target(name: "CNearshareBluetooth"),
 
         // The pure middle: values and machines, no clock, no dice, no files, no sockets.
         library("NearshareBase"),
@@ -59,6 +61,9 @@ let package = Package(
         library("NearshareEdges", ["NearshareBase"]),
         library("NearshareTCP", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
         library("NearshareBus", ["NearshareBase", "NearshareEdges", "CSystemd", "CNearshareShims"]),
+        library(
+            "NearshareBluetooth",
+            ["NearshareBase", "NearshareEdges", "NearshareBus", "CNearshareBluetooth", "CNearshareShims"]),
         library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "NearshareBus", "CAvahi", "CNearshareShims"]),
         library(
             "NearshareStorage",
@@ -117,6 +122,9 @@ let package = Package(
         .executableTarget(
             name: "discovery-probe", dependencies: ["NearshareBase", "NearshareDiscovery", "NearshareEdges"],
             path: "Tests/Support/discovery-probe", swiftSettings: strict),
+        .executableTarget(
+            name: "radio-probe", dependencies: ["NearshareBase", "NearshareBluetooth", "NearshareEdges"],
+            path: "Tests/Support/radio-probe", swiftSettings: strict),
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),

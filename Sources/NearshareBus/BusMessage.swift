@@ -55,16 +55,30 @@ package final class BusMessage {
     }
 
     /// Type `a{sv}`.
-    package func dictionary() -> [String: BusValue]? { entries("{sv}") { $0.string() } value: { $0.value() } }
+    package func dictionary() -> [String: BusValue]? {
+        entries("{sv}") {
+            $0.string()
+        } value: {
+            $0.value()
+        }
+    }
 
     /// Type `a{sa{sv}}`.
     package func interfaces() -> [String: [String: BusValue]]? {
-        entries("{sa{sv}}") { $0.string() } value: { $0.dictionary() }
+        entries("{sa{sv}}") {
+            $0.string()
+        } value: {
+            $0.dictionary()
+        }
     }
 
     /// Type `a{oa{sa{sv}}}`.
     package func objects() -> [String: [String: [String: BusValue]]]? {
-        entries("{oa{sa{sv}}}") { $0.objectPath() } value: { $0.interfaces() }
+        entries("{oa{sa{sv}}}") {
+            $0.objectPath()
+        } value: {
+            $0.interfaces()
+        }
     }
 
     /// Whatever comes next; out of a variant if it is in one.

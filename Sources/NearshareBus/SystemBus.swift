@@ -15,6 +15,11 @@ package struct BusError: Error {
         self.text = text
     }
 
+    package init(name: String, _ text: String) {
+        self.name = name
+        self.text = text
+    }
+
     fileprivate init(code: Int32) {
         name = nil
         text = String(cString: strerror(-code)).lowercased()
@@ -80,7 +85,9 @@ package final class SystemBus {
     }
 
     /// Does not wait: `then` is called by ``process()``, or never when the connection ends before.
-    package func call(_ call: BusCall, timeout: Duration, then: @escaping (Result<BusMessage, BusError>) -> Void) throws(BusError) {
+    package func call(_ call: BusCall, timeout: Duration, then: @escaping (Result<BusMessage, BusError>) -> Void)
+        throws(BusError)
+    {
         let message = try message(for: call)
         let reply = Reply(bus: self, then: then)
         pending.insert(reply)
@@ -148,6 +155,15 @@ package final class SystemBus {
             destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
             member: "NameHasOwner", arguments: [.string(name)])
         return try self.call(call, timeout: timeout).boolean() ?? false
+    }
+
+    /// The unique name of whoever has a well-known one at the moment.
+    package func owner(of name: String) throws(BusError) -> String {
+        let call = BusCall(
+            destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
+            member: "GetNameOwner", arguments: [.string(name)])
+        guard let owner = try self.call(call).string() else { throw BusError("the bus' answer makes no sense") }
+        return owner
     }
 
     // MARK: The owner's event loop

@@ -1,6 +1,6 @@
 internal import Glibc
-internal import NearshareBus
 internal import NearshareBase
+internal import NearshareBus
 internal import NearshareEdges
 
 /// A connection to avahi-daemon over the system bus, confined to its own thread.

@@ -2,8 +2,8 @@
 
 internal import CAvahi
 internal import Glibc
-internal import NearshareBus
 internal import NearshareBase
+internal import NearshareBus
 internal import NearshareEdges
 
 /// A multicast DNS responder of one's own, inside this process.
