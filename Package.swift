@@ -32,6 +32,10 @@ let package = Package(
         .library(name: "Nearshare", targets: ["Nearshare"]),
         .executable(name: "nearshare", targets: ["nearshare"]),
     ] + fuzzing,
+    traits: [
+        .trait(name: "Bluetooth", description: "Finds and reaches others over Bluetooth; needs libbluetooth-dev to build."),
+        .default(enabledTraits: ["Bluetooth"]),
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -85,6 +89,7 @@ let package = Package(
                 "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
                 "NearshareNode",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
+                .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         library(

@@ -29,6 +29,8 @@ final class RadioLoop: ConfinedLoop {
     /// The daemon is new, or has said that it is not ready: when to look at everything again.
     private var renewAt: MonotonicInstant?
     private let log: @Sendable (String) -> Void
+    /// Since when connections are kept that nobody has asked for.
+    private var unwantedSince: MonotonicInstant?
     let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
 
     struct Adapter {
@@ -63,6 +65,9 @@ final class RadioLoop: ConfinedLoop {
     private static let maximumNeighbours = 256
     private static let settleTime = Duration.seconds(3)
     private static let connectTime = Duration.seconds(10)
+    private static let graceTime = Duration.seconds(10)
+    /// A channel that is open past the grace time is looked at so often.
+    private static let lookAgain = Duration.seconds(1)
 
     init(
         adapter name: String?, wakeup: Int32, log: @escaping @Sendable (String) -> Void,
@@ -370,7 +375,10 @@ final class RadioLoop: ConfinedLoop {
 
     var nextDeadline: MonotonicInstant? {
         guard !isBroken else { return nil }
-        var deadlines = [renewAt, bus.deadline, server.deadline] + browsers.values.map(\.settledAt)
+        var deadlines = [
+            renewAt, bus.deadline, server.deadline, unwantedSince.map { max($0 + Self.graceTime, .now + Self.lookAgain) },
+        ]
+        deadlines += browsers.values.map(\.settledAt)
         if wantsNeighbours, adapter.isPowered {
             deadlines += neighbours.values.filter { mayBegin($0) || $0.phase.deadline != nil }.map {
                 $0.phase.deadline ?? $0.dueAt
@@ -396,7 +404,7 @@ final class RadioLoop: ConfinedLoop {
             if let deadline = neighbour.phase.deadline, now >= deadline { giveUp(path) }
         }
         if adapter.isPowered, wantsNeighbours { connectNext(at: now) }
-        if !wantsNeighbours { letGo() }
+        letGoIfUnwanted(at: now)
         steerDiscovery(at: now)
         bus.flush()
     }
@@ -423,9 +431,17 @@ final class RadioLoop: ConfinedLoop {
         fail(path)
     }
 
-    /// Nobody wants to know of anybody any more.
-    private func letGo() {
-        for (path, neighbour) in neighbours where neighbour.phase.isAttached {
+    /// Nobody wants to know of anybody any more. Not at once: whoever has found a peer opens a channel to it next, over the same
+    /// connection.
+    private func letGoIfUnwanted(at now: MonotonicInstant) {
+        guard !wantsNeighbours, neighbours.values.contains(where: { $0.phase.isAttached }) else {
+            unwantedSince = nil
+            return
+        }
+        let since = unwantedSince ?? now
+        unwantedSince = since
+        guard now - since >= Self.graceTime else { return }
+        for (path, neighbour) in neighbours where neighbour.phase.isAttached && holds[neighbour.address] == nil {
             disconnect(neighbour)
             neighbours[path]!.phase = .idle
         }

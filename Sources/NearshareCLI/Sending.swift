@@ -11,6 +11,7 @@ final class Sending: Sendable {
 
     private struct State {
         var running: [(label: String, transfer: Transfer)] = []
+        var isInterrupted = false
     }
 
     private let machine: LocalMachine
@@ -26,8 +27,11 @@ final class Sending: Sendable {
     private static let lookTime = Duration.seconds(5)
     /// Before the mesh is asked as well.
     private static let firstLookTime = Duration.milliseconds(1500)
-    /// Those behind others take longer to show.
+    /// Those behind others, or in range of a radio, take longer to show.
     private static let meshLookTime = Duration.seconds(10)
+    private static let radioLookTime = Duration.seconds(15)
+    /// After the first, of one send.
+    private static let maximumRetryCount = 3
 
     /// - Parameter via: nil for the best way there is.
     init(
@@ -43,9 +47,21 @@ final class Sending: Sendable {
         self.via = via
     }
 
+    /// Where peers are looked for.
+    var media: Set<LinkAddress.Medium> {
+        switch via {
+        case .lan, .mesh: [.network]
+        case .bluetooth: [.bluetooth]
+        case nil: [.network, .bluetooth]
+        }
+    }
+
     /// The person wants to stop: both ends end it, and what has arrived is kept for another try.
     func interrupt() {
-        let running = state.withLock { $0.running }
+        let running = state.withLock { state in
+            state.isInterrupted = true
+            return state.running
+        }
         for (_, transfer) in running { transfer.cancel() }
         // Nothing to end in order: looking for somebody, or picking them from the list.
         if running.isEmpty {
@@ -79,10 +95,7 @@ final class Sending: Sendable {
         defer { (source as? StreamSource.Seat)?.leave() }
         do {
             switch try await locate(target, on: node) {
-            case .direct(let destination):
-                try await node.withConnection(to: destination) { connection in
-                    try await self.send(source, over: connection)
-                }
+            case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
             case .mesh(let mesh, let peer): try await send(source, to: peer, through: mesh)
             }
             return nil
@@ -90,6 +103,33 @@ final class Sending: Sendable {
             return CommandFailure(error)
         }
     }
+
+    /// Sends; and when the link breaks, looks for the same peer anew on all media, and goes on where it stopped.
+    private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
+        var destination = first
+        var retryCount = 0
+        while true {
+            do {
+                return try await node.withConnection(to: destination) { connection in
+                    try await self.send(source, over: connection)
+                }
+            } catch {
+                let failure = CommandFailure(error)
+                // Nobody there any more is no answer either, once something has begun.
+                let isBroken = failure.status == .peerGone || (retryCount > 0 && error is NodeError)
+                let canRetry = isBroken && via != .lan && resumes && self.source.canResume && node.hasRadio && !isInterrupted
+                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id else { throw failure }
+                retryCount += 1
+                voice.say("the link broke; looking for another way…")
+                voice.emit("looking", ["peer": .text(id.hex)])
+                guard let again = try? await node.find(id.hex, timeout: Self.radioLookTime, on: media, interface: interface)
+                else { throw failure }
+                destination = again.destination
+            }
+        }
+    }
+
+    private var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
 
     private enum Destination {
         case direct(PeerDestination)
@@ -105,13 +145,15 @@ final class Sending: Sendable {
             voice.emit("looking", ["peer": .text(text)])
             let name = resolveGivenName(text)
             if via == .mesh { return try await locateInMesh(name, node.joinMesh(interface: interface), Self.meshLookTime) }
+            if via == .bluetooth { return try await locateDirectly(name, on: node, Self.radioLookTime, [.bluetooth]) }
             do {
-                return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime)
+                return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime, [.network])
             } catch PeerLookupError.notFound where via == nil {
                 // Not at once: most are found directly, and then the mesh would be joined for nothing.
                 let mesh = node.joinMesh(interface: interface)
                 do {
-                    return try await locateDirectly(name, on: node, Self.lookTime - Self.firstLookTime)
+                    let time = node.hasRadio ? Self.meshLookTime : Self.lookTime - Self.firstLookTime
+                    return try await locateDirectly(name, on: node, time, media)
                 } catch let error as PeerLookupError {
                     guard case .notFound = error, let found = try? await locateInMesh(name, mesh, .zero) else { throw error }
                     return found
@@ -120,10 +162,13 @@ final class Sending: Sendable {
         }
     }
 
-    private func locateDirectly(_ name: String, on node: Node, _ time: Duration) async throws -> Destination {
-        let peer = try await node.find(name, timeout: time, interface: interface)
+    private func locateDirectly(
+        _ name: String, on node: Node, _ time: Duration, _ media: Set<LinkAddress.Medium>
+    ) async throws -> Destination {
+        let peer = try await node.find(name, timeout: time, on: media, interface: interface)
         remember(peer.id, peer.name)
-        voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.lan.rawValue)])
+        let way = Way(peer.addresses.first?.medium ?? .network)
+        voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(way.rawValue)])
         return .direct(peer.destination)
     }
 
@@ -211,7 +256,7 @@ final class Sending: Sendable {
             "inviting",
             [
                 "transfer": .text(transfer.id.hex), "peer": .text(connection.proven.id.hex), "standing": .text(standing.word),
-                "address": .text(connection.address.description), "via": .text(Way.lan.rawValue),
+                "address": .text(connection.address.description), "via": .text(Way(connection.address.medium).rawValue),
             ])
         voice.say("inviting \(shownName) (\(InvitationText.standing(standing)))…")
         let label = "\(source.label) → \(shownName)"

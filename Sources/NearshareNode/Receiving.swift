@@ -14,6 +14,13 @@ public struct Receiving: Sendable {
     public let invitations: AsyncStream<Invitation>
     /// Others who want the short code compared.
     public let comparisons: AsyncStream<Comparison>
+    let radioEvent: OneTimeEvent<Node.RadioState>
+
+    /// Waits until it is known whether others can reach this node over its radio; for ever where it has none. nil when the task
+    /// is cancelled before.
+    public var radio: Node.RadioState? {
+        get async { await radioEvent.happened }
+    }
 }
 
 /// Somebody asks whether this screen shows the same short code as theirs.

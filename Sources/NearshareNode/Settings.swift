@@ -11,6 +11,8 @@ public struct NodeSettings: Sendable {
     public var transport: any StreamTransport
     /// nil for a node that neither advertises nor browses: addresses are given by hand.
     public var discovery: (any Discovery)?
+    /// Opens the radio, which may take a moment; nil for a node without one. The error says what to try.
+    public var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
     public var limits = NodeLimits()
     public var clock: @Sendable () -> MonotonicInstant
     public var wallClock: @Sendable () -> WallTime
