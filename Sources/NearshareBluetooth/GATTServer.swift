@@ -64,17 +64,24 @@ final class GATTServer {
     /// After the daemon has forgotten it.
     func renew(on adapter: String) {
         daemon = nil
-        if record != nil { register(on: adapter) }
+        guard record != nil else { return }
+        // What it may still hold of before is no longer on the air.
+        unregister(on: adapter)
+        register(on: adapter)
     }
 
     func stop(on adapter: String) {
         guard record != nil else { return }
         record = nil
         isAdvertising = false
+        unregister(on: adapter)
+        closeLinks()
+    }
+
+    private func unregister(on adapter: String) {
         try? bus.send(
             BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", [.objectPath(Path.advertisement)]))
         try? bus.send(BlueZ.call(adapter, BlueZ.gattManager, "UnregisterApplication", [.objectPath(Path.root)]))
-        closeLinks()
     }
 
     private func register(on adapter: String) {
@@ -98,8 +105,6 @@ final class GATTServer {
                 guard let self, record != nil else { return }
                 switch result {
                 case .success: then(self)
-                // Still there from before the adapter was switched off.
-                case .failure(let error) where error.name == "org.bluez.Error.AlreadyExists": then(self)
                 case .failure(let error):
                     settle(call.member == "RegisterAdvertisement" ? .cannotAdvertise(error.text) : BluetoothError(error))
                 }

@@ -132,11 +132,9 @@ public final class Mesh: Sendable {
 
     /// Carries frames over a link until it ends.
     func carry(_ link: any StreamLink, _ profile: MeshLinkProfile = .stream) async {
-        await carry(to: link.remote, profile, close: { link.close() }) { id in
-            self.readLoop(id, link)
-        } writing: { id in
-            self.writeLoop(id, link)
-        }
+        await carry(
+            to: link.remote, profile, close: { link.close() }, reading: { self.readLoop($0, link) },
+            writing: { self.writeLoop($0, link) })
     }
 
     /// Carries frames over a link that keeps each whole until it ends.
@@ -144,11 +142,9 @@ public final class Mesh: Sendable {
         // Not even the smallest fragment goes through: a radio that has not agreed on more than the standard's least.
         guard link.largestWrite >= MeshLinkProfile.smallestWrite else { return link.close() }
         let profile = MeshLinkProfile(largestWrite: link.largestWrite, isRadio: true)
-        await carry(to: link.remote, profile, close: { link.close() }) { id in
-            self.readLoop(id, link)
-        } writing: { id in
-            self.writeLoop(id, link)
-        }
+        await carry(
+            to: link.remote, profile, close: { link.close() }, reading: { self.readLoop($0, link) },
+            writing: { self.writeLoop($0, link) })
     }
 
     private func carry(

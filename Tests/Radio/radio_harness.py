@@ -3,6 +3,7 @@ import os
 import pathlib
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -58,6 +59,7 @@ class RadioStory(Story):
 
     has_network = False
     count = 2
+    adapters = ("hci0", "hci1", "hci2")
 
     def people(self):
         bring("nearshare", pathlib.Path("/run/nearshare"))
@@ -65,7 +67,8 @@ class RadioStory(Story):
         harness.PATIENCE = PATIENCE
         os.chmod(self.place, 0o755)
         network(self.has_network)
-        peers = [RadioPeer(self.place / name, f"hci{number}") for number, name in enumerate(("anna", "ben", "cleo")[:self.count])]
+        names = ("anna", "ben", "cleo")[:self.count]
+        peers = [RadioPeer(self.place / name, adapter) for name, adapter in zip(names, self.adapters)]
         self.anna, self.ben = peers[:2]
         for peer in peers[2:]:
             self.cleo = peer
@@ -100,6 +103,24 @@ def power(adapter, is_on):
     subprocess.run(
         bluez(f"/org/bluez/{adapter}", "org.freedesktop.DBus.Properties.Set", "string:org.bluez.Adapter1", "string:Powered",
               f"variant:boolean:{'true' if is_on else 'false'}"), check=True, capture_output=True)
+
+
+def restart_bluetoothd():
+    pid = pathlib.Path("/run/bluetoothd.pid")
+    os.kill(int(pid.read_text()), signal.SIGTERM)
+    end = time.monotonic() + PATIENCE
+    while pathlib.Path(f"/proc/{pid.read_text().strip()}").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    with open("/run/radio/bluetoothd.log", "ab") as log:
+        process = subprocess.Popen(["bluetoothd", "-n", "-d"], stdout=log, stderr=log)
+    pid.write_text(f"{process.pid}\n")
+    listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
+    while time.monotonic() < end:
+        shown = subprocess.run(listing, capture_output=True, text=True).stdout
+        if shown.count("org.bluez.GattManager1") >= 2:
+            return
+        time.sleep(0.1)
+    raise AssertionError("bluetoothd does not come back")
 
 
 class Probe:
