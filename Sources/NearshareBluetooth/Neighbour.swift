@@ -29,7 +29,8 @@ struct Neighbour {
 
     let path: String
     let address: BluetoothAddress
-    let since: MonotonicInstant
+    /// When it was first heard, or connected to us.
+    var since: MonotonicInstant
     var phase = Phase.idle
     var isHeard = false
     var speaksMesh = false

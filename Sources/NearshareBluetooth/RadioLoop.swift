@@ -195,6 +195,9 @@ final class RadioLoop: ConfinedLoop {
             resolve(path)
         }
         if let isConnected = changed["Connected"]?.flag {
+            if isConnected, !neighbours[path]!.isConnected, !neighbours[path]!.phase.isConnecting {
+                neighbours[path]!.since = .now
+            }
             neighbours[path]!.isConnected = isConnected
             if !isConnected { disconnected(path) }
         }
@@ -381,7 +384,7 @@ final class RadioLoop: ConfinedLoop {
         deadlines += browsers.values.map(\.settledAt)
         if wantsNeighbours, adapter.isPowered {
             deadlines += neighbours.values.filter { mayBegin($0) || $0.phase.deadline != nil }.map {
-                $0.phase.deadline ?? $0.dueAt
+                $0.phase.deadline ?? dueAt($0)
             }
             switch discovery {
             case .off(let until): if until > .now { deadlines.append(until) }
@@ -508,10 +511,12 @@ final class RadioLoop: ConfinedLoop {
         connect(next.path, at: now)
     }
 
-    /// Two that both advertise must not connect to each other at once: while they try, neither can be heard.
+    /// Two that both advertise must not connect to each other at once: while they try, neither can be heard. And who has connected
+    /// to us is about to write.
     private func dueAt(_ neighbour: Neighbour) -> MonotonicInstant {
-        let isTheirs = server.isAdvertising && adapter.address > neighbour.address && !neighbour.isConnected
-        return isTheirs ? max(neighbour.dueAt, neighbour.since + Neighbour.courtesyTime) : neighbour.dueAt
+        let isTheirs = neighbour.isConnected ? !neighbour.isOurs : adapter.address > neighbour.address
+        return server.isAdvertising && isTheirs
+            ? max(neighbour.dueAt, neighbour.since + Neighbour.courtesyTime) : neighbour.dueAt
     }
 
     private func connect(_ path: String, at now: MonotonicInstant) {
