@@ -12,7 +12,7 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test check format fuzz bench install uninstall packages packages-test completions
+.PHONY: build demo test test-bluetooth check format fuzz bench bench-bluetooth install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -32,6 +32,13 @@ test: packages-test
 # By themselves: they wait for real multicast, and the others would keep both processors busy.
 	swift test --skip-build --filter DiscoveryTests
 	python3 -m unittest discover -s Tests/Scripts -v
+
+# In a machine of its own, with a real Bluetooth stack and no radio.
+test-bluetooth: packages
+	@.ci/install-packages bluetooth
+	swift build --product nearshare
+	swift build --product radio-probe
+	Tests/Radio/run
 
 # What a change must not break besides the tests.
 check: packages-test
@@ -57,6 +64,13 @@ bench: build
 	@.ci/install-packages bench
 	swift build -c release --static-swift-stdlib --product frames-benchmark
 	python3 Tests/Benchmarks/bench.py --nearshare $(BINARY)
+
+# Printed, not judged: an emulated machine says little about a radio.
+bench-bluetooth: packages
+	@.ci/install-packages bluetooth
+	swift build -c release --product nearshare
+	swift build -c release --product radio-probe
+	Tests/Radio/bench
 
 install: build
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare

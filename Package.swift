@@ -130,6 +130,7 @@ let package = Package(
         .executableTarget(
             name: "radio-probe", dependencies: ["NearshareBase", "NearshareBluetooth", "NearshareEdges"],
             path: "Tests/Support/radio-probe", swiftSettings: strict),
+        tests("BluetoothTests", ["NearshareBluetooth", "NearshareEdges", "NearshareTesting"]),
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),

@@ -65,7 +65,8 @@ extension MeshRouter {
         return targets.contains { target in jobs.count { $0.links?.contains(target) ?? false } >= Self.maximumRecutCount }
     }
 
-    private static let maximumRecutCount = 8
+    /// Each is a set that the receiver has to hold beside that of the packet itself; it holds eight of one sender.
+    private static let maximumRecutCount = 2
 
     private mutating func finished(_ job: FragmentJob, now: MonotonicInstant) {
         guard let file = job.file else { return }

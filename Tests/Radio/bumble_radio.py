@@ -116,8 +116,10 @@ class BumbleRadio:
 
     async def _carry(self, send):
         async def outgoing():
-            while frame := await self._loop.sock_recv(self._inner, 65_536):
-                await send(frame)
+            # An empty packet is the preamble that a link over a stream would have; a second one, the end.
+            for _ in range(2):
+                while frame := await self._loop.sock_recv(self._inner, 65_536):
+                    await send(frame)
 
         carrying = asyncio.ensure_future(outgoing())
         await self._stop.wait()
