@@ -89,16 +89,7 @@ final class GATTServer {
         ask(BlueZ.call(adapter, BlueZ.gattManager, "RegisterApplication", [.objectPath(Path.root), .dictionary([:])])) {
             server in
             server.ask(
-                BlueZ.call(
-                    adapter, BlueZ.advertisingManager, "RegisterAdvertisement",
-                    [.objectPath(Path.advertisement), .dictionary([:])])
-            ) { server in
-                server.isAdvertising = true
-                server.settle(nil)
-            }
-        }
-    }
-
+XX
     private func ask(_ call: BusCall, then: @escaping (GATTServer) -> Void) {
         do throws(BusError) {
             try bus.call(call, timeout: .seconds(10)) { [weak self] result in
@@ -136,10 +127,28 @@ final class GATTServer {
         underWay = 0
     }
 
-    var deadline: MonotonicInstant? { links.values.map { $0.lastWrite + Self.silence }.min() }
+    var deadline: MonotonicInstant? { (links.values.map { $0.lastWrite + Self.silence } + [advertiseAt].compactMap { $0 }).min() }
 
-    func tick(at now: MonotonicInstant) {
+    func tick(at now: MonotonicInstant, on adapter: String) {
         for (link, lastWrite) in links.values where now - lastWrite >= Self.silence { link.close() }
+        if let due = advertiseAt, now >= due {
+            advertiseAt = nil
+            advertiseAgain(on: adapter)
+        }
+    }
+
+    /// Somebody has connected, with which a controller stops advertising; and Linux does not begin again before they leave. Whoever
+    /// connects and says nothing would keep everybody else out.
+    func connected(at now: MonotonicInstant) {
+        if isAdvertising, links.count < Self.maximumLinks { advertiseAt = now + Self.readvertisingPause }
+    }
+
+    private func advertiseAgain(on adapter: String) {
+        guard isAdvertising else { return }
+        try? bus.send(
+            BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", [.objectPath(Path.advertisement)]))
+        // Where the controller can't do both at once this fails, and the next one has to wait.
+        advertise(on: adapter)
     }
 
     private func written(_ bytes: [UInt8], by device: String, mtu: Int) {

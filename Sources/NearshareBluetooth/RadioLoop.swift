@@ -197,6 +197,7 @@ final class RadioLoop: ConfinedLoop {
         if let isConnected = changed["Connected"]?.flag {
             if isConnected, !neighbours[path]!.isConnected, !neighbours[path]!.phase.isConnecting {
                 neighbours[path]!.since = .now
+                server.connected(at: .now)
             }
             neighbours[path]!.isConnected = isConnected
             if !isConnected { disconnected(path) }
@@ -402,7 +403,7 @@ final class RadioLoop: ConfinedLoop {
             browsers[id]!.settledAt = nil
             browser.continuation.yield(.settled)
         }
-        server.tick(at: now)
+        server.tick(at: now, on: adapter.path)
         for (path, neighbour) in neighbours {
             if let deadline = neighbour.phase.deadline, now >= deadline { giveUp(path) }
         }
