@@ -92,7 +92,7 @@ let package = Package(
             ]),
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
-        tests("WireTests", ["NearshareWire", "NearshareTesting"]),
+        tests("WireTests", ["NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(

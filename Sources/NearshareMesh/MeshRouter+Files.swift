@@ -10,7 +10,7 @@ extension MeshRouter {
 
     /// How long a file will take to a peer at least, in fragments and at their pace, and whether it can be sent at all.
     public func plan(_ file: MeshFile, to recipient: PeerID?) throws(MeshSendError) -> (fragments: Int, estimate: Duration) {
-        let encoded = try Self.encode(file, limit: recipient.flatMap { peer($0) }?.software.contentLimit)
+        let encoded = try Self.encode(fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.software.contentLimit)
         let count = try fragmentCount(encoded.count, chunk: chunk(to: recipient), to: recipient)
         return (count, estimate(count, to: recipient))
     }
@@ -23,6 +23,7 @@ extension MeshRouter {
     ) throws(MeshSendError) -> MeshFileControl.FileID {
         let known = recipient.flatMap { peer($0) }
         guard recipient == nil || known != nil else { throw .unknownPeer }
+        let file = fitted(file, to: recipient)
         let encoded = try Self.encode(file, limit: known?.software.contentLimit)
         let chunk = chunk(to: recipient)
         let count = try fragmentCount(encoded.count, chunk: chunk, to: recipient)
@@ -60,6 +61,14 @@ extension MeshRouter {
             sendSealed(.fileControl(.cancel(id)), to: file.sender, now: now)
             endIncoming(id, .cancelledHere, as: .declined, now: now)
         }
+    }
+
+    /// With a type that phones take, unless it goes to nobody who could be one: they drop a file of any other.
+    private func fitted(_ file: MeshFile, to recipient: PeerID?) -> MeshFile {
+        guard recipient.flatMap({ peer($0) })?.software != .nearshare else { return file }
+        var file = file
+        file.mediaType = PhoneMediaType(admissibleFor: file.mediaType, content: file.content).rawValue
+        return file
     }
 
     private static func encode(_ file: MeshFile, limit: Int?) throws(MeshSendError) -> [UInt8] {

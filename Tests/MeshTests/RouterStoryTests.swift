@@ -96,6 +96,18 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.stored], "seed \(seed)")
     }
 
+    @Test func aFileForEverybodyHasATypeThatPhonesTake() throws {
+        var mesh = pair(seed: 15)
+        for (type, content) in [("text/plain", [1, 2, 3]), ("Image/JPEG", [0xff, 0xd8, 0xff, 0])] as [(String, [UInt8])] {
+            let file = MeshFile(name: "a", mediaType: type, content: content[...])
+            #expect(try mesh.nodes[0].router.plan(file, to: nil).fragments == 1)
+            try mesh.node(0) { _ = try $0.sendFile(file, to: nil, now: $1) }
+        }
+        mesh.run(for: .seconds(5)) { $0.nodes[1].events.files.count == 2 }
+        #expect(mesh.nodes[1].events.files.map(\.file.mediaType) == ["application/octet-stream", "image/jpeg"])
+        #expect(mesh.nodes[0].events.outcomes == [.sent, .sent])
+    }
+
     @Test("A1: a file that nobody accepted does not exist") func refusing() throws {
         var mesh = pair(seed: 9)
         let ben = mesh.nodes[1].router.id
