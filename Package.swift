@@ -66,13 +66,14 @@ let package = Package(
         library(
             "NearshareNode",
             [
-                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
-                .product(name: "Logging", package: "swift-log"),
+                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
+                "NearshareEdges", .product(name: "Logging", package: "swift-log"),
             ]),
         library(
             "Nearshare",
             [
-                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges", "NearshareNode",
+                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
+                "NearshareNode",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -92,8 +93,8 @@ let package = Package(
             ]),
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
-        tests("WireTests", ["NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
+        tests("WireTests", ["NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
             "StorageTests",

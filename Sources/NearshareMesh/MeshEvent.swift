@@ -14,6 +14,8 @@ public enum MeshEvent: Sendable {
     case privateMessage(from: ProvenPeer, id: String, text: String)
     case delivered(messageID: String, by: ProvenPeer)
     case read(messageID: String, by: ProvenPeer)
+    /// A private message that nobody has acknowledged, and that is not sent again.
+    case undelivered(messageID: String, to: PeerID)
     case pong(from: PeerID, nonce: [UInt8])
     case verificationAnswered(MeshVerification.Response, by: ProvenPeer)
 
@@ -27,6 +29,8 @@ public enum MeshEvent: Sendable {
     /// An offer or an accepted file will not come any more.
     case incomingEnded(MeshFileControl.FileID, from: PeerID, MeshFileOutcome)
 
+    /// The peer is asked whether it takes our file.
+    case sendingOffered(MeshFileControl.FileID)
     /// Our file begins to be sent: so many fragments, and so long will they take at least.
     case sendingStarted(MeshFileControl.FileID, fragments: Int, estimate: Duration)
     case fragmentsSent(MeshFileControl.FileID, sent: Int, total: Int)

@@ -3,7 +3,7 @@ internal import NearshareCrypto
 internal import NearshareSecurity
 public import NearshareWire
 
-// Files on the frame path: offered and confirmed between nearshare peers (docs/PROTOCOL.md, section 11), simply sent to phones
+// Files on the frame path: offered and confirmed between nearshare peers (docs/PROTOCOL.md, section 10), simply sent to phones
 // (bitchat specification, section 7).
 extension MeshRouter {
     // MARK: Sending
@@ -125,6 +125,7 @@ extension MeshRouter {
             }
             outgoing[id]!.phase = .offering
             outgoing[id]!.isConfirmed = true
+            events.append(.sendingOffered(id))
             outgoing[id]!.deadline = now.monotonic + OutgoingFile.offerTimeout
             ask(id, now: now)
         }
@@ -207,6 +208,11 @@ extension MeshRouter {
         guard let file = incoming[id], !file.isEnded else { return }
         sendSealed(.fileControl(.refuse(id, reason)), to: file.sender, now: now)
         settle(id, as: .refused(reason), now: now)
+    }
+
+    /// Whether a file was accepted and is still coming.
+    public func isExpected(_ id: MeshFileControl.FileID) -> Bool {
+        incoming[id]?.phase == .accepted || incoming[id]?.phase == .delivering
     }
 
     /// A file that was accepted has its place; its sender is told.

@@ -60,8 +60,8 @@ extension MeshRouter {
 
     // MARK: Sessions
 
-    /// Begins a handshake, unless a session or a handshake is there.
-    mutating func ensureSession(with peer: PeerID, now: MeshMoment) {
+    /// Begins a handshake, unless a session or a handshake is there: ``MeshEvent/sessionEstablished(_:)`` tells of its end.
+    public mutating func ensureSession(with peer: PeerID, now: MeshMoment) {
         guard makeRecord(peer, now: now.monotonic), !peers[peer]!.session.isEstablished else { return }
         startHandshake(with: peer, now: now)
     }
@@ -222,8 +222,11 @@ extension MeshRouter {
                 peers[peer]!.unanswered[index].attempts += 1
                 if message.attempts >= Self.maximumAttempts {
                     peers[peer]!.unanswered.remove(at: index)
-                } else {
+                    events.append(.undelivered(messageID: message.id, to: peer))
+                } else if record.session.isEstablished {
                     sendSealed(message.payload, to: peer, now: now)
+                } else {
+                    ensureSession(with: peer, now: now)
                 }
             }
         }

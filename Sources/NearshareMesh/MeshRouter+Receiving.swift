@@ -166,7 +166,10 @@ extension MeshRouter {
             links[link] != nil, peers[packet.sender]!.links.count < 4
         else { return }
         let wasDirect = !peers[packet.sender]!.links.isEmpty
-        guard peers[packet.sender]!.links.insert(link).inserted, !wasDirect, let peer = peer(packet.sender) else { return }
+        guard peers[packet.sender]!.links.insert(link).inserted else { return }
+        // A new neighbour knows others; not only when they announce themselves next should we.
+        links[link]!.nextSyncRequest = min(links[link]!.nextSyncRequest, now.monotonic + Self.neighbourSyncPause)
+        guard !wasDirect, let peer = peer(packet.sender) else { return }
         events.append(.peerChanged(peer))
     }
 
@@ -241,5 +244,7 @@ extension MeshRouter {
     }
 
     private static let maximumTextByteCount = 60_000
+    /// Until it has heard who asks.
+    private static let neighbourSyncPause = Duration.milliseconds(100)
     private static let maximumRelayByteCount = 8 << 20
 }

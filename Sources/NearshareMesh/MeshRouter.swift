@@ -145,6 +145,9 @@ public struct MeshRouter: Sendable {
             capabilities: record.state?.capabilities ?? record.capabilities, isDirect: !record.links.isEmpty)
     }
 
+    /// Whose key the present session with a peer has proven.
+    public func provenPeer(_ id: PeerID) -> ProvenPeer? { peers[id]?.session.peer }
+
     /// How many neighbours have announced themselves.
     var degree: Int { peers.values.count { !$0.links.isEmpty } }
 

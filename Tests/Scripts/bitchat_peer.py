@@ -189,6 +189,7 @@ class Job:
     links: list | None = None
     transfer: Transfer | None = None
     max_fragments: int | None = None
+    chunk: int = wire.CHUNK
 
 
 class Remote:
@@ -304,7 +305,7 @@ class Outbox(threading.Thread):
             # A peer that proved exactly Android's capabilities takes no more, whatever it says.
             to_android = self.remote and self.remote.proven == ANDROID_CAPABILITIES
             limit = wire.ANDROID_MAX_FRAGMENTS if to_android else wire.MAX_FRAGMENTS
-        pieces = wire.cut(packet, frame, secrets.token_bytes(8), limit=limit)
+        pieces = wire.cut(packet, frame, secrets.token_bytes(8), chunk=job.chunk, limit=limit)
         stop = job.transfer.cancelled if job.transfer else threading.Event()
         if job.transfer:
             job.transfer.total = len(pieces)
@@ -539,15 +540,16 @@ class BitchatPeer:
         """Any Noise payload."""
         self._enqueue(peer_id, Job(payload))
 
-    def send_private_file(self, peer_id, name, mime, content, max_fragments=None):
+    def send_private_file(self, peer_id, name, mime, content, max_fragments=None, chunk=wire.CHUNK):
         """Returns the transfer id; `file-sent`, `file-cancelled` or `file-failed` tells the end. Android takes at most
-        256 fragments, iOS 10 000: without `max_fragments` the proven capabilities decide."""
+        256 fragments, iOS 10 000: without `max_fragments` the proven capabilities decide. A `chunk` larger than a radio's
+        suits links that bear it."""
         if not content:
             raise Malformed("an empty file is refused by iOS")
         encoded = wire.File(content, name, mime).encode()
         transfer = self._new_transfer(encoded)
         self._enqueue(peer_id, Job(
-            bytes([wire.PRIVATE_FILE]) + encoded, transfer=transfer, max_fragments=max_fragments))
+            bytes([wire.PRIVATE_FILE]) + encoded, transfer=transfer, max_fragments=max_fragments, chunk=chunk))
         return transfer.id
 
     def _new_transfer(self, encoded):

@@ -27,7 +27,7 @@ public enum Deflate {
     }
 
     /// - Parameter level: 1 to 9.
-    /// - Returns: nil when the result would not be shorter than `bytes`.
+    /// - Returns: nil when the result would be longer than `bytes`.
     public static func compressed(_ bytes: ArraySlice<UInt8>, level: Int) -> [UInt8]? {
         var stream = z_stream()
         guard
@@ -53,7 +53,7 @@ public enum Deflate {
 
     /// Inflates to exactly `size` bytes, the only memory that is taken (R2). The stream must end there, and with it `bytes`.
     static func inflated(_ bytes: ArraySlice<UInt8>, to size: Int) throws(MalformedInput) -> [UInt8] {
-        guard !bytes.isEmpty, size / bytes.count < maximumRatio || size <= bytes.count * maximumRatio else {
+        guard size <= bytes.count * maximumRatio else {
             throw MalformedInput("compressed payload: it would grow more than \(maximumRatio) times")
         }
         var stream = z_stream()

@@ -25,11 +25,11 @@ public struct GolombFilter: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// The smallest P with at most this share of false members: ⌈log2(1/rate)⌉, at least 1.
+    /// The smallest P with at most this share of false members: ⌈log2(1/rate)⌉, and as with the phone apps 2 to 20.
     public static func parameter(forFalsePositiveRate rate: Double) -> Int {
-        var parameter = 1
-        var share = 0.5
-        while share > rate, parameter < 32 {
+        var parameter = 2
+        var share = 0.25
+        while share > rate, parameter < 20 {
             share /= 2
             parameter += 1
         }
@@ -41,11 +41,12 @@ public struct GolombFilter: Sendable, Hashable {
 
     /// - Parameters:
     ///   - hashes: newest first; the oldest are left out where they don't fit.
+    ///   - parameter: 1 to 23, so that ``range`` holds M for the longest filter.
     ///   - byteCount: at most ``maximumByteCount``.
     public init(
         hashes: [UInt64], parameter: Int = GolombFilter.safeParameter, byteCount: Int = GolombFilter.requestByteCount
     ) {
-        precondition((1...24).contains(parameter) && byteCount <= Self.maximumByteCount)
+        precondition((1...23).contains(parameter) && byteCount <= Self.maximumByteCount)
         self.parameter = parameter
         var kept = min(hashes.count, Self.capacity(parameter: parameter, byteCount: byteCount))
         guard kept > 0 else {
@@ -61,7 +62,8 @@ public struct GolombFilter: Sendable, Hashable {
                 bytes = encoded
                 return
             }
-            kept = min(kept - 1, kept * 9 / 10)
+            // A tenth at a time, while M stays, as the phone apps do; at least one, as it is rounded down.
+            kept = kept * 9 / 10
         }
     }
 

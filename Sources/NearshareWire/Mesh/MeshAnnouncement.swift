@@ -15,7 +15,7 @@ public struct MeshCapabilities: OptionSet, Sendable, Hashable {
     /// Private files are understood (0x20 inside Noise). A sender wants this proven in the present session.
     public static let privateMedia = Self(rawValue: 1 << 8)
     public static let privateMediaReceipts = Self(rawValue: 1 << 9)
-    /// nearshare's own: offers, answers and cancelling of files inside Noise (`docs/PROTOCOL.md`, section 11).
+    /// nearshare's own: offers, answers and cancelling of files inside Noise (`docs/PROTOCOL.md`, section 10).
     public static let fileOffers = Self(rawValue: 1 << 32)
 
     /// What this implementation says of itself.

@@ -47,11 +47,13 @@ public struct MeshFile: Sendable, Hashable {
     /// As tolerant as the phone apps are: any order, unknown fields skipped, content in several pieces.
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "file")
-        var pieces: [ArraySlice<UInt8>] = []
+        var content: ArraySlice<UInt8>?
         while reader.remaining > 0 {
             let kind: UInt8 = try reader.readInteger()
             if kind == Field.content {
-                pieces.append(try Self.readContent(&reader, in: bytes))
+                let piece = try Self.readContent(&reader, in: bytes)
+                // Joined at once: many small pieces, kept apart, would be many times what came (R1).
+                if content == nil { content = piece } else { content?.append(contentsOf: piece) }
                 continue
             }
             let value = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "a field")
@@ -65,8 +67,8 @@ public struct MeshFile: Sendable, Hashable {
             default: continue
             }
         }
-        guard let first = pieces.first else { throw MalformedInput("file: it has no content") }
-        content = pieces.count == 1 ? first : Array(pieces.joined())[...]
+        guard let content else { throw MalformedInput("file: it has no content") }
+        self.content = content
         guard content.count <= Self.maximumContentByteCount else { throw MalformedInput("file: it is over 5 MiB") }
     }
 
@@ -81,7 +83,10 @@ public struct MeshFile: Sendable, Hashable {
                 return try reader.readCounted(by: UInt32.self, upTo: count, field: "the content")
             }
         }
-        return try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "the content")
+        let piece = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "the content")
+        // The first half of a longer length, cut there, would pass for a file of nothing.
+        guard !piece.isEmpty else { throw MalformedInput("file: cut short") }
+        return piece
     }
 
     private enum Field {

@@ -1,6 +1,6 @@
 public import NearshareBase
 
-/// What nearshare peers say about a file besides sending it (`docs/PROTOCOL.md`, section 11): so that nothing is sent that was
+/// What nearshare peers say about a file besides sending it (`docs/PROTOCOL.md`, section 10): so that nothing is sent that was
 /// not accepted, and both ends know how it ended. bitchat itself has none of this.
 public enum MeshFileControl: Sendable, Hashable {
     /// SHA-256 of the encoded ``MeshFile``: one file, the same at both ends. 32 bytes.

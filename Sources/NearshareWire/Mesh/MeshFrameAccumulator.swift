@@ -49,7 +49,8 @@ public struct MeshFrameAccumulator: Sendable {
             position = 0
             return .reset
         case .whole(let count, let type):
-            let frame = held[position..<position + count]
+            // A copy: whoever keeps a piece of it shall not keep all that came along with it (R1).
+            let frame = Array(held[position..<position + count])[...]
             position += count
             // At least 16 bytes of at least 16: never mistaken for the version of a frame that follows.
             let isPadded = type == .noiseHandshake || type == .noiseEncrypted

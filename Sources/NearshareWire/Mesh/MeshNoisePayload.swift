@@ -13,7 +13,7 @@ public enum MeshNoisePayload: Sendable, Hashable {
     /// An encoded ``MeshFile``.
     case file(ArraySlice<UInt8>)
     case peerState(MeshPeerState)
-    /// nearshare's own (`docs/PROTOCOL.md`, section 11); only for peers with ``MeshCapabilities/fileOffers``.
+    /// nearshare's own (`docs/PROTOCOL.md`, section 10); only for peers with ``MeshCapabilities/fileOffers``.
     case fileControl(MeshFileControl)
 
     /// - Throws: also for kinds that are not known here, which are to be ignored without a word.

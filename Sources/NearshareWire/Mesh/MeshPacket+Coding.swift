@@ -36,8 +36,10 @@ extension MeshPacket {
         let sizeField = version == .v1 ? 2 : 4
         if deflated != nil { flags |= MeshFlag.compressed }
         let length = body.count + (deflated == nil ? 0 : sizeField)
-        guard length <= (version == .v1 ? 65_535 : Int(UInt32.max)) else {
-            throw MalformedInput("packet: a payload of \(length) bytes needs version 2")
+        // What is deflated has its original size in a field as wide as the length.
+        let largest = deflated == nil ? length : max(length, payload.count)
+        guard largest <= (version == .v1 ? 65_535 : Int(UInt32.max)) else {
+            throw MalformedInput("packet: a payload of \(largest) bytes needs version 2")
         }
 
         var writer = ByteWriter(reserving: 16 + 8 + 8 + 1 + 8 * route.count + length + 64 + (isPadded ? 256 : 0))

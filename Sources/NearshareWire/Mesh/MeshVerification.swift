@@ -125,7 +125,7 @@ public struct MeshVerificationCode: Sendable, Hashable {
     /// Reads an address that a camera has seen; the signature remains to be checked against ``signingKeyHex``.
     public static func decode(address: String) throws(MalformedInput) -> (code: MeshVerificationCode, signature: [UInt8]) {
         let start = "bitchat://verify?"
-        guard address.utf8.count <= 1024, address.hasPrefix(start) else {
+        guard address.utf8.count <= 2048, address.hasPrefix(start) else {
             throw MalformedInput("verification code: it is none of bitchat's")
         }
         var values: [String: String] = [:]
@@ -136,12 +136,18 @@ public struct MeshVerificationCode: Sendable, Hashable {
         }
         guard values["v"] == "1", let noise = values["noise"], Hex.decode(noise)?.count == 32, let sign = values["sign"],
             Hex.decode(sign)?.count == 32, let nick = values["nick"], nick.utf8.count <= 255,
-            let time = values["ts"].flatMap({ Int64($0) }), let nonce = values["nonce"], nonce.utf8.count <= 32,
+            let time = values["ts"].flatMap({ Int64($0) }), let nonce = values["nonce"], isNonce(nonce),
             let signature = values["sig"].flatMap({ Hex.decode($0) }), signature.count == MeshPacket.signatureByteCount
         else { throw MalformedInput("verification code: a part is missing or malformed") }
         let code = MeshVerificationCode(
             noiseKeyHex: noise, signingKeyHex: sign, nickname: nick, time: time, nonce: nonce, nostrKey: values["npub"])
         return (code, signature)
+    }
+
+    /// 16 bytes are 22 letters of base64url (RFC 4648, section 5).
+    private static func isNonce(_ text: String) -> Bool {
+        let others = "0123456789-_".utf8
+        return text.utf8.count == 22 && text.utf8.allSatisfy { isLetter($0) || others.contains($0) }
     }
 
     /// Percent-encoding (RFC 3986, section 2.1) of all that is not unreserved.
