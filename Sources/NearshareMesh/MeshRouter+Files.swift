@@ -110,7 +110,7 @@ extension MeshRouter {
         return pacing * (count - 1)
     }
 
-    private func speaksControl(_ peer: PeerID) -> Bool { peers[peer]?.state?.capabilities.contains(.fileOffers) ?? false }
+    func speaksControl(_ peer: PeerID) -> Bool { peers[peer]?.state?.capabilities.contains(.fileOffers) ?? false }
 
     /// The peer has proven what it can do: what waited for that goes on.
     mutating func sessionIsReady(with peer: PeerID, now: MeshMoment) {
@@ -120,7 +120,8 @@ extension MeshRouter {
                 continue
             }
             guard flags.contains(.fileOffers) else {
-                startSending(id, now: now)
+                // One after the other, as a phone refuses what another has overtaken.
+                if !isSendingFile(toPhone: peer) { startSending(id, now: now) }
                 continue
             }
             outgoing[id]!.phase = .offering
@@ -136,7 +137,7 @@ extension MeshRouter {
         guard let file = outgoing[id], let recipient = file.recipient else { return }
         outgoing[id]!.attempts += 1
         outgoing[id]!.nextTry = now.monotonic + OutgoingFile.firstRetry
-        sendSealed(.fileControl(.offer(file.offer)), to: recipient, now: now)
+        sendSealed(.fileControl(.offer(file.offer)), to: recipient, everywhere: file.attempts > 0, now: now)
     }
 
     private mutating func startSending(_ id: MeshFileControl.FileID, now: MeshMoment) {
@@ -187,6 +188,13 @@ extension MeshRouter {
         outgoing[id]!.nextTry = now + OutgoingFile.firstRetry
     }
 
+    /// What came to be said while files were being sent.
+    mutating func sendWhatFilesHeldUp(now: MeshMoment) {
+        for (peer, record) in peers where !record.waiting.isEmpty && record.session.isEstablished {
+            sendWaiting(to: peer, now: now)
+        }
+    }
+
     private mutating func end(_ id: MeshFileControl.FileID, _ outcome: MeshFileOutcome) {
         guard outgoing.removeValue(forKey: id) != nil else { return }
         jobs.removeAll { $0.file == id }
@@ -226,14 +234,31 @@ extension MeshRouter {
         switch control {
         case .offer(let offer): handleOffer(offer, from: peer, now: now)
         case .accept(let id):
-            guard let file = outgoing[id], file.recipient == peer.id, file.phase == .offering else { return }
-            startSending(id, now: now)
+            guard let file = outgoing[id], file.recipient == peer.id else {
+                // Given up meanwhile; both ends shall know (A8, A9).
+                sendSealed(.fileControl(.cancel(id)), to: peer.id, now: now)
+                return
+            }
+            switch file.phase {
+            case .offering: startSending(id, now: now)
+            // Not one fragment has come.
+            case .confirming: sendAgain(Array(0..<file.offer.fragmentCount), of: file, now: now)
+            case .waitingForSession, .sending: return
+            }
         case .refuse(let id, let reason):
             guard outgoing[id]?.recipient == peer.id else { return }
             end(id, .refused(reason))
         case .missing(let id, let indices):
-            guard let file = outgoing[id], file.recipient == peer.id else { return }
-            sendAgain(indices, of: file, now: now)
+            guard let file = outgoing[id], file.recipient == peer.id else {
+                sendSealed(.fileControl(.cancel(id)), to: peer.id, now: now)
+                return
+            }
+            if file.phase == .offering {
+                // It was accepted before we began anew.
+                startSending(id, now: now)
+            } else {
+                sendAgain(indices, of: file, now: now)
+            }
         case .stored(let id):
             guard outgoing[id]?.recipient == peer.id else { return }
             end(id, .stored)
@@ -246,59 +271,90 @@ extension MeshRouter {
     }
 
     private mutating func handleOffer(_ offer: MeshFileControl.Offer, from peer: ProvenPeer, now: MeshMoment) {
-        guard let known = incoming[offer.id], known.sender == peer.id else {
-            let pending = incoming.values.filter { !$0.isEnded }
-            guard incoming[offer.id] == nil, pending.count < Self.maximumPendingCount,
-                pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingPerPeer
-            else {
-                sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
-                return
-            }
-            incoming[offer.id] = IncomingFile(
-                offer: offer, sender: peer.id, deadline: now.monotonic + OutgoingFile.offerTimeout,
-                lastProgress: now.monotonic)
-            events.append(.fileOffered(offer, from: peer))
+        guard let known = incoming[offer.id], known.sender == peer.id || !known.isEnded else {
+            considerNew(offer, from: peer, now: now)
             return
         }
+        // Another is sending the same file; one of the two is enough.
+        guard known.sender == peer.id else {
+            sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
+            return
+        }
+        let hasBegunAnew = known.offer.fragmentID != offer.fragmentID
         switch known.phase {
-        case .offered, .delivering: return
+        case .offered: incoming[offer.id]!.offer = offer
+        case .delivering: return
+        case .accepted where hasBegunAnew && offer.size == known.offer.size:
+            assembler.drop(known.offer.fragmentID, from: peer.id)
+            incoming[offer.id]!.offer = offer
+            incoming[offer.id]!.received = 0
+            sendSealed(.fileControl(.accept(offer.id)), to: peer.id, now: now)
         case .accepted: askForMissing(offer.id, now: now)
         case .stored: sendSealed(.fileControl(.stored(offer.id)), to: peer.id, now: now)
         case .refused(let reason): sendSealed(.fileControl(.refuse(offer.id, reason)), to: peer.id, now: now)
         }
     }
 
+    private mutating func considerNew(_ offer: MeshFileControl.Offer, from peer: ProvenPeer, now: MeshMoment) {
+        let pending = incoming.values.filter { !$0.isEnded }
+        let bytes = pending.reduce(Int(offer.size)) { $0 + Int($1.offer.size) }
+        guard pending.count < Self.maximumPendingCount, bytes <= Self.maximumPendingByteCount,
+            pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingPerPeer,
+            peers[peer.id]?.offers.take(now: now.monotonic) == true
+        else {
+            sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
+            return
+        }
+        incoming[offer.id] = IncomingFile(
+            offer: offer, sender: peer.id, deadline: now.monotonic + OutgoingFile.offerTimeout, lastProgress: now.monotonic)
+        events.append(.fileOffered(offer, from: peer))
+    }
+
     private mutating func askForMissing(_ id: MeshFileControl.FileID, now: MeshMoment) {
         guard let file = incoming[id] else { return }
         incoming[id]!.lastProgress = now.monotonic
         incoming[id]!.questions += 1
+        let isUnheard = file.questions > 2
         let limit = MeshFileControl.maximumMissingCount
         if let missing = assembler.missing(of: file.offer.fragmentID, from: file.sender, limit: limit) {
-            sendSealed(.fileControl(.missing(id, missing.map { UInt16($0) })), to: file.sender, now: now)
+            sendSealed(.fileControl(.missing(id, missing.map { UInt16($0) })), to: file.sender, everywhere: isUnheard, now: now)
         } else if file.received == 0 {
-            sendSealed(.fileControl(.accept(id)), to: file.sender, now: now)
+            sendSealed(.fileControl(.accept(id)), to: file.sender, everywhere: isUnheard, now: now)
         } else {
             // What had come is no longer there; all of it is needed.
             let all = (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16($0) }
-            sendSealed(.fileControl(.missing(id, all)), to: file.sender, now: now)
+            sendSealed(.fileControl(.missing(id, all)), to: file.sender, everywhere: isUnheard, now: now)
         }
     }
 
     /// Only what was sent before; the rest is coming anyway.
     private mutating func sendAgain(_ indices: [UInt16], of file: OutgoingFile, now: MeshMoment) {
+        guard file.repetitions <= Int(file.offer.fragmentCount) * OutgoingFile.repetitionsPerFragment else {
+            sendSealed(.fileControl(.cancel(file.id)), to: file.recipient!, now: now)
+            end(file.id, .lost)
+            return
+        }
         if let index = jobs.firstIndex(where: { $0.file == file.id }) {
-            let due = indices.map { Int($0) }.filter { $0 < jobs[index].next && !jobs[index].again.contains($0) }
-            if jobs[index].again.isEmpty { jobs[index].again = due }
+            guard jobs[index].again.isEmpty else { return }
+            jobs[index].again = Set(indices).map { Int($0) }.filter { $0 < jobs[index].next }.sorted()
+            outgoing[file.id]!.repetitions += jobs[index].again.count
             return
         }
         guard file.phase == .confirming, let fragmentation = file.fragmentation else { return }
-        outgoing[file.id]!.phase = .sending
-        outgoing[file.id]!.attempts = 0
         var job = FragmentJob(fragmentation: fragmentation, file: file.id, recipient: file.recipient, links: nil)
         job.next = fragmentation.count
-        job.again = indices.map { Int($0) }.filter { $0 < fragmentation.count }
+        job.again = Set(indices).map { Int($0) }.filter { $0 < fragmentation.count }.sorted()
+        guard !job.again.isEmpty else { return }
+        outgoing[file.id]!.phase = .sending
+        outgoing[file.id]!.attempts = 0
+        outgoing[file.id]!.repetitions += job.again.count
         jobs.append(job)
         sendDueFragments(now: now.monotonic)
+    }
+
+    /// The accepted file whose fragments have this id.
+    func expectedFile(_ id: MeshFragment.ID, from sender: PeerID) -> MeshFileControl.FileID? {
+        incoming.first { $0.value.phase == .accepted && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
     }
 
     mutating func noteReceived(_ fragment: MeshFragment, from sender: PeerID, isWhole: Bool = false) {
@@ -354,7 +410,13 @@ extension MeshRouter {
                 }
                 guard let recipient = file.recipient else { continue }
                 ensureSession(with: recipient, now: now)
-                if peers[recipient]?.session.isEstablished == true { sendState(to: recipient, now: now) }
+                guard peers[recipient]?.session.isEstablished == true else { continue }
+                if peers[recipient]?.state == nil {
+                    sendState(to: recipient, now: now)
+                } else {
+                    outgoing[id]!.deadline = moment + OutgoingFile.sessionTimeout
+                    sessionIsReady(with: recipient, now: now)
+                }
             case .offering:
                 guard moment < file.deadline else {
                     end(id, .refused(.expired))
@@ -419,6 +481,8 @@ extension MeshRouter {
     private static let unknownType = "application/octet-stream"
     private static let maximumPendingCount = 32
     private static let maximumPendingPerPeer = 8
+    /// What may be coming at once, in all.
+    private static let maximumPendingByteCount = 64 << 20
     private static let maximumEndedCount = 256
     private static let memory = Duration.seconds(300)
     /// Nothing has come for so long: some of it must be lost.

@@ -50,7 +50,10 @@ extension MeshRouter {
     private func targets(of job: FragmentJob) -> [MeshLinkID] {
         if let fixed = job.links { return fixed.filter { links[$0] != nil } }
         if let recipient = job.recipient, let direct = peers[recipient]?.links.filter({ links[$0] != nil }), !direct.isEmpty {
-            return [direct.min { $0.rawValue < $1.rawValue }!]
+            let first = direct.min { $0.rawValue < $1.rawValue }!
+            // Who claims to be a neighbour may not be one; what the peer has sealed came from where it is.
+            guard let proven = peers[recipient]!.provenLink, links[proven] != nil else { return [first] }
+            return direct.contains(proven) ? [proven] : [first, proven]
         }
         return links.keys.sorted { $0.rawValue < $1.rawValue }
     }

@@ -58,4 +58,20 @@ struct TokenBucket {
         tokens -= 1
         return true
     }
+
+    /// What something turned out to cost besides; it may be more than is left, and is then paid back before anything else.
+    mutating func charge(_ cost: Double) { tokens -= cost }
+}
+
+/// At most so many within the time that has just passed.
+struct RateWindow {
+    private var moments: [MonotonicInstant] = []
+
+    /// - Returns: false when there were too many.
+    mutating func take(atMost count: Int, within duration: Duration, now: MonotonicInstant) -> Bool {
+        moments.removeAll { now - $0 >= duration }
+        guard moments.count < count else { return false }
+        moments.append(now)
+        return true
+    }
 }

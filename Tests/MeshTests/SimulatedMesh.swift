@@ -37,6 +37,8 @@ struct SimulatedMesh {
     private(set) var delivered: [MeshPacketType: Int] = [:]
     /// Called for each frame on its way.
     var tap: ((_ from: Int, _ to: Int, _ frame: [UInt8], _ at: MonotonicInstant) -> Void)?
+    /// Somebody in the middle: what becomes of each frame that a node writes.
+    var filter: ((_ from: Int, _ frame: [UInt8]) -> [[UInt8]])?
     private var ways: [Way] = []
     private var deliveries: [Delivery] = []
     private var order = 0
@@ -124,7 +126,9 @@ struct SimulatedMesh {
     private mutating func collect() {
         for index in nodes.indices { nodes[index].events += nodes[index].router.takeEvents() }
         for (number, way) in ways.enumerated() where way.isUp {
-            while let frame = nodes[way.from].router.nextFrame(for: way.fromLink) { schedule(frame, way: number) }
+            while let frame = nodes[way.from].router.nextFrame(for: way.fromLink) {
+                for frame in filter?(way.from, frame) ?? [frame] { schedule(frame, way: number) }
+            }
         }
     }
 
