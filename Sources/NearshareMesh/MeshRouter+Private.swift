@@ -140,7 +140,7 @@ extension MeshRouter {
     /// The windows of phones refuse some of what comes late, so nothing may overtake a file that was sealed before it
     /// (section 8.3).
     func isSendingFile(toPhone peer: PeerID) -> Bool {
-        outgoing.values.contains { $0.recipient == peer && $0.phase == .sending && !$0.isConfirmed }
+        outgoing.contains { $0.key.peer == peer && $0.value.phase == .sending && !$0.value.isConfirmed }
     }
 
     /// What waited for a session, or for a file to be sent.

@@ -120,8 +120,8 @@ public struct MeshRouter: Sendable {
     var assembler: FragmentAssembler
     var store = SyncStore()
     var jobs: [FragmentJob] = []
-    var outgoing: [MeshFileControl.FileID: OutgoingFile] = [:]
-    var incoming: [MeshFileControl.FileID: IncomingFile] = [:]
+    var outgoing: [MeshFileKey: OutgoingFile] = [:]
+    var incoming: [MeshFileKey: IncomingFile] = [:]
     var nextAnnouncement: MonotonicInstant?
     var nextTick: MonotonicInstant?
     var lastTimestamp: UInt64 = 0
@@ -249,7 +249,7 @@ public struct MeshRouter: Sendable {
         store.expire(now: now.wall)
     }
 
-    func isNeeded(_ id: PeerID) -> Bool { outgoing.values.contains { $0.recipient == id } }
+    func isNeeded(_ id: PeerID) -> Bool { outgoing.keys.contains { $0.peer == id } }
 
     mutating func forget(_ id: PeerID) {
         let wasKnown = peer(id) != nil

@@ -25,9 +25,7 @@ struct OutgoingFile {
     /// Fragments that are sent again for each that there is; a receiver who lacks more loses it for good, or plays with us.
     static let repetitionsPerFragment = 16
 
-    let id: MeshFileControl.FileID
-    /// nil for everybody.
-    let recipient: PeerID?
+    let id: MeshFileKey
     /// Until it is sealed.
     var encoded: [UInt8]
     let offer: MeshFileControl.Offer
@@ -52,7 +50,7 @@ struct FragmentJob {
     /// It is somebody else's.
     var isRelayed = false
     /// The file that it belongs to, for telling how far it is.
-    let file: MeshFileControl.FileID?
+    let file: MeshFileKey?
     /// nil for everybody; else where the recipient is, at that moment.
     let recipient: PeerID?
     /// Only on these links, where that is known in advance.

@@ -61,7 +61,7 @@ extension Mesh {
         try files.withLock { files in
             let id = try change { router, now in try router.sendFile(file, to: peer.id, now: now) }
             files.outgoing[id] = Outgoing(transfer: transfer, peer: peer, size: size)
-            transfer.onCancel { [weak self] in self?.change { router, now in router.cancelFile(id, now: now) } }
+            transfer.onCancel { [weak self] in self?.change { router, now in router.cancelSending(id, now: now) } }
         }
     }
 

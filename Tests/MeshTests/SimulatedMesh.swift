@@ -172,7 +172,12 @@ extension [MeshEvent] {
         compactMap { if case .sendingEnded(_, let outcome) = $0 { outcome } else { nil } }
     }
 
-    var offers: [MeshFileControl.Offer] {
-        compactMap { if case .fileOffered(let offer, _) = $0 { offer } else { nil } }
+    func outcome(of file: MeshFileKey) -> MeshFileOutcome? {
+        for case .sendingEnded(file, let outcome) in self { return outcome }
+        return nil
+    }
+
+    var offers: [MeshFileKey] {
+        compactMap { if case .fileOffered(let offer, let peer) = $0 { MeshFileKey(offer.id, with: peer.id) } else { nil } }
     }
 }
