@@ -178,9 +178,10 @@ extension MeshRouter {
             recover(frame, from: link, now: now)
             return
         }
-        guard let proven = peers[peer]!.session.peer, let payload = try? MeshNoisePayload(decoding: plaintext[...]) else {
-            return
-        }
+        // Only now, as others may write the peer's name on what they make up. Their share is that of their link.
+        guard peers[peer]!.sealed.take(now: now.monotonic), let proven = peers[peer]!.session.peer,
+            let payload = try? MeshNoisePayload(decoding: plaintext[...])
+        else { return }
         peers[peer]!.lastHeard = now.monotonic
         peers[peer]!.provenLink = link
         switch payload {

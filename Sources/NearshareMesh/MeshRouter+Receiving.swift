@@ -235,7 +235,9 @@ extension MeshRouter {
         }
         peers[id] = PeerRecord(
             lastHeard: now, session: MeshPeerSession(own: identity, peerID: id),
-            offers: TokenBucket(capacity: 32, perSecond: 2, now: now))
+            offers: TokenBucket(capacity: 32, perSecond: 2, now: now),
+            sealed: TokenBucket(capacity: settings.sealedBurst, perSecond: settings.sealedPerSecond, now: now),
+            messages: TokenBucket(capacity: settings.messageBurst, perSecond: settings.messagesPerSecond, now: now))
         return true
     }
 
@@ -249,7 +251,7 @@ extension MeshRouter {
             let text = String(validating: packet.payload, as: UTF8.self)
         else { return .refused }
         guard let isGenuine = isGenuine(frame, from: link, now: now), let sender = peer(packet.sender) else { return .notForUs }
-        guard isGenuine else { return .refused }
+        guard isGenuine, peers[packet.sender]!.messages.take(now: now.monotonic) else { return .refused }
         store.insert(frame, id: key.id)
         let messageID = MeshMessageNames.publicMessageID(sender: packet.sender, timestamp: packet.timestamp, text: text)
         events.append(

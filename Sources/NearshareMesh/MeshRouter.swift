@@ -31,6 +31,13 @@ public struct MeshRouter: Sendable {
         /// Peers that nobody has heard of before (R6).
         public var newcomersPerSecond = 2.0
         public var newcomerBurst = 256.0
+        /// Of what one peer seals for us, so many messages are read; what comes on top is lost, as on the air. Sealing proves who
+        /// it is, so nobody else can use that up.
+        public var sealedPerSecond = 100.0
+        public var sealedBurst = 200.0
+        /// Signed texts of one sender for everybody, here and passed on. All that a neighbour keeps of one fits into the burst.
+        public var messagesPerSecond = 5.0
+        public var messageBurst = 200.0
         /// Passes on what is for others. Without, a node only sends and receives.
         public var isRelaying = true
 
@@ -83,6 +90,8 @@ public struct MeshRouter: Sendable {
         var askedForSync: MonotonicInstant?
         /// New files that it may offer.
         var offers: TokenBucket
+        var sealed: TokenBucket
+        var messages: TokenBucket
     }
 
     struct Unanswered {

@@ -141,6 +141,28 @@ import Testing
         }
     }
 
+    @Test("R11: what one peer seals is read at a rate; forgeries in its name use up nothing of it") func sealedFlood() throws {
+        var mesh = stage(seed: 88)
+        let (mallory, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
+        for number in 0..<1000 as Range<UInt64> {
+            let forged = MeshPacket(
+                type: .noiseEncrypted, timestamp: UInt64(mesh.moment.wall.milliseconds) + number,
+                sender: mesh.nodes[2].router.id, recipient: ben,
+                payload: [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 64)[...])
+            mesh.inject(try forged.encoded(), on: 0)
+        }
+        for number in 0..<1000 {
+            let message = MeshPrivateMessage(id: "\(number)", text: "flood")
+            mesh.node(0) { $0.sendSealed(.privateMessage(message), to: ben, now: $1) }
+        }
+        try mesh.node(2) { try $0.sendPrivateMessage("not the flood", id: "C", to: ben, now: $1) }
+        mesh.run(for: .milliseconds(500))
+        let texts = mesh.nodes[1].events.texts
+        #expect(texts.count { $0 == "flood" } <= 250 && texts.contains("flood"))
+        #expect(texts.contains("not the flood"))
+        #expect(mesh.nodes[1].router.provenPeer(mallory) != nil)
+    }
+
     @Test("R4, R11: a flood of offers is refused, and keeps nobody else's out") func flood() throws {
         var mesh = stage(seed: 87)
         let ben = mesh.nodes[1].router.id

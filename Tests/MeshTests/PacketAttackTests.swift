@@ -455,6 +455,21 @@ import Testing
         #expect(victim.router.peers.values.allSatisfy { $0.early.count <= 8 && $0.waiting.count <= 64 })
     }
 
+    @Test("M2, R11: one sender's texts are heard and passed on at a rate, everybody else's too") func talkative() throws {
+        var victim = Victim()
+        let (anna, ben) = (Stranger(seed: 43), Stranger(seed: 44))
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.receive(try ben.announcement(at: victim.now))
+        for number in 0..<400 as Range<UInt64> { victim.receive(try anna.message("\(number)", at: victim.now + number)) }
+        victim.receive(try ben.message("ben's", at: victim.now))
+        victim.run(for: .seconds(1))
+        #expect(victim.events.texts.count == 201 && victim.events.texts.last == "ben's")
+        #expect(victim.written(.message, on: 1).count == 201)
+        victim.run(for: .seconds(2))
+        victim.receive(try anna.message("later", at: victim.now))
+        #expect(victim.events.texts.last == "later")
+    }
+
     @Test("M6: nobody pushes out of the store what others said") func store() throws {
         var store = SyncStore()
         let (anna, ben) = (Stranger(seed: 60), Stranger(seed: 61))
