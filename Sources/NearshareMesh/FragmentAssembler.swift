@@ -167,7 +167,8 @@ public struct FragmentAssembler: Sendable {
         return assembly
     }
 
-    private mutating func expire(now: MonotonicInstant) {
+    /// Drops what has waited for too long.
+    public mutating func expire(now: MonotonicInstant) {
         guard let nextExpiry, nextExpiry <= now else { return }
         self.nextExpiry = nil
         for (key, assembly) in assemblies {

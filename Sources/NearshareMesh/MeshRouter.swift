@@ -256,6 +256,7 @@ public struct MeshRouter: Sendable {
         sendWhatFilesHeldUp(now: now)
         requestSync(now: now)
         store.expire(now: now.wall)
+        assembler.expire(now: moment)
     }
 
     func isNeeded(_ id: PeerID) -> Bool { outgoing.keys.contains { $0.peer == id } }
