@@ -1,17 +1,20 @@
 internal import NearshareBase
+internal import NearshareCrypto
 internal import NearshareWire
 
-/// What tells one packet from another: its name, and what the name leaves out although somebody could change it on the way.
+/// What tells one packet from another: its id, and what the id leaves out although somebody could change it on the way.
 /// A copy for somebody else, or with another signature, then never passes for the packet itself, and can't keep it out.
 struct PacketKey: Hashable {
-    let id: MeshPacketID
-    private let recipient: PeerID?
-    private let signature: ArraySlice<UInt8>?
+    /// Tens of thousands are kept, so they are 16 bytes each.
+    private let digest: MeshPacketID
 
     init(of packet: MeshPacket) {
-        id = MeshPacketID(of: packet)
-        recipient = packet.recipient
-        signature = packet.signature?.prefix(8)
+        var bytes = MeshPacketID(of: packet).bytes
+        // Or one without a recipient, but with a signature that begins like it, would pass for it.
+        bytes.append(packet.recipient == nil ? 0 : 1)
+        if let recipient = packet.recipient { bytes += recipient.bytes }
+        if let signature = packet.signature { bytes += signature.prefix(8) }
+        digest = MeshPacketID(bytes: SHA256Hasher.digest(bytes).prefix(MeshPacketID.byteCount))!
     }
 }
 

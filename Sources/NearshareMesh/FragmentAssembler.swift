@@ -113,7 +113,8 @@ public struct FragmentAssembler: Sendable {
         if assembly.pieces.count >= assembly.total, (0..<assembly.total).allSatisfy({ assembly.pieces[$0] != nil }) {
             var frame: [UInt8] = []
             frame.reserveCapacity(assembly.byteCount)
-            for index in 0..<assembly.total { frame += assembly.pieces[index]! }
+            // Each goes as soon as it is copied, so that nothing is held twice.
+            for index in 0..<assembly.total { frame += assembly.pieces.removeValue(forKey: index)! }
             return .complete(frame)
         }
         insert(assembly, key)

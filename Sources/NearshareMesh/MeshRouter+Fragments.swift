@@ -31,7 +31,7 @@ extension MeshRouter {
             }
             for link in targets {
                 // Fragments are cut to fit, so encoding them can't fail.
-                guard let frame = try? packet.encoded() else { continue }
+                guard let frame = try? packet.encoded(compression: .none) else { continue }
                 links[link]!.outbox.append(frame, .bulk)
                 links[link]!.freeAt = now + links[link]!.profile.pacing
             }

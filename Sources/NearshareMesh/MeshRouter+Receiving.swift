@@ -34,7 +34,7 @@ extension MeshRouter {
             noteNeighbour(packet, ttl: packet.ttl, on: link, now: now)
             return
         }
-        let handling = handle(frame, key, from: link, fragment: nil, now: now)
+        let handling = handle(frame, from: link, fragment: nil, now: now)
         guard handling != .refused else { return }
         remember(key, packet, isHandled: handling == .handled, now: now)
         let isOurs = packet.recipient == id
@@ -105,14 +105,14 @@ extension MeshRouter {
     }
 
     mutating func handle(
-        _ frame: MeshFrame, _ key: PacketKey, from link: MeshLinkID, fragment: Fragments?, now: MeshMoment
+        _ frame: MeshFrame, from link: MeshLinkID, fragment: Fragments?, now: MeshMoment
     ) -> Handling {
         let packet = frame.packet
         let isForUs = packet.recipient == id
         let isForAll = !packet.isDirected
         switch packet.type {
-        case .announce: return handleAnnouncement(frame, key, ttl: fragment?.ttl ?? packet.ttl, from: link, now: now)
-        case .message where isForAll: return handleMessage(frame, key, from: link, now: now)
+        case .announce: return handleAnnouncement(frame, ttl: fragment?.ttl ?? packet.ttl, from: link, now: now)
+        case .message where isForAll: return handleMessage(frame, from: link, now: now)
         case .leave where isForAll:
             guard packet.payload.count <= Self.maximumLeaveByteCount else { return .refused }
             guard let isGenuine = isGenuine(frame, from: link, now: now) else { return .notForUs }
@@ -172,7 +172,7 @@ extension MeshRouter {
     }
 
     private mutating func handleAnnouncement(
-        _ frame: MeshFrame, _ key: PacketKey, ttl: UInt8, from link: MeshLinkID, now: MeshMoment
+        _ frame: MeshFrame, ttl: UInt8, from link: MeshLinkID, now: MeshMoment
     ) -> Handling {
         let packet = frame.packet
         guard packet.payload.count <= Self.maximumAnnouncementByteCount,
@@ -203,7 +203,7 @@ extension MeshRouter {
         peers[packet.sender]!.name = name
         peers[packet.sender]!.noiseKey = noiseKey
         peers[packet.sender]!.capabilities = announcement.capabilities
-        store.insert(frame, id: key.id)
+        store.insert(frame)
         if let peer = peer(packet.sender), peer != before { events.append(.peerChanged(peer)) }
         return .handled
     }
@@ -244,7 +244,7 @@ extension MeshRouter {
     // MARK: Public messages
 
     private mutating func handleMessage(
-        _ frame: MeshFrame, _ key: PacketKey, from link: MeshLinkID, now: MeshMoment
+        _ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment
     ) -> Handling {
         let packet = frame.packet
         guard packet.payload.count <= Self.maximumTextByteCount,
@@ -252,7 +252,7 @@ extension MeshRouter {
         else { return .refused }
         guard let isGenuine = isGenuine(frame, from: link, now: now), let sender = peer(packet.sender) else { return .notForUs }
         guard isGenuine, peers[packet.sender]!.messages.take(now: now.monotonic) else { return .refused }
-        store.insert(frame, id: key.id)
+        store.insert(frame)
         let messageID = MeshMessageNames.publicMessageID(sender: packet.sender, timestamp: packet.timestamp, text: text)
         events.append(
             .publicMessage(
@@ -279,7 +279,7 @@ extension MeshRouter {
             let key = PacketKey(of: whole.packet)
             guard whole.packet.type == .fragment || !isRepeated(whole.packet, key, isAnswer: false) else { return .handled }
             let fragments = Fragments(id: fragment.id, ttl: outer?.ttl ?? packet.ttl)
-            if handle(whole, key, from: link, fragment: fragments, now: now) == .handled, whole.packet.type != .fragment {
+            if handle(whole, from: link, fragment: fragments, now: now) == .handled, whole.packet.type != .fragment {
                 remember(key, whole.packet, now: now)
             }
         }

@@ -110,6 +110,7 @@ public struct MeshRouter: Sendable {
         var cost: Int
     }
 
+    public let id: PeerID
     let identity: LocalIdentity
     let settings: Settings
     var name: DisplayName
@@ -143,14 +144,13 @@ public struct MeshRouter: Sendable {
         identity: LocalIdentity, name: DisplayName, settings: Settings = Settings(),
         random: any RandomNumberGenerator & Sendable, now: MeshMoment
     ) {
+        id = identity.peerID
         self.identity = identity
         self.name = name
         self.settings = settings
         self.random = random
         assembler = FragmentAssembler(limits: settings.assembly)
     }
-
-    public var id: PeerID { identity.peerID }
 
     // MARK: What its owner asks for
 
@@ -310,7 +310,7 @@ public struct MeshRouter: Sendable {
 
     private mutating func remember(_ packet: MeshPacket) {
         guard packet.type == .message, let frame = try? MeshFrame(packet) else { return }
-        store.insert(frame, id: MeshPacketID(of: packet))
+        store.insert(frame)
     }
 
     /// The links that a packet leaves on.

@@ -21,7 +21,8 @@ struct SyncStore {
     private(set) var byteCount = 0
     var count: Int { entries.count }
 
-    mutating func insert(_ frame: MeshFrame, id: MeshPacketID) {
+    mutating func insert(_ frame: MeshFrame) {
+        let id = MeshPacketID(of: frame.packet)
         guard !entries.contains(where: { $0.id == id }) else { return }
         let packet = frame.packet
         if packet.type == .announce {

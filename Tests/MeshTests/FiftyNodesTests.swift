@@ -111,7 +111,7 @@ import Testing
 
     @Test(
         "M1, R6: fifty nodes, changing neighbours and loss: what is said arrives, and nothing grows without bound",
-        arguments: [1, 2, 3] as [UInt64])
+        arguments: [1, 2] as [UInt64])
     func crowd(seed: UInt64) throws {
         var crowd = Crowd(seed: seed)
         crowd.mesh.lossOneIn = 20
@@ -160,9 +160,9 @@ import Testing
         let recipient = crowd.mesh.nodes[receiver].router.id
         try crowd.mesh.node(sender) { _ = try $0.sendFile(file, to: recipient, now: $1) }
         var taker = Taker(receiver)
-        crowd.run(for: .seconds(240), step: .milliseconds(500), churnOneIn: 8, { taker.act(in: &$0) }) {
-            !$0.nodes[sender].events.outcomes.isEmpty
-        }
+        crowd.run(
+            for: .seconds(240), step: .milliseconds(500), churnOneIn: 8, { taker.act(in: &$0) },
+            until: { !$0.nodes[sender].events.outcomes.isEmpty })
         #expect(crowd.mesh.nodes[sender].events.outcomes == [.stored], "seed \(seed)")
         let isEqual = crowd.mesh.nodes[receiver].events.files.map(\.file.content) == [file.content]
         #expect(isEqual, "seed \(seed)")
@@ -189,7 +189,9 @@ import Testing
                 }.last ?? 0
             }
         }
-        crowd.run(for: .seconds(20), step: .milliseconds(100), { taker.act(in: &$0) }) { sent($0).allSatisfy { $0 > 5 } }
+        crowd.run(
+            for: .seconds(20), step: .milliseconds(100), { taker.act(in: &$0) },
+            until: { sent($0).allSatisfy { $0 > 5 } })
         let before = sent(crowd.mesh)
         try crowd.mesh.node(sender) { try $0.sendPrivateMessage("quick", id: "Q", to: recipient, now: $1) }
         crowd.run(for: .milliseconds(600), step: .milliseconds(100), { taker.act(in: &$0) })
@@ -197,9 +199,9 @@ import Testing
         // The first was asked for a little earlier, and is ahead; since then they have taken turns.
         let steps = zip(sent(crowd.mesh), before).map { $0 - $1 }
         #expect(abs(steps[0] - steps[1]) <= 1 && steps[0] > 5, "seed \(seed): \(steps)")
-        crowd.run(for: .seconds(30), step: .milliseconds(100), { taker.act(in: &$0) }) {
-            $0.nodes[sender].events.outcomes.count == 2
-        }
+        crowd.run(
+            for: .seconds(30), step: .milliseconds(100), { taker.act(in: &$0) },
+            until: { $0.nodes[sender].events.outcomes.count == 2 })
         #expect(crowd.mesh.nodes[sender].events.outcomes == [.stored, .stored], "seed \(seed)")
     }
 

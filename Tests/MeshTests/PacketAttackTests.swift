@@ -75,6 +75,19 @@ import Testing
         #expect(victim.events.texts == ["A"])
     }
 
+    @Test("M2: an unsigned copy whose recipient looks like the signature keeps nothing out") func lookalike() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 8)
+        victim.receive(try anna.announcement(at: victim.now))
+        let genuine = try anna.message("genuine", at: victim.now)
+        var copy = try MeshFrame(decoding: genuine[...]).packet
+        copy.recipient = PeerID(fitting: try #require(copy.signature).prefix(8))
+        copy.signature = nil
+        victim.receive(try copy.encoded())
+        victim.receive(genuine)
+        #expect(victim.events.texts == ["genuine"])
+    }
+
     @Test("M2: a copy for somebody else keeps nothing from us") func otherRecipient() throws {
         var mesh = SimulatedMesh(seed: 3)
         mesh.addNode("anna")
@@ -474,8 +487,7 @@ import Testing
         var store = SyncStore()
         let (anna, ben) = (Stranger(seed: 60), Stranger(seed: 61))
         func insert(_ bytes: [UInt8]) throws {
-            let frame = try MeshFrame(decoding: bytes[...])
-            store.insert(frame, id: MeshPacketID(of: frame.packet))
+            store.insert(try MeshFrame(decoding: bytes[...]))
         }
         try insert(try anna.message("anna's", at: 1))
         for number in 0..<1000 as Range<UInt64> { try insert(try ben.message("ben's", at: number)) }
