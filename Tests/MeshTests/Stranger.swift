@@ -65,6 +65,60 @@ struct Stranger {
     mutating func number() -> UInt64 { random.next() }
 }
 
+/// A stranger's end of a session with a ``Victim``, which it has begun.
+struct StrangerSession {
+    /// Its first and third message.
+    private(set) var said: [[UInt8]]
+    private let sender: PeerID
+    private var transport: MeshNoiseTransport
+
+    /// - Parameters:
+    ///   - claimed: the id that it writes on its first message; its own where nothing is said.
+    ///   - later: the id on its third one.
+    ///   - isHeldBack: the third one is sent by ``finish(with:)``.
+    /// - Returns: nil when the victim did not answer.
+    init?(
+        of stranger: Stranger, as claimed: PeerID? = nil, thenAs later: PeerID? = nil, with victim: inout Victim,
+        isHeldBack: Bool = false
+    ) throws {
+        var state = HandshakeState(
+            role: .initiator, prologue: [], staticKey: stranger.identity.agreementKey,
+            ephemeral: (0..<32).map { UInt8(truncatingIfNeeded: victim.written.values.reduce($0 + 1) { $0 &+ $1.count }) })
+        let first = try state.writeMessage(payload: [])
+        let before = victim.written(.noiseHandshake, on: 0).count
+        victim.receive(try Self.packet(first, from: claimed ?? stranger.id, to: victim, number: 0))
+        let answers = victim.written(.noiseHandshake, on: 0).dropFirst(before)
+        guard let answer = answers.first(where: { $0.recipient == claimed ?? stranger.id }) else { return nil }
+        _ = try state.readMessage(Array(answer.payload))
+        let third = try state.writeMessage(payload: [])
+        let keys = try state.split()
+        said = [first, third]
+        sender = later ?? claimed ?? stranger.id
+        transport = MeshNoiseTransport(send: keys.send, receive: keys.receive)
+        if !isHeldBack { try finish(with: &victim) }
+    }
+
+    mutating func finish(with victim: inout Victim) throws {
+        victim.receive(try Self.packet(said[1], from: sender, to: victim, number: 1))
+    }
+
+    mutating func seal(_ payload: MeshNoisePayload) throws -> [UInt8] { try transport.seal(try payload.encoded()) }
+
+    /// A message of a handshake that nobody vouches for.
+    static func packet(_ message: [UInt8], from sender: PeerID, to victim: Victim, number: UInt64) throws -> [UInt8] {
+        try MeshPacket(
+            type: .noiseHandshake, timestamp: victim.now + number, sender: sender, recipient: victim.router.id,
+            payload: message[...]
+        ).encoded(isPadded: true)
+    }
+
+    static func sealedPacket(_ sealed: [UInt8], from sender: Stranger, to victim: Victim, number: UInt64) -> MeshPacket {
+        MeshPacket(
+            type: .noiseEncrypted, timestamp: victim.now + number, sender: sender.id, recipient: victim.router.id,
+            payload: sealed[...])
+    }
+}
+
 /// One router, with strangers at all its links, and a clock that the test turns.
 struct Victim {
     var router: MeshRouter
@@ -90,6 +144,11 @@ struct Victim {
 
     mutating func receive(_ frame: [UInt8], from number: Int = 0) {
         router.receive(frame[...], from: Self.link(number), now: moment)
+        collect()
+    }
+
+    mutating func act(_ body: (inout MeshRouter, MeshMoment) -> Void) {
+        body(&router, moment)
         collect()
     }
 
