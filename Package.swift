@@ -20,6 +20,10 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
 }
 
+/// The package in `Tests/Fuzz` feeds what the decoders are held to; nobody else has a use for it.
+let fuzzing: [Product] =
+    Context.environment["NEARSHARE_FUZZING"] == nil ? [] : [.library(name: "DecoderProperties", targets: ["DecoderProperties"])]
+
 // Who may import whom is stated once more, module by module, in .ci/imports.txt, and checked there:
 // SwiftPM does not notice every undeclared import.
 let package = Package(
@@ -27,7 +31,7 @@ let package = Package(
     products: [
         .library(name: "Nearshare", targets: ["Nearshare"]),
         .executable(name: "nearshare", targets: ["nearshare"]),
-    ],
+    ] + fuzzing,
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -38,6 +42,7 @@ let package = Package(
         system("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
         system("CMagic", pkgConfig: "libmagic", apt: "libmagic-dev"),
         system("CAvahi", apt: "libavahi-core-dev"),
+        system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
         system("CSystemd", apt: "libsystemd-dev"),
         .target(name: "CNearshareShims"),
         .target(name: "CNearshareTOML"),
@@ -46,8 +51,9 @@ let package = Package(
         library("NearshareBase"),
         library("NearshareCrypto", ["NearshareBase", "CSodium", .product(name: "Crypto", package: "swift-crypto")]),
         library("NearshareSecurity", ["NearshareBase", "NearshareCrypto"]),
-        library("NearshareWire", ["NearshareBase"]),
+        library("NearshareWire", ["NearshareBase", "CZlib"]),
         library("NearshareSession", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
+        library("NearshareMesh", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
 
         // What the outside must offer, and the adapters that offer it on Linux.
         library("NearshareEdges", ["NearshareBase"]),
@@ -64,13 +70,14 @@ let package = Package(
         library(
             "NearshareNode",
             [
-                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
-                .product(name: "Logging", package: "swift-log"),
+                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
+                "NearshareEdges", .product(name: "Logging", package: "swift-log"),
             ]),
         library(
             "Nearshare",
             [
-                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges", "NearshareNode",
+                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
+                "NearshareNode",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -90,7 +97,15 @@ let package = Package(
             ]),
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
-        tests("WireTests", ["NearshareWire", "NearshareTesting"]),
+        tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
+        .target(
+            name: "DecoderProperties",
+            dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
+            path: "Tests/Support/DecoderProperties", swiftSettings: strict),
+        .executableTarget(
+            name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
+            path: "Tests/Benchmarks/frames", swiftSettings: strict),
+        tests("WireTests", ["DecoderProperties", "NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
             "StorageTests",

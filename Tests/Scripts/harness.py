@@ -182,24 +182,26 @@ def has_namespaces():
     return os.geteuid() == 0 and shutil.which("ip") is not None
 
 
-class TwoMachines:
-    """Two network namespaces, joined by a veth pair that can be slowed down and cut."""
+class MachinesInARow:
+    """Network namespaces, each joined to the next by a cable (a veth pair) with a network of its own. Nothing is routed: only
+    neighbours see each other. Cables can be slowed down and cut."""
 
-    def __init__(self):
+    def __init__(self, count=2):
         tag = f"{os.getpid() % 100000:x}{random.SystemRandom().getrandbits(12):03x}"
-        self.names = [f"ns-a-{tag}", f"ns-b-{tag}"]
-        self.links = [f"va{tag}"[:15], f"vb{tag}"[:15]]
+        self.names = [f"ns-{number}-{tag}" for number in range(count)]
+        self.cables = [(f"l{number}{tag}"[:15], f"r{number}{tag}"[:15]) for number in range(count - 1)]
 
     def __enter__(self):
         try:
             for name in self.names:
                 ip("netns", "add", name)
-            ip("link", "add", self.links[0], "netns", self.names[0], "type", "veth", "peer", "name", self.links[1],
-               "netns", self.names[1])
-            for number, (name, link) in enumerate(zip(self.names, self.links)):
-                ip("-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", link)
                 ip("-n", name, "link", "set", "lo", "up")
-                ip("-n", name, "link", "set", link, "up")
+            for number, (left, right) in enumerate(self.cables):
+                ends = (self.names[number], left), (self.names[number + 1], right)
+                ip("link", "add", left, "netns", ends[0][0], "type", "veth", "peer", "name", right, "netns", ends[1][0])
+                for host, (name, link) in enumerate(ends, 1):
+                    ip("-n", name, "addr", "add", f"10.77.{number}.{host}/24", "dev", link)
+                    ip("-n", name, "link", "set", link, "up")
         except BaseException:
             self.__exit__()
             raise
@@ -210,14 +212,14 @@ class TwoMachines:
             with contextlib.suppress(subprocess.CalledProcessError):
                 ip("netns", "delete", name)
 
-    def cut(self):
-        ip("-n", self.names[0], "link", "set", self.links[0], "down")
+    def cut(self, cable=0):
+        ip("-n", self.names[cable], "link", "set", self.cables[cable][0], "down")
 
-    def mend(self):
-        ip("-n", self.names[0], "link", "set", self.links[0], "up")
+    def mend(self, cable=0):
+        ip("-n", self.names[cable], "link", "set", self.cables[cable][0], "up")
 
-    def slow(self, rate):
-        for name, link in zip(self.names, self.links):
+    def slow(self, rate, cable=0):
+        for name, link in zip(self.names[cable:], self.cables[cable]):
             subprocess.run(
                 ["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", link, "root", "tbf", "rate", rate, "burst",
                  "64kb", "latency", "100ms"], check=True)
