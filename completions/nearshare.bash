@@ -350,7 +350,7 @@ _nearshare_peers_verify() {
 
 _nearshare_peers_befriend() {
     repeating_flags=(-v)
-    non_repeating_flags=(--version -h --help)
+    non_repeating_flags=(--unverified --version -h --help)
     repeating_options=()
     non_repeating_options=(--log-level)
     __nearshare_offer_flags_options 1
