@@ -19,6 +19,11 @@ public enum FrameType {
     public static let cancelled: UInt8 = 0x17
     /// Not a control frame: the transfer's id, then bytes of its content stream.
     public static let content: UInt8 = 0x20
+    public static let streamOpen: UInt8 = 0x30
+    public static let streamData: UInt8 = 0x31
+    public static let streamCredit: UInt8 = 0x32
+    public static let streamFinish: UInt8 = 0x33
+    public static let streamReset: UInt8 = 0x34
 }
 
 extension ControlFrame {
