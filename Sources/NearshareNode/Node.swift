@@ -1,9 +1,9 @@
 internal import Logging
 public import NearshareBase
-internal import NearshareEdges
+public import NearshareEdges
 internal import NearshareSecurity
 internal import NearshareSession
-internal import NearshareWire
+public import NearshareWire
 internal import Synchronization
 
 /// Runs a node for as long as `body` does: then what runs is cancelled, all links end, and all its threads with them.
@@ -87,9 +87,13 @@ public final class Node: Sendable {
 
     /// Listens, tells the networks of it, and gives what others offer. Ends when the node shuts down.
     /// - Parameters:
+    ///   - service: the type under which it is found.
+    ///   - info: what browsers are told besides; ``Receiving/update(info:)`` changes it.
     ///   - port: 0 for one that is free.
     ///   - interface: nil for all.
-    public func receive(port: UInt16 = 0, interface: String? = nil) throws(NodeError) -> Receiving {
+    public func receive(
+        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0, interface: String? = nil
+    ) throws(NodeError) -> Receiving {
         let listener: any StreamListener
         do {
             listener = try settings.transport.listen(port: port, interface: interface)
@@ -103,8 +107,8 @@ public final class Node: Sendable {
                 advertisement = try discovery.advertise(
                     Advertisement(
                         // One identity may receive twice on one machine; the tag keeps the two apart.
-                        instance: "\(id.hex)-\(tag)", type: .nearshare, port: listener.port,
-                        txt: PeerTXTRecord(id: id, name: name, takesFrames: true).strings, interface: interface))
+                        instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
+                        txt: PeerTXTRecord(id: id, name: name, takesFrames: true, info: info).strings, interface: interface))
             } catch {
                 listener.close()
                 throw .unavailable(error.description)
@@ -123,7 +127,10 @@ public final class Node: Sendable {
             waiting.invitations.finish()
             waiting.comparisons.finish()
         }
-        return Receiving(port: listener.port, invitations: invitations, comparisons: comparisons)
+        let record = PeerTXTRecord(id: id, name: name, takesFrames: true)
+        return Receiving(
+            port: listener.port, invitations: invitations, comparisons: comparisons, advertisement: advertisement,
+            record: record)
     }
 
     // MARK: The mesh

@@ -1,5 +1,7 @@
+internal import NearshareEdges
 public import NearshareSecurity
 public import NearshareSession
+public import NearshareWire
 
 /// A node that waits for others.
 public struct Receiving: Sendable {
@@ -14,6 +16,20 @@ public struct Receiving: Sendable {
     public let invitations: AsyncStream<Invitation>
     /// Others who want the short code compared.
     public let comparisons: AsyncStream<Comparison>
+    let advertisement: (any RunningAdvertisement)?
+    let record: PeerTXTRecord
+
+    /// Tells browsers something else than before.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
+    public func update(info: DiscoveryInfo) throws(NodeError) {
+        var record = self.record
+        record.info = info
+        do {
+            try advertisement?.update(txt: record.strings)
+        } catch {
+            throw .unavailable(error.description)
+        }
+    }
 }
 
 /// Somebody asks whether this screen shows the same short code as theirs.

@@ -135,7 +135,8 @@ import Testing
                 .open(StreamID(rawValue: 1), .bytes, StreamName("")!), .finish(StreamID(rawValue: 1)),
                 .finish(StreamID(rawValue: 1)),
             ],
-        ]) func violations(_ frames: [StreamFrame]) throws {
+        ]) func violations(_ frames: [StreamFrame]) throws
+    {
         var streams = ByteStreams(role: .responder)
         for frame in frames.dropLast() { try streams.receive(frame) }
         #expect(throws: MalformedInput.self) { try streams.receive(frames.last!) }
@@ -150,7 +151,8 @@ import Testing
         #expect(throws: MalformedInput.self) { try streams.receive(.data(id, [1])) }
     }
 
-    @Test("whatever is written in whatever portions is read", arguments: Array(UInt64(0)..<8)) func random(seed: UInt64) throws {
+    @Test("whatever is written in whatever portions is read", arguments: Array(UInt64(0)..<8)) func random(seed: UInt64) throws
+    {
         var random = SeededRandom(seed: seed)
         var (a, b) = pair()
         let ids = [try a.open(.bytes, name), try a.open(.bytes, name), try b.open(.bytes, name)]
