@@ -78,6 +78,8 @@ public struct ByteStreams: Sendable {
         var hasReceivedFinish = false
         /// The end has been read.
         var isRead = false
+        /// Nobody reads it any more: what comes is thrown away.
+        var isIgnored = false
 
         var isDone: Bool { hasSentFinish && hasReceivedFinish && isRead }
     }
@@ -85,6 +87,8 @@ public struct ByteStreams: Sendable {
     private let isInitiator: Bool
     private let limits: Limits
     private var streams: [StreamID: Stream] = [:]
+    /// Streams that the other end has cut, for whoever uses them next. The oldest are forgotten.
+    private var cut: [(id: StreamID, reason: StreamResetReason)] = []
     /// The number of the next stream opened here.
     private var nextOwn: UInt32
     private var lastTheirs: UInt32 = 0
@@ -107,6 +111,13 @@ public struct ByteStreams: Sendable {
 
     public var hasFrame: Bool { !control.isEmpty || ready.contains { isSendable($0) } }
 
+    public func isOpen(_ id: StreamID) -> Bool { streams[id] != nil }
+
+    /// Bytes, or the end, wait to be read.
+    public func canRead(_ id: StreamID) -> Bool {
+        streams[id].map { !$0.arrived.isEmpty || $0.hasReceivedFinish } ?? false
+    }
+
     // MARK: What the program does
 
     public mutating func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
@@ -127,7 +138,7 @@ public struct ByteStreams: Sendable {
 
     /// - Returns: how many bytes were taken; when not all, ``StreamEvent/writable(_:)`` tells when to go on.
     public mutating func write(_ bytes: ArraySlice<UInt8>, on id: StreamID) throws(StreamError) -> Int {
-        guard let stream = streams[id] else { throw .notOpen }
+        let stream = try stream(id)
         guard !stream.isFinishing else { throw .finished }
         let count = min(bytes.count, room(on: id))
         if count > 0 {
@@ -140,8 +151,7 @@ public struct ByteStreams: Sendable {
 
     /// Ends our direction: the other side reads all that was written, then the end.
     public mutating func finish(_ id: StreamID) throws(StreamError) {
-        guard let stream = streams[id] else { throw .notOpen }
-        guard !stream.isFinishing else { return }
+        guard try !stream(id).isFinishing else { return }
         streams[id]!.isFinishing = true
         markReady(id)
     }
@@ -152,9 +162,22 @@ public struct ByteStreams: Sendable {
         control.append(.reset(id, reason))
     }
 
+    /// The program has let go of it: cut, unless our direction was finished. Then what was written still goes out, and what
+    /// comes is thrown away.
+    public mutating func abandon(_ id: StreamID) {
+        guard let stream = streams[id] else { return }
+        guard stream.isFinishing else { return reset(id, because: .cancelled) }
+        streams[id]!.isIgnored = true
+        ignore(id)
+    }
+
+    private mutating func ignore(_ id: StreamID) {
+        while let result = try? read(id, upTo: .max), case .bytes = result {}
+    }
+
     /// - Parameter limit: at most so many bytes.
     public mutating func read(_ id: StreamID, upTo limit: Int) throws(StreamError) -> ReadResult {
-        guard let stream = streams[id] else { throw .notOpen }
+        let stream = try stream(id)
         guard !stream.arrived.isEmpty else {
             guard stream.hasReceivedFinish else { return .nothing }
             streams[id]!.isRead = true
@@ -164,6 +187,12 @@ public struct ByteStreams: Sendable {
         let bytes = streams[id]!.arrived.removeFirst(limit)
         grant(id)
         return .bytes(bytes)
+    }
+
+    private func stream(_ id: StreamID) throws(StreamError) -> Stream {
+        if let stream = streams[id] { return stream }
+        if let reason = cut.last(where: { $0.id == id })?.reason { throw .reset(reason) }
+        throw .notOpen
     }
 
     /// Gives back what has been read, in portions worth a frame.
@@ -194,7 +223,7 @@ public struct ByteStreams: Sendable {
             }
             streams[id]!.received += UInt64(bytes.count)
             streams[id]!.arrived.append(bytes)
-            if stream.arrived.isEmpty { events.append(.readable(id)) }
+            tellReadable(id, stream)
         case .credit(_, let limit):
             guard limit >= stream.sendLimit else { throw MalformedInput("stream: credit was taken back") }
             streams[id]!.sendLimit = limit
@@ -202,10 +231,20 @@ public struct ByteStreams: Sendable {
         case .finish:
             guard !stream.hasReceivedFinish else { throw MalformedInput("stream: it ended twice") }
             streams[id]!.hasReceivedFinish = true
-            if stream.arrived.isEmpty { events.append(.readable(id)) }
+            tellReadable(id, stream)
         case .reset(_, let reason):
             streams[id] = nil
+            if cut.count >= limits.incoming + limits.outgoing { cut.removeFirst() }
+            cut.append((id, reason))
             events.append(.reset(id, reason))
+        }
+    }
+
+    private mutating func tellReadable(_ id: StreamID, _ before: Stream) {
+        if before.isIgnored {
+            ignore(id)
+        } else if before.arrived.isEmpty {
+            events.append(.readable(id))
         }
     }
 

@@ -103,7 +103,28 @@ import Testing
         let (there, here) = (a.takeEvents(), b.takeEvents())
         #expect(there == [.reset(id, .refused)])
         #expect(here.isEmpty)
-        #expect(throws: StreamError.notOpen) { try a.write([2], on: id) }
+        #expect(throws: StreamError.reset(.refused)) { try a.write([2], on: id) }
+    }
+
+    @Test func whatWasFinishedArrivesThoughItsWriterLetGo() throws {
+        var (a, b) = pair()
+        let id = try a.open(.bytes, name)
+        _ = try a.write([1, 2], on: id)
+        try a.finish(id)
+        a.abandon(id)
+        try exchange(&a, &b)
+        // More than a window that nobody there reads.
+        let chunk = [UInt8](repeating: 0, count: 100_000)[...]
+        for _ in 0..<10 {
+            #expect(try b.write(chunk, on: id) == chunk.count)
+            try exchange(&a, &b)
+        }
+        #expect(try readAll(&b, id) == [1, 2])
+        let other = try a.open(.bytes, name)
+        a.abandon(other)
+        try exchange(&a, &b)
+        let told = b.takeEvents()
+        #expect(told.last == .reset(other, .cancelled))
     }
 
     @Test("R3: more streams than a link bears are refused") func tooMany() throws {
