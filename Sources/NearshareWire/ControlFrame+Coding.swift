@@ -24,6 +24,12 @@ public enum FrameType {
     public static let streamCredit: UInt8 = 0x32
     public static let streamFinish: UInt8 = 0x33
     public static let streamReset: UInt8 = 0x34
+    public static let sessionInvite: UInt8 = 0x40
+    public static let sessionAccept: UInt8 = 0x41
+    public static let sessionRefuse: UInt8 = 0x42
+    public static let sessionWithdraw: UInt8 = 0x43
+    public static let sessionRoster: UInt8 = 0x44
+    public static let sessionLeave: UInt8 = 0x45
 }
 
 extension ControlFrame {
