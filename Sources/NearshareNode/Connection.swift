@@ -133,7 +133,7 @@ public final class Connection: Sendable {
                 case .closed(.handshake(let failure)): state.end = NodeError(failure)
                 case .closed(.closure(let closure)): state.end = NodeError(closure)
                 case .comparisonAnswered(let isSame): state.isSameThere = isSame
-                case .established, .invitationEnded: break
+                case .established, .invitationEnded, .session: break
                 // Whoever opened the link asks.
                 case .comparisonAsked: driver.answerComparison(isSame: false)
                 // Who sends does not take offers on the same link; whoever wants to give something connects.

@@ -14,6 +14,8 @@ enum LinkEvent: Sendable {
     case invited(TransferOffer, until: MonotonicInstant)
     /// An invitation that was not accepted is over.
     case invitationEnded(TransferID, TransferOutcome)
+    /// Something about a session that its members share.
+    case session(SessionFrame)
     /// The last event.
     case closed(LinkEnd)
 }
@@ -63,6 +65,8 @@ final class LinkDriver: Sendable {
     private static let receiveBlockByteCount = 320 << 10
 
     let events: AsyncStream<LinkEvent>
+    /// Byte streams beside the transfers.
+    let streams: LinkStreams
     private let eventContinuation: AsyncStream<LinkEvent>.Continuation
     private let jobs: AsyncStream<@Sendable () -> Void>
     private let jobContinuation: AsyncStream<@Sendable () -> Void>.Continuation
@@ -75,7 +79,9 @@ final class LinkDriver: Sendable {
     init(link: any StreamLink, parts: Parts) {
         self.link = link
         self.parts = parts
-        shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
+        let shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
+        self.shared = shared
+        streams = LinkStreams(role: parts.role) { shared.update { _ in } }
         // Events are rare and bounded by the machine's own limits.
         (events, eventContinuation) = AsyncStream.makeStream()
         (jobs, jobContinuation) = AsyncStream.makeStream()
@@ -137,6 +143,13 @@ final class LinkDriver: Sendable {
 
     func cancel(_ id: TransferID, because reason: CancelReason) {
         decide { _, connection, now in connection.cancel(id, because: reason, now: now) }
+    }
+
+    func send(_ frame: SessionFrame) {
+        shared.update { shared in
+            guard shared.connection != nil else { return }
+            shared.frames.append(frame.encoded)
+        }
     }
 
     func askComparison() {
@@ -258,6 +271,7 @@ final class LinkDriver: Sendable {
 
     private func readLoop() {
         let end = readAll()
+        streams.close()
         shared.update { $0.hasReadAll = true }
         switch end {
         case .some(.handshake):
@@ -345,6 +359,10 @@ final class LinkDriver: Sendable {
                 } else {
                     batch.append((id, [piece]))
                 }
+            } else if let stream = try StreamFrame(decoding: Array(block.bytes[frame])[...]) {
+                try streams.receive(stream)
+            } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
+                eventContinuation.yield(.session(session))
             } else if let control = try ControlFrame.decode(Array(block.bytes[frame])) {
                 deliver(batch)
                 batch = []
@@ -469,6 +487,10 @@ final class LinkDriver: Sendable {
             if !shared.frames.isEmpty {
                 defer { shared.frames = [] }
                 return (.frames(shared.frames), sealer)
+            }
+            if shared.connection != nil, !shared.isEnding {
+                let frames = streams.takeFrames()
+                if !frames.isEmpty { return (.frames(frames), sealer) }
             }
             if shared.isEnding { return (.end(lingers: shared.lingers && !shared.hasReadAll), sealer) }
             if !shared.blocks.isEmpty {

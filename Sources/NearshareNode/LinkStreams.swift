@@ -10,6 +10,8 @@ final class LinkStreams: Sendable {
         var streams: ByteStreams
         /// Who waits for something to happen on a stream.
         var waiting: [StreamID: [CheckedContinuation<Void, Never>]] = [:]
+        /// Somebody here takes streams from the other end; until then they are refused (A1).
+        var isWelcoming = false
         var isClosed = false
     }
 
@@ -69,6 +71,11 @@ final class LinkStreams: Sendable {
         }
         for waiter in waiting { waiter.resume() }
         openedContinuation.finish()
+    }
+
+    /// From now on the other end may open streams: both are in one session.
+    func welcome() {
+        state.withLock { $0.isWelcoming = true }
     }
 
     // MARK: For programs
@@ -147,7 +154,12 @@ final class LinkStreams: Sendable {
             let result = body(&state)
             for event in state.streams.takeEvents() {
                 switch event {
-                case .opened(let id, let purpose, let name): openedContinuation.yield((id, purpose, name))
+                case .opened(let id, let purpose, let name):
+                    if state.isWelcoming {
+                        openedContinuation.yield((id, purpose, name))
+                    } else {
+                        state.streams.reset(id, because: .refused)
+                    }
                 case .readable(let id), .writable(let id), .reset(let id, _): Self.resume(&state, id)
                 }
             }

@@ -230,7 +230,7 @@ public final class Node: Sendable {
                 case .shortCode(let text):
                     code = text
                     for waiting in open.values { waiting.invitation?.shortCodeIsReady(text) }
-                case .comparisonAnswered: break
+                case .comparisonAnswered, .session: break
                 case .comparisonAsked:
                     guard let proven, let name, let code, !settings.standing(proven, name).isBlocked else { continue }
                     let peer = Peer(
