@@ -89,6 +89,7 @@ class Peer:
         self.home.mkdir(parents=True, exist_ok=True)
         self.inbox = self.home / "Inbox"
         self.namespace = namespace
+        self.hidden = []
         self.started = []
 
     def environment(self):
@@ -97,8 +98,17 @@ class Peer:
             "XDG_CONFIG_HOME": str(self.home / "config"), "SWIFT_BACKTRACE": "enable=no", "TERM": "xterm",
         }
 
+    def hide(self, library):
+        """As if this person had not installed the library; needs root."""
+        found = [line.split()[-1] for line in subprocess.run(
+            ["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout.splitlines() if line.split()[0] == library]
+        self.hidden += found
+
     def command(self, *arguments):
         within = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        if self.hidden:
+            covers = "".join(f"mount --bind /dev/null {path} && " for path in self.hidden)
+            within += ["unshare", "--mount", "sh", "-c", covers + 'exec "$@"', "sh"]
         return [*within, str(BINARY), *map(str, arguments)]
 
     def start(self, *arguments, stdin=subprocess.DEVNULL):

@@ -85,8 +85,9 @@ extension PeerID {
 
     /// Fits an id of any length into its field: filled up with zeros on the right, or cut (section 2.3).
     public init(fitting bytes: some Collection<UInt8>) {
-        let kept = Array(bytes.prefix(Self.byteCount))
-        self.init(bytes: kept + [UInt8](repeating: 0, count: Self.byteCount - kept.count))!
+        var kept = Array(bytes.prefix(Self.byteCount))
+        while kept.count < Self.byteCount { kept.append(0) }
+        self.init(bytes: kept)!
     }
 }
 

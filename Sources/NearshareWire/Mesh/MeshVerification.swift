@@ -136,6 +136,7 @@ public struct MeshVerificationCode: Sendable, Hashable {
         }
         guard values["v"] == "1", let noise = values["noise"], Hex.decode(noise)?.count == 32, let sign = values["sign"],
             Hex.decode(sign)?.count == 32, let nick = values["nick"], nick.utf8.count <= 255,
+            values["npub"].map({ $0.utf8.count <= 255 }) != false,
             let time = values["ts"].flatMap({ Int64($0) }), let nonce = values["nonce"], isNonce(nonce),
             let signature = values["sig"].flatMap({ Hex.decode($0) }), signature.count == MeshPacket.signatureByteCount
         else { throw MalformedInput("verification code: a part is missing or malformed") }
