@@ -82,6 +82,7 @@ final class MemoryListener: StreamListener {
 
 final class MemoryLink: StreamLink {
     let remote: LinkAddress
+    let localHost: String? = "memory"
     private let incoming: MemoryPipe
     private let outgoing: MemoryPipe
 

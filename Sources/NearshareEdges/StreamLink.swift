@@ -41,6 +41,9 @@ public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
 public protocol StreamLink: AnyObject, Sendable {
     var remote: LinkAddress { get }
 
+    /// Our own address as seen on this link, numeric; nil where there is none that means anything to others.
+    var localHost: String? { get }
+
     /// Blocks until something is there. Returns how many bytes were read, 0 at the orderly end of the stream.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int
 
@@ -52,6 +55,10 @@ public protocol StreamLink: AnyObject, Sendable {
 
     /// Cuts both directions at once. May be called more than once.
     func close()
+}
+
+extension StreamLink {
+    public var localHost: String? { nil }
 }
 
 /// Waits for others to connect.

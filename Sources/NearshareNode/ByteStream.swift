@@ -39,6 +39,17 @@ public final class ByteStream: Sendable {
         streams.finish(id)
     }
 
+    /// Nobody here takes it.
+    func refuse() {
+        streams.reset(id, because: .refused)
+    }
+
+    // MARK: On threads that may block
+
+    func readBlocking(upTo limit: Int) throws(StreamError) -> [UInt8]? { try streams.readBlocking(id, upTo: limit) }
+
+    func writeBlocking(_ bytes: ArraySlice<UInt8>) throws(StreamError) { try streams.writeBlocking(bytes, on: id) }
+
     /// Ends both directions at once; what is on its way is lost.
     public func cut() {
         streams.reset(id, because: .cancelled)

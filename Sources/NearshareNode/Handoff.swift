@@ -1,86 +1,49 @@
 internal import Synchronization
 
-/// A queue between tasks with a bound: who puts in more than is taken out waits.
+/// A queue between tasks. It has no bound of its own: who puts something in is held back by other means.
 final class Handoff<Element: Sendable>: Sendable {
     private struct State {
         var elements: [Element] = []
-        var takers: [UInt64: CheckedContinuation<Void, Never>] = [:]
-        var givers: [UInt64: CheckedContinuation<Void, Never>] = [:]
-        var lastWaiter: UInt64 = 0
+        var head = 0
         var isFinished = false
     }
 
     private let state = Mutex(State())
-    private let capacity: Int
+    private let takers = WaitingLine()
 
-    init(capacity: Int) {
-        self.capacity = capacity
-    }
-
-    /// Waits for room. Nothing happens any more once it is finished, or the task is cancelled.
-    func give(_ element: Element) async {
-        while true {
-            let isDone = state.withLock { state in
-                if state.isFinished || Task.isCancelled { return true }
-                guard state.elements.count < capacity else { return false }
-                state.elements.append(element)
-                Self.resumeAll(&state.takers)
-                return true
-            }
-            if isDone { return }
-            await wait(\.givers) { $0.isFinished || $0.elements.count < self.capacity }
+    /// Nothing happens any more once it is finished.
+    func give(_ element: Element) {
+        state.withLock { state in
+            if !state.isFinished { state.elements.append(element) }
         }
+        takers.wakeAll()
     }
+
+    var count: Int { state.withLock { $0.elements.count - $0.head } }
 
     /// - Returns: nil when it is finished and empty, or the task is cancelled.
     func take() async -> Element? {
         while true {
             let next: Element?? = state.withLock { state in
-                if !state.elements.isEmpty {
-                    Self.resumeAll(&state.givers)
-                    return .some(state.elements.removeFirst())
+                if state.head < state.elements.count {
+                    let element = state.elements[state.head]
+                    state.head += 1
+                    // Moving what is left once in a while costs less than moving it each time.
+                    if state.head == state.elements.count || state.head > 1024, state.head * 2 >= state.elements.count {
+                        state.elements.removeFirst(state.head)
+                        state.head = 0
+                    }
+                    return .some(element)
                 }
                 return state.isFinished || Task.isCancelled ? .some(nil) : nil
             }
             if let next { return next }
-            await wait(\.takers) { $0.isFinished || !$0.elements.isEmpty }
+            await takers.wait { [self] in state.withLock { $0.isFinished || $0.head < $0.elements.count } }
         }
     }
 
     func finish() {
-        state.withLock { state in
-            state.isFinished = true
-            Self.resumeAll(&state.takers)
-            Self.resumeAll(&state.givers)
-        }
-    }
-
-    private typealias Waiters = [UInt64: CheckedContinuation<Void, Never>]
-
-    private static func resumeAll(_ waiters: inout Waiters) {
-        for waiter in waiters.values { waiter.resume() }
-        waiters = [:]
-    }
-
-    private func wait(_ list: any WritableKeyPath<State, Waiters> & Sendable, until isReady: @Sendable (State) -> Bool) async {
-        let number = state.withLock { state in
-            state.lastWaiter += 1
-            return state.lastWaiter
-        }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let goesOn = state.withLock { state in
-                    if Task.isCancelled || isReady(state) { return true }
-                    state[keyPath: list][number] = continuation
-                    return false
-                }
-                if goesOn { continuation.resume() }
-            }
-        } onCancel: {
-            state.withLock { state in
-                state.takers.removeValue(forKey: number)?.resume()
-                state.givers.removeValue(forKey: number)?.resume()
-            }
-        }
+        state.withLock { $0.isFinished = true }
+        takers.wakeAll()
     }
 }

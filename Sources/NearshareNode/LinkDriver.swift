@@ -6,7 +6,7 @@ internal import NearshareWire
 
 /// What happens on a link that its owner decides about or tells people. Rare.
 enum LinkEvent: Sendable {
-    case established(ProvenPeer)
+    case established(ProvenPeer, LinkSecrets)
     case greeted(DisplayName, time: WallTime)
     case shortCode(ShortCodeText)
     case comparisonAsked
@@ -18,6 +18,13 @@ enum LinkEvent: Sendable {
     case session(SessionFrame)
     /// The last event.
     case closed(LinkEnd)
+}
+
+/// What a handshake leaves for use beside its link.
+struct LinkSecrets: Sendable {
+    /// The same on both ends and on no other link.
+    let handshakeHash: [UInt8]
+    let datagrams: NoiseDatagrams
 }
 
 /// Why a link is over.
@@ -50,6 +57,7 @@ final class LinkDriver: Sendable {
         var identity: LocalIdentity
         var name: DisplayName
         var ciphers: UInt8
+        var encryption: EncryptionPreference
         var limits: DirectLimits
         var clock: @Sendable () -> MonotonicInstant
         var wallClock: @Sendable () -> WallTime
@@ -59,6 +67,8 @@ final class LinkDriver: Sendable {
 
     /// A frame of ours must not wait behind more than this many that the peer provokes without reading the answers.
     private static let maximumQueuedFrames = 4096
+    /// Of what may be lost, so much waits for a slow link or a slow program.
+    private static let maximumQueuedDatagrams = 256
     /// After the last word, so long the other side may take to read it before the link is cut.
     private static let lingerTime = Duration.seconds(1)
     /// What a sender of ours writes at once, and then some.
@@ -67,6 +77,9 @@ final class LinkDriver: Sendable {
     let events: AsyncStream<LinkEvent>
     /// Byte streams beside the transfers.
     let streams: LinkStreams
+    /// What came on this link and may be lost: the oldest give way.
+    let datagrams: AsyncStream<[UInt8]>
+    private let datagramContinuation: AsyncStream<[UInt8]>.Continuation
     private let eventContinuation: AsyncStream<LinkEvent>.Continuation
     private let jobs: AsyncStream<@Sendable () -> Void>
     private let jobContinuation: AsyncStream<@Sendable () -> Void>.Continuation
@@ -83,6 +96,8 @@ final class LinkDriver: Sendable {
         let shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
         self.shared = shared
         streams = LinkStreams(role: parts.role) { shared.update { _ in } }
+        (datagrams, datagramContinuation) = AsyncStream.makeStream(
+            bufferingPolicy: .bufferingNewest(Self.maximumQueuedDatagrams))
         // Events are rare and bounded by the machine's own limits.
         (events, eventContinuation) = AsyncStream.makeStream()
         (jobs, jobContinuation) = AsyncStream.makeStream()
@@ -152,6 +167,45 @@ final class LinkDriver: Sendable {
             shared.frames.append(frame.encoded)
         }
     }
+
+    /// nil when too many are open, or the link is breaking.
+    func openStream(_ purpose: StreamPurpose, _ name: StreamName) -> ByteStream? {
+        (try? streams.open(purpose, name)).map { ByteStream($0, name, streams) }
+    }
+
+    /// Invites the peer to take something, and sends it when it is accepted.
+    func send(
+        _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8], patience: Duration, _ settings: NodeSettings,
+        _ transfers: TransferProgressManager
+    ) -> Transfer {
+        let id = TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
+        var progress = TransferProgress(
+            id: id, direction: .outgoing, total: source.offer.totalSize, totalEntries: source.offer.entryCount)
+        progress.phase = .waiting
+        let transfer = Transfer(progress: progress, clock: settings.clock)
+        transfers.add(transfer)
+        let seconds = UInt16(clamping: min(max(patience.components.seconds, 1), Int64(TransferOffer.maximumPatience)))
+        offer(
+            TransferOffer(id: id, patience: seconds, resumeKey: resumeKey, context: context, offer: source.offer),
+            transfer: transfer, source: source)
+        return transfer
+    }
+
+    /// The peer broke the protocol on one of its streams.
+    func violated(_ what: MalformedInput) {
+        decide { _, connection, _ in connection.violation(what) }
+    }
+
+    /// Sends something at once, or not at all.
+    func sendDatagram(_ bytes: [UInt8]) {
+        shared.update { shared in
+            guard shared.connection != nil, shared.frames.count < Self.maximumQueuedDatagrams else { return }
+            shared.frames.append([FrameType.datagram] + bytes)
+        }
+    }
+
+    /// No transfer is under way or asked for.
+    var isIdle: Bool { shared.withLock { $0.connection?.isIdle ?? true } }
 
     func askComparison() {
         decide { _, connection, _ in connection.askComparison() }
@@ -283,6 +337,7 @@ final class LinkDriver: Sendable {
     private func readLoop() {
         let end = readAll()
         streams.close()
+        datagramContinuation.finish()
         shared.update { $0.hasReadAll = true }
         switch end {
         case .some(.handshake):
@@ -372,6 +427,8 @@ final class LinkDriver: Sendable {
                 }
             } else if let stream = try StreamFrame(decoding: Array(block.bytes[frame])[...]) {
                 try streams.receive(stream)
+            } else if block.bytes[frame.lowerBound] == FrameType.datagram {
+                datagramContinuation.yield(Array(block.bytes[frame].dropFirst()))
             } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
                 eventContinuation.yield(.session(session))
             } else if let control = try ControlFrame.decode(Array(block.bytes[frame])) {
@@ -401,7 +458,8 @@ final class LinkDriver: Sendable {
 
     private func shakeHands() -> Result<EstablishedLink, HandshakeFailure> {
         var handshake = DirectHandshake(
-            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers)
+            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers,
+            encryption: parts.encryption)
         var buffer = [UInt8](repeating: 0, count: 2048)
         do {
             let first = try handshake.start()
@@ -449,7 +507,10 @@ final class LinkDriver: Sendable {
             shared.connection = connection
             perform(reactions, &shared)
         }
-        eventContinuation.yield(.established(established.peer))
+        eventContinuation.yield(
+            .established(
+                established.peer,
+                LinkSecrets(handshakeHash: established.handshakeHash, datagrams: established.datagrams)))
     }
 
     // MARK: The writing thread

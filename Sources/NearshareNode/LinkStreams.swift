@@ -1,4 +1,5 @@
 internal import NearshareBase
+internal import NearshareEdges
 internal import NearshareSecurity
 internal import NearshareSession
 internal import NearshareWire
@@ -9,11 +10,14 @@ final class LinkStreams: Sendable {
     private struct State {
         var streams: ByteStreams
         /// Who waits for something to happen on a stream.
-        var waiting: [StreamID: [CheckedContinuation<Void, Never>]] = [:]
+        var waiting: [StreamID: [Waker]] = [:]
         /// Somebody here takes streams from the other end; until then they are refused (A1).
         var isWelcoming = false
         var isClosed = false
     }
+
+    /// Lets a task or a thread go on.
+    typealias Waker = @Sendable () -> Void
 
     /// So many frames are sealed and written at once.
     private static let batchByteCount = 256 << 10
@@ -69,7 +73,7 @@ final class LinkStreams: Sendable {
             defer { state.waiting = [:] }
             return state.waiting.values.flatMap { $0 }
         }
-        for waiter in waiting { waiter.resume() }
+        for waiter in waiting { waiter() }
         openedContinuation.finish()
     }
 
@@ -77,6 +81,9 @@ final class LinkStreams: Sendable {
     func welcome() {
         state.withLock { $0.isWelcoming = true }
     }
+
+    /// That are open.
+    var count: Int { state.withLock { $0.streams.count } }
 
     // MARK: For programs
 
@@ -110,6 +117,30 @@ final class LinkStreams: Sendable {
             case .end: return nil
             case .nothing: await wait(on: id) { $0.canRead(id) }
             }
+        }
+    }
+
+    /// As ``read(_:upTo:)``, on a thread that may block.
+    func readBlocking(_ id: StreamID, upTo limit: Int) throws(StreamError) -> [UInt8]? {
+        while true {
+            switch try attempt({ state throws(StreamError) in try state.streams.read(id, upTo: limit) }) {
+            case .bytes(let bytes):
+                if hasFrames { wake() }
+                return bytes
+            case .end: return nil
+            case .nothing: block(on: id) { $0.canRead(id) }
+            }
+        }
+    }
+
+    /// As ``write(_:on:)``, on a thread that may block.
+    func writeBlocking(_ bytes: ArraySlice<UInt8>, on id: StreamID) throws(StreamError) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            if count > 0 { wake() }
+            rest = rest.dropFirst(count)
+            if !rest.isEmpty { block(on: id) { $0.room(on: id) > 0 } }
         }
     }
 
@@ -168,23 +199,35 @@ final class LinkStreams: Sendable {
     }
 
     private static func resume(_ state: inout State, _ id: StreamID) {
-        for waiter in state.waiting.removeValue(forKey: id) ?? [] { waiter.resume() }
+        for waiter in state.waiting.removeValue(forKey: id) ?? [] { waiter() }
     }
 
     /// Waits for a change on a stream, unless `isReady` holds already. A cancelled task goes on at once.
     private func wait(on id: StreamID, until isReady: @Sendable (ByteStreams) -> Bool) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let goesOn = state.withLock { state in
-                    if state.isClosed || Task.isCancelled || !state.streams.isOpen(id) || isReady(state.streams) { return true }
-                    state.waiting[id, default: []].append(continuation)
-                    return false
-                }
-                if goesOn { continuation.resume() }
+                let isWaiting = register({ continuation.resume() }, on: id, unless: { Task.isCancelled || isReady($0) })
+                if !isWaiting { continuation.resume() }
             }
         } onCancel: {
             // All who wait on the stream look again; those who are not cancelled wait on.
             state.withLock { Self.resume(&$0, id) }
+        }
+    }
+
+    /// As ``wait(on:until:)``, on a thread that may block.
+    private func block(on id: StreamID, until isReady: (ByteStreams) -> Bool) {
+        let isAwake = Monitor(false)
+        guard register({ isAwake.update { $0 = true } }, on: id, unless: isReady) else { return }
+        isAwake.wait { $0 ? () : nil }
+    }
+
+    /// - Returns: false when there is nothing to wait for.
+    private func register(_ waker: @escaping Waker, on id: StreamID, unless isReady: (ByteStreams) -> Bool) -> Bool {
+        state.withLock { state in
+            if state.isClosed || !state.streams.isOpen(id) || isReady(state.streams) { return false }
+            state.waiting[id, default: []].append(waker)
+            return true
         }
     }
 }

@@ -8,6 +8,13 @@ public struct Receiving: Sendable {
     struct Continuations: Sendable {
         let invitations: AsyncStream<Invitation>.Continuation
         let comparisons: AsyncStream<Comparison>.Continuation
+        let sessions: AsyncStream<SessionInvitation>.Continuation
+
+        func finish() {
+            invitations.finish()
+            comparisons.finish()
+            sessions.finish()
+        }
     }
 
     /// Where it listens.
@@ -16,8 +23,21 @@ public struct Receiving: Sendable {
     public let invitations: AsyncStream<Invitation>
     /// Others who want the short code compared.
     public let comparisons: AsyncStream<Comparison>
+    /// Others who invite into sessions. Each is declined when it is dropped.
+    public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
     let record: PeerTXTRecord
+
+    /// Joins the sessions that a policy allows, and declines all others.
+    public func sessions(
+        _ policy: InvitationPolicy, _ settings: SessionSettings = SessionSettings()
+    ) -> some AsyncSequence<NearbySession, Never> & Sendable {
+        sessionInvitations.compactMap { invitation -> NearbySession? in
+            // Dropped here, it is declined.
+            guard await policy.accepts(invitation) else { return nil }
+            return try? invitation.accept(settings)
+        }
+    }
 
     /// Tells browsers something else than before.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.

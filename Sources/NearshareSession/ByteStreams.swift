@@ -111,6 +111,8 @@ public struct ByteStreams: Sendable {
 
     public var hasFrame: Bool { !control.isEmpty || ready.contains { isSendable($0) } }
 
+    public var count: Int { streams.count }
+
     public func isOpen(_ id: StreamID) -> Bool { streams[id] != nil }
 
     /// Bytes, or the end, wait to be read.

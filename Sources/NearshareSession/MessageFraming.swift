@@ -2,20 +2,19 @@ public import NearshareBase
 
 /// Messages on a byte stream, one behind the other: length u32, then so many bytes (`docs/PROTOCOL.md`, section 11).
 public struct MessageFraming: Sendable {
-    /// Larger things are streams or resources.
-    public static let maximumByteCount = 1 << 20
+    /// A message and what a channel says of it.
+    public static let maximumByteCount = SessionMessage.maximumByteCount + 16
 
     private var held: [UInt8] = []
 
     public init() {}
 
-    /// The bytes of one message on the stream.
+    /// Adds one message to what goes out on the stream.
     /// - Parameter message: at most ``maximumByteCount`` bytes.
-    public static func encode(_ message: [UInt8]) -> [UInt8] {
+    public static func append(_ message: [UInt8], to bytes: inout [UInt8]) {
         precondition(message.count <= maximumByteCount)
-        var writer = ByteWriter(reserving: 4 + message.count)
-        writer.writeCounted(message, by: UInt32.self)
-        return writer.bytes
+        withUnsafeBytes(of: UInt32(message.count).bigEndian) { bytes.append(contentsOf: $0) }
+        bytes.append(contentsOf: message)
     }
 
     /// - Returns: the messages that are complete with these bytes.

@@ -50,6 +50,8 @@ public struct SessionRoster: Sendable {
     private var missed: [PeerID: MonotonicInstant] = [:]
     /// When an approach to a member failed, and how often in a row.
     private var failures: [PeerID: (count: Int, until: MonotonicInstant)] = [:]
+    /// To whom an approach is under way.
+    private var approached: Set<PeerID> = []
     private var changes: [SessionChange] = []
     private var isDirty = false
 
@@ -150,6 +152,7 @@ public struct SessionRoster: Sendable {
         states[id] = nil
         missed[id] = nil
         failures[id] = nil
+        approached.remove(id)
         changes.append(.left(id))
     }
 
@@ -162,13 +165,20 @@ public struct SessionRoster: Sendable {
 
     // MARK: Links
 
-    public mutating func connecting(_ id: PeerID) { setState(id, .connecting) }
+    /// An approach begins.
+    public mutating func connecting(_ id: PeerID) {
+        guard member(id) != nil else { return }
+        approached.insert(id)
+        if !state(of: id).isConnected { setState(id, .connecting) }
+    }
 
     /// - Parameter relay: nil for a link of our own.
     public mutating func connected(_ id: PeerID, via relay: PeerID?) {
         guard member(id) != nil else { return }
         missed[id] = nil
-        failures[id] = nil
+        approached.remove(id)
+        // What failed before still tells when a link of our own is worth another try.
+        if relay == nil { failures[id] = nil }
         setState(id, .connected(via: relay))
         tellNeighbours()
     }
@@ -182,10 +192,11 @@ public struct SessionRoster: Sendable {
 
     /// An approach came to nothing; the next one waits longer.
     public mutating func failed(_ id: PeerID, now: MonotonicInstant) {
-        guard member(id) != nil, !state(of: id).isConnected else { return }
+        approached.remove(id)
+        guard member(id) != nil, state(of: id) != .connected(via: nil) else { return }
         let count = (failures[id]?.count ?? 0) + 1
-        failures[id] = (count, now + Self.firstPause * (1 << min(count - 1, 4)))
-        setState(id, .notConnected)
+        failures[id] = (count, now + Self.firstPause * (1 << min(count - 1, 5)))
+        if !state(of: id).isConnected { setState(id, .notConnected) }
     }
 
     /// Our own addresses, as far as they are known.
@@ -215,31 +226,34 @@ public struct SessionRoster: Sendable {
 
     // MARK: What to do next
 
-    /// Approaches that are due. Of two members the one with the lower id connects, so that they don't meet half way; relays are
-    /// tried where no link of our own came about.
+    /// Approaches that are due. The member with the lower id connects at once, the other one when that has come to nothing, so
+    /// that they seldom meet half way. A relay is tried where no link of our own came about, and a link of our own again and
+    /// again where there is only a relay.
     public func approaches(now: MonotonicInstant) -> [Approach] {
         others.compactMap { member in
-            let state = state(of: member.id)
-            let isRested = failures[member.id].map { now >= $0.until } ?? true
-            guard own.hex < member.id.hex, isRested else { return nil }
-            switch state {
-            case .connecting, .connected(via: nil): return nil
-            case .connected: return nil
-            case .notConnected:
-                let hasFailed = (failures[member.id]?.count ?? 0) % 2 == 1
-                if hasFailed || member.addresses.isEmpty, let relay = relay(to: member) {
-                    return .relay(member, through: relay)
-                }
-                return member.addresses.isEmpty ? nil : .connect(member)
+            guard !approached.contains(member.id), failures[member.id].map({ now >= $0.until }) ?? true else { return nil }
+            let mayConnect = !member.addresses.isEmpty
+            switch state(of: member.id) {
+            case .connected(via: nil): return nil
+            case .connected: return mayConnect && own.hex < member.id.hex ? .connect(member) : nil
+            case .connecting, .notConnected:
+                guard own.hex < member.id.hex || now >= secondChance(of: member.id) else { return nil }
+                let isRelaysTurn = !(failures[member.id]?.count ?? 0).isMultiple(of: 2)
+                if isRelaysTurn || !mayConnect, let relay = relay(to: member) { return .relay(member, through: relay) }
+                return mayConnect ? .connect(member) : nil
             }
         }
     }
 
-    /// A member with links to both of us, the one with the lowest id.
+    /// When the member with the higher id tries as well.
+    private func secondChance(of id: PeerID) -> MonotonicInstant {
+        (missed[id] ?? MonotonicInstant(nanoseconds: 0)) + Self.headStart
+    }
+
+    /// A member who has a link to it and whom we reach, best over a link of our own; else the one with the lowest id.
     private func relay(to member: SessionMember) -> PeerID? {
-        others.first {
-            state(of: $0.id) == .connected(via: nil) && $0.neighbours.contains(member.id) && $0.id != member.id
-        }?.id
+        let able = others.filter { $0.id != member.id && $0.neighbours.contains(member.id) && state(of: $0.id).isConnected }
+        return (able.first { state(of: $0.id) == .connected(via: nil) } ?? able.first)?.id
     }
 
     /// Members who are out of reach for too long are gone.
@@ -249,8 +263,11 @@ public struct SessionRoster: Sendable {
 
     /// When ``advance(to:)`` or ``approaches(now:)`` have something new to say by time alone.
     public var deadline: MonotonicInstant? {
-        (missed.values.map { $0 + limits.patience } + failures.values.map(\.until)).min()
+        let chances = missed.keys.filter { $0.hex < own.hex && !approached.contains($0) && failures[$0] == nil }
+        return (missed.values.map { $0 + limits.patience } + chances.map { secondChance(of: $0) }
+            + failures.filter { !approached.contains($0.key) }.values.map(\.until)).min()
     }
 
     private static let firstPause = Duration.milliseconds(500)
+    private static let headStart = Duration.seconds(3)
 }

@@ -72,20 +72,24 @@ public enum SessionRefusal: UInt8, Sendable, Hashable {
     case full = 2
     /// Nothing is known of such a session, or its bearer is no member.
     case unknown = 3
-    /// Both ends want something else of encryption.
-    case encryption = 4
+    /// Who was invited does not trust the key of who invites.
+    case untrusted = 4
 }
 
 /// What members of a session say to each other besides messages, streams and resources.
 public enum SessionFrame: Sendable, Hashable {
     public static let maximumContextByteCount = 1024
+    public static let proofByteCount = 32
     /// Members that a roster describes, those who are gone included.
     public static let maximumRosterCount = 64
     /// Longer is cut to this by who is invited.
     public static let maximumPatience = 600
 
-    /// Invites into the session, with what a member is told besides; or, between members, opens the session on a new link.
-    case invite(SessionID, patience: UInt16, context: [UInt8])
+    /// Invites into the session; or, between members, opens the session on a new link.
+    /// - Parameters:
+    ///   - proof: of a secret that both know, 0 or ``proofByteCount`` bytes.
+    ///   - context: for the program there, as this one wrote it.
+    case invite(SessionID, patience: UInt16, proof: [UInt8], context: [UInt8])
     case accept(SessionID)
     case refuse(SessionID, SessionRefusal)
     /// The invitation is taken back.
@@ -94,13 +98,16 @@ public enum SessionFrame: Sendable, Hashable {
     case roster(SessionID, [SessionMember])
     /// Its sender leaves.
     case leave(SessionID)
+    /// Where its sender takes datagrams, at the host that this link leads to: a UDP port, and what stands in front of each.
+    case datagrams(SessionID, port: UInt16, tag: UInt64)
 
     public var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 64)
         switch self {
-        case .invite(let id, let patience, let context):
+        case .invite(let id, let patience, let proof, let context):
             writer.write([FrameType.sessionInvite] + id.bytes)
             writer.write(patience)
+            writer.writeCounted(proof, by: UInt8.self)
             writer.writeCounted(context, by: UInt16.self)
         case .accept(let id): writer.write([FrameType.sessionAccept] + id.bytes)
         case .refuse(let id, let reason): writer.write([FrameType.sessionRefuse] + id.bytes + [reason.rawValue])
@@ -109,21 +116,27 @@ public enum SessionFrame: Sendable, Hashable {
             writer.write([FrameType.sessionRoster] + id.bytes + [UInt8(members.count)])
             for member in members { member.write(to: &writer) }
         case .leave(let id): writer.write([FrameType.sessionLeave] + id.bytes)
+        case .datagrams(let id, let port, let tag):
+            writer.write([FrameType.sessionDatagrams] + id.bytes)
+            writer.write(port)
+            writer.write(tag)
         }
         return writer.bytes
     }
 
     /// - Returns: nil for a frame of another kind.
     public init?(decoding frame: ArraySlice<UInt8>) throws(MalformedInput) {
-        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionLeave).contains(type) else { return nil }
+        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionDatagrams).contains(type) else { return nil }
         var reader = ByteReader(frame.dropFirst(), of: "session frame")
         let id = SessionID(bytes: try reader.readBytes(SessionID.byteCount))!
         switch type {
         case FrameType.sessionInvite:
             let patience: UInt16 = try reader.readInteger()
+            let proof = try reader.readCounted(by: UInt8.self, upTo: Self.proofByteCount, field: "the proof")
             let context = try reader.readCounted(
                 by: UInt16.self, upTo: Self.maximumContextByteCount, field: "the context")
-            self = .invite(id, patience: max(1, min(patience, UInt16(Self.maximumPatience))), context: Array(context))
+            self = .invite(
+                id, patience: max(1, min(patience, UInt16(Self.maximumPatience))), proof: Array(proof), context: Array(context))
         case FrameType.sessionAccept: self = .accept(id)
         case FrameType.sessionRefuse:
             self = .refuse(id, SessionRefusal(rawValue: try reader.readInteger()) ?? .declined)
@@ -137,7 +150,8 @@ public enum SessionFrame: Sendable, Hashable {
                 throw MalformedInput("session frame: a member stands in it twice")
             }
             self = .roster(id, members)
-        default: self = .leave(id)
+        case FrameType.sessionLeave: self = .leave(id)
+        default: self = .datagrams(id, port: try reader.readInteger(), tag: try reader.readInteger())
         }
         try reader.finish()
     }

@@ -34,6 +34,8 @@ public enum StreamPurpose: UInt8, Sendable, Hashable {
     case bytes = 0
     /// Messages of a session, one after the other.
     case messages = 1
+    /// A link between two members of a session through a third, who can't read it.
+    case relay = 2
 }
 
 /// Why a stream ends before its end.
