@@ -57,10 +57,6 @@ public protocol StreamLink: AnyObject, Sendable {
     func close()
 }
 
-extension StreamLink {
-    public var localHost: String? { nil }
-}
-
 /// Waits for others to connect.
 public protocol StreamListener: AnyObject, Sendable {
     /// Where others reach it.

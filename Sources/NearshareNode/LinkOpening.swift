@@ -110,6 +110,7 @@ private final class ReplayedLink: StreamLink {
     }
 
     var remote: LinkAddress { link.remote }
+    var localHost: String? { link.localHost }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
         let replayed = position.withLock { position in

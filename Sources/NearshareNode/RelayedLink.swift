@@ -6,6 +6,7 @@ internal import NearshareSession
 /// between moves bytes that it can't read or alter unseen (`docs/PROTOCOL.md`, section 12.3).
 final class RelayedLink: StreamLink {
     let remote: LinkAddress
+    let localHost: String? = nil
     /// Who moves the bytes.
     let relay: PeerID
     private let stream: ByteStream

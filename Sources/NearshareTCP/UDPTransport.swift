@@ -32,7 +32,7 @@ final class UDPSocket: DatagramSocket {
     func send(_ bytes: [UInt8], to address: LinkAddress) {
         guard let target = resolve(address) else { return }
         _ = target.withRaw { raw, length in
-            sendto(bound.descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT.rawValue | MSG_NOSIGNAL.rawValue), raw, length)
+            sendto(bound.descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL), raw, length)
         }
     }
 

@@ -10,6 +10,7 @@ struct LinkWriterTests {
     /// Keeps what is written to it.
     private final class KeepingLink: StreamLink {
         let remote = LinkAddress(host: "192.0.2.1", port: 1)
+        let localHost: String? = nil
         let written = Monitor<[UInt8]>([])
 
         func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { 0 }

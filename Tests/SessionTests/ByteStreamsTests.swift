@@ -206,7 +206,8 @@ import Testing
     @Test func messagesKeepTheirBounds() throws {
         var framing = MessageFraming()
         let messages: [[UInt8]] = [[1, 2, 3], [], [UInt8](repeating: 9, count: 70_000)]
-        let bytes = messages.flatMap { MessageFraming.encode($0) }
+        var bytes: [UInt8] = []
+        for message in messages { MessageFraming.append(message, to: &bytes) }
         var found: [[UInt8]] = []
         for start in stride(from: 0, to: bytes.count, by: 17) {
             found += try framing.receive(bytes[start..<min(bytes.count, start + 17)])
