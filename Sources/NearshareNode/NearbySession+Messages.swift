@@ -1,5 +1,4 @@
 public import NearshareBase
-
 public import NearshareEdges
 public import NearshareSession
 internal import NearshareWire
