@@ -41,7 +41,7 @@ struct MeshPeerSession {
 
     private struct Established {
         var peer: ProvenPeer
-        var transport: MeshNoiseTransport
+        var transport: NoiseDatagrams
         var since: MonotonicInstant
     }
 
@@ -51,7 +51,7 @@ struct MeshPeerSession {
     private var responding: [Pending] = []
     private var current: Established?
     /// What the peer sealed before it heard of the newest session may still come.
-    private var previous: MeshNoiseTransport?
+    private var previous: NoiseDatagrams?
     /// The second message that made the present session, and our third: said again when the second comes again.
     private var ending: (second: [UInt8], third: [UInt8])?
     private var begun = RateWindow()
@@ -145,7 +145,7 @@ struct MeshPeerSession {
     private mutating func establish(_ keys: TransportKeys, now: MonotonicInstant) {
         previous = current?.transport
         current = Established(
-            peer: keys.peer, transport: MeshNoiseTransport(send: keys.send, receive: keys.receive), since: now)
+            peer: keys.peer, transport: NoiseDatagrams(send: keys.send, receive: keys.receive), since: now)
         initiating = nil
         responding = []
         ending = nil

@@ -99,7 +99,7 @@ extension MeshRouter {
     /// Version 2, signed; a sealed one has a recipient, a counter, a tag and a byte for its kind besides.
     private static func fileFrameOverhead(isSealed: Bool) -> Int {
         16 + PeerID.byteCount + MeshPacket.signatureByteCount
-            + (isSealed ? PeerID.byteCount + MeshNoiseTransport.overheadByteCount + 1 : 0)
+            + (isSealed ? PeerID.byteCount + NoiseDatagrams.overheadByteCount + 1 : 0)
     }
 
     private func estimate(_ count: Int, to recipient: PeerID?) -> Duration {
