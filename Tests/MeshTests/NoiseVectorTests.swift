@@ -29,9 +29,9 @@ import Testing
         var malformed: [Malformed]
     }
 
-    private func transport(_ keyHex: String) throws -> MeshNoiseTransport {
+    private func transport(_ keyHex: String) throws -> NoiseDatagrams {
         let key = SecretBytes(try #require(Hex.decode(keyHex)))
-        return MeshNoiseTransport(send: CipherState(key: key), receive: CipherState(key: key))
+        return NoiseDatagrams(send: CipherState(key: key), receive: CipherState(key: key))
     }
 
     @Test(
@@ -56,8 +56,8 @@ import Testing
             var transport = try transport(malformed.keyHex)
             guard let input = malformed.inputHex else {
                 var key = CipherState(key: SecretBytes(try #require(Hex.decode(malformed.keyHex))))
-                key.setNonce(UInt64(MeshNoiseTransport.maximumCounter) + 1)
-                var sender = MeshNoiseTransport(send: key, receive: key)
+                key.setNonce(UInt64(NoiseDatagrams.maximumCounter) + 1)
+                var sender = NoiseDatagrams(send: key, receive: key)
                 #expect((try? sender.seal([1])) == nil, "\(malformed.id): \(malformed.note)")
                 continue
             }

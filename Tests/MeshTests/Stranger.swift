@@ -70,7 +70,7 @@ struct StrangerSession {
     /// Its first and third message.
     private(set) var said: [[UInt8]]
     private let sender: PeerID
-    private var transport: MeshNoiseTransport
+    private var transport: NoiseDatagrams
 
     /// - Parameters:
     ///   - claimed: the id that it writes on its first message; its own where nothing is said.
@@ -94,7 +94,7 @@ struct StrangerSession {
         let keys = try state.split()
         said = [first, third]
         sender = later ?? claimed ?? stranger.id
-        transport = MeshNoiseTransport(send: keys.send, receive: keys.receive)
+        transport = NoiseDatagrams(send: keys.send, receive: keys.receive)
         if !isHeldBack { try finish(with: &victim) }
     }
 
