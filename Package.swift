@@ -41,6 +41,8 @@ let package = Package(
         system("CAvahi", apt: "libavahi-core-dev"),
         system("CSystemd", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
         .target(name: "CNearshareShims"),
+        // Function tables of libraries that are loaded when they are needed: their headers are, they are not linked.
+        .target(name: "CNearshareVoice"),
 
         // The pure middle: values and machines, no clock, no dice, no files, no sockets.
         library("NearshareBase"),
@@ -59,6 +61,7 @@ let package = Package(
                 "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareEdges", "CMagic", "CNearshareShims",
                 .product(name: "TOMLKit", package: "TOMLKit"),
             ]),
+        library("NearshareVoice", ["NearshareBase", "NearshareEdges", "CNearshareVoice", "CNearshareShims"]),
 
         // The engine, the product, the tool.
         library(
@@ -77,7 +80,7 @@ let package = Package(
         library(
             "NearshareCLI",
             [
-                "Nearshare", "CNearshareShims",
+                "Nearshare", "NearshareVoice", "CNearshareShims",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -104,6 +107,7 @@ let package = Package(
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
+        tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
         tests("NodeTests", ["Nearshare", "NearshareNode", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI"]),
     ]
