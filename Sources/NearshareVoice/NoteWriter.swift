@@ -166,7 +166,8 @@ public final class NoteWriter {
     public func finish(frames: Int) throws(AudioError) -> Bool {
         guard !isFinished else { return last != nil }
         isFinished = true
-        if failure == nil { _ = library.ope_encoder_drain(encoder) }
+        // libopusenc 0.2.1 may abort the process when there is nothing at all to drain.
+        if failure == nil, framesTaken > 0 { _ = library.ope_encoder_drain(encoder) }
         try cutEnd(frames: frames)
         guard let last else {
             try file.cut(at: 0)

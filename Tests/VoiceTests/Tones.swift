@@ -31,7 +31,7 @@ enum Tones {
     }
 }
 
-/// A folder that goes away with the test.
+/// A folder with one note in it, which goes away with the test.
 final class Scratch {
     let path: String
 
@@ -41,16 +41,9 @@ final class Scratch {
     }
 
     deinit {
-        let folder = opendir(path)
-        while let entry = readdir(folder) {
-            withUnsafePointer(to: &entry.pointee.d_name) { name in
-                name.withMemoryRebound(to: CChar.self, capacity: 256) { _ = unlinkat(dirfd(folder), $0, 0) }
-            }
-        }
-        closedir(folder)
+        unlink("\(path)/note.opus")
         rmdir(path)
     }
 
-    func file(_ name: String = "note.opus") throws -> NoteFile { try NoteFile.create("\(path)/\(name)")! }
+    func file() throws -> NoteFile { try NoteFile.create("\(path)/note.opus")! }
 }
-
