@@ -32,6 +32,7 @@ const int nearshare_opus_set_bitrate = OPUS_SET_BITRATE_REQUEST;
 const int nearshare_opus_set_signal = OPUS_SET_SIGNAL_REQUEST;
 const int nearshare_ope_set_decision_delay = OPE_SET_DECISION_DELAY_REQUEST;
 const int nearshare_ope_set_comment_padding = OPE_SET_COMMENT_PADDING_REQUEST;
+const int nearshare_ope_set_serial = OPE_SET_SERIALNO_REQUEST;
 
 int nearshare_temporary_file(const char *folder) { return open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600); }
 

@@ -281,6 +281,7 @@ final class ReceivingDesk: Sendable {
             ]
             if let transfer { fields["transfer"] = .text(transfer.id.hex) }
             if item.kind == .text { fields["text"] = JSONValue(TextFile.read(item.path)) }
+            if let note = VoiceArrival.facts(of: item) { fields["voice"] = .object(note.json) }
             JSONEvents.emit("delivered", fields)
             return
         }
@@ -295,6 +296,7 @@ final class ReceivingDesk: Sendable {
         let type = item.detectedType.map { ", \($0)" } ?? ""
         let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
         Console.result("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
+        if let note = VoiceArrival.facts(of: item) { VoiceArrival.tell(note) }
         if let warning = item.typeWarning { Console.complain("look twice before you open it: \(warning)") }
         if !item.isInInbox { Console.complain("the inbox can't be written to; it waits in the spool and moves when it can be") }
     }

@@ -1,3 +1,4 @@
+internal import CNearshareShims
 internal import CNearshareVoice
 public import NearshareBase
 public import NearshareEdges
@@ -114,10 +115,18 @@ public final class NoteWriter {
             (nearshare_ope_set_decision_delay, Int(settings.lookAhead * Double(OpusHead.granulesPerSecond))),
             // Nobody edits the tags of a voice note.
             (nearshare_ope_set_comment_padding, 0),
+            // libopusenc takes the same one in each process; two notes in one file are to be told apart.
+            (nearshare_ope_set_serial, Self.randomSerial),
         ]
         for (request, value) in requests {
             try check(set(request, value), "can't set up the encoder")
         }
+    }
+
+    private static var randomSerial: Int {
+        var serial: Int32 = 0
+        _ = nearshare_random(&serial, MemoryLayout<Int32>.size)
+        return Int(serial)
     }
 
     private func set(_ request: Int32, _ value: Int) -> Int32 {

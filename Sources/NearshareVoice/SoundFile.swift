@@ -119,17 +119,30 @@ public final class RawSamples: AudioInput {
     public let format: AudioFormat
     public var lostFrames: UInt64 { 0 }
     private let descriptor: Int32
+    private let file: NoteFile?
     private var oddByte: UInt8?
 
     /// - Parameters:
     ///   - descriptor: stays open; may be a pipe.
     ///   - rate: frames a second.
-    public init(descriptor: Int32, rate: Int) throws(AudioError) {
+    public convenience init(descriptor: Int32, rate: Int) throws(AudioError) {
+        try self.init(descriptor, nil, rate: rate)
+    }
+
+    /// - Parameters:
+    ///   - file: read from its start.
+    ///   - rate: frames a second.
+    public convenience init(file: NoteFile, rate: Int) throws(AudioError) {
+        try self.init(file.descriptor, file, rate: rate)
+    }
+
+    private init(_ descriptor: Int32, _ file: NoteFile?, rate: Int) throws(AudioError) {
         guard let format = AudioFormat(rate: rate, channels: 1) else {
             throw AudioError(.failed, "\(rate) samples a second is nothing to make a voice note of")
         }
         self.format = format
         self.descriptor = descriptor
+        self.file = file
     }
 
     public func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {

@@ -63,6 +63,7 @@ extern const int nearshare_opus_set_bitrate;
 extern const int nearshare_opus_set_signal;
 extern const int nearshare_ope_set_decision_delay;
 extern const int nearshare_ope_set_comment_padding;
+extern const int nearshare_ope_set_serial;
 
 /// open(2) with O_TMPFILE, which glibc declares for GNU sources only: a file without a name.
 int nearshare_temporary_file(const char *folder);
