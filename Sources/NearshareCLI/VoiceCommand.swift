@@ -7,10 +7,23 @@ struct VoiceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "voice", abstract: "Record a voice note, and send it to somebody nearby.",
         discussion: """
-            Speak, press Enter, and it is sent. Space pauses; Ctrl-C ends the recording as well. What was said is never \
-            lost: it is in a file from the first second on.
+            nearshare voice --to anna     speak, press Enter, and it is sent
+            nearshare voice               record a note and keep it
+            nearshare voice play FILE     hear one
+
+            All about recording: nearshare voice record --help
             """,
-        subcommands: [VoicePlayCommand.self, VoiceShowCommand.self, VoiceListCommand.self])
+        subcommands: [VoiceRecordCommand.self, VoicePlayCommand.self, VoiceShowCommand.self, VoiceListCommand.self],
+        defaultSubcommand: VoiceRecordCommand.self)
+}
+
+struct VoiceRecordCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "record", abstract: "Record a voice note; the word record may be left out.",
+        discussion: """
+            Space pauses and goes on; Enter or Ctrl-C ends. What was said is in a file from the first second on, and is kept \
+            whatever happens.
+            """)
 
     @Option(
         name: .customLong("to"),

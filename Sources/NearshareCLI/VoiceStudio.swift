@@ -146,7 +146,9 @@ final class VoiceStudio: Sendable {
         }
         // Nothing is lost with the process where the source is still there.
         if !order.source.isMicrophone { settings.lookAhead = 2 }
-        if isJSON {
+        defer { input.close() }
+        return try recording.run(from: input, into: file, settings: settings) {
+            guard isJSON else { return }
             JSONEvents.emit(
                 "recording",
                 [
@@ -154,8 +156,6 @@ final class VoiceStudio: Sendable {
                     "bitrate": .number(UInt64(settings.bitrate)), "system": .text(system),
                 ])
         }
-        defer { input.close() }
-        return try recording.run(from: input, into: file, settings: settings)
     }
 
     private func createFile() throws -> NoteFile {

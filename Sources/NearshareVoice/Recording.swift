@@ -2,7 +2,7 @@ internal import NearshareBase
 public import NearshareEdges
 internal import Synchronization
 
-/// One recording from its first sound to a whole file. ``run(from:into:settings:)`` records on the calling thread;
+/// One recording from its first sound to a whole file. ``run(from:into:settings:started:)`` records on the calling thread;
 /// everything else may be called from any.
 public final class Recording: Sendable {
     /// What a screen shows.
@@ -73,8 +73,11 @@ public final class Recording: Sendable {
     /// - Parameters:
     ///   - input: of one channel.
     ///   - file: empty.
+    ///   - started: called once, when the first sound has come.
     /// - Throws: when nothing can be recorded or kept at all. What goes wrong later is the result's ending.
-    public func run(from input: any AudioInput, into file: NoteFile, settings: NoteSettings) throws(AudioError) -> Result {
+    public func run(
+        from input: any AudioInput, into file: NoteFile, settings: NoteSettings, started: () -> Void = {}
+    ) throws(AudioError) -> Result {
         precondition(input.format.channels == 1, "a voice note has one channel")
         let rate = input.format.rate
         let writer = try NoteWriter(to: file, rate: rate, settings: settings)
@@ -94,6 +97,7 @@ public final class Recording: Sendable {
                     end(.sourceEnded)
                     continue
                 }
+                if state.withLock({ $0.machine.state }) == .idle { started() }
                 let kept = state.withLock { $0.machine.take(count) }
                 let samples = UnsafeBufferPointer(rebasing: buffer[..<kept])
                 meter.take(samples)

@@ -43,32 +43,52 @@ public struct SilenceGate: Sendable {
             passed += samples.count
             return try pass(samples, passed)
         }
+        var firstSound: Int?
         var lastSound: Int?
         for (index, sample) in samples.enumerated() {
             energy += Double(sample) * Double(sample)
             filled += 1
             if filled == windowFrames {
-                if energy >= threshold { lastSound = index + 1 }
+                if energy >= threshold {
+                    lastSound = index + 1
+                    firstSound = firstSound ?? index + 1 - windowFrames
+                }
                 energy = 0
                 filled = 0
             }
         }
         if !isOpen {
-            guard lastSound != nil else { return hold(samples) }
-            isOpen = true
-            let kept = held
-            held = []
-            passed = kept.count
-            soundEnd = passed
-            try kept.withUnsafeBufferPointer { (kept) throws(Failure) in try pass(kept, kept.count) }
+            guard let firstSound, let lastSound else { return hold(samples) }
+            return try open(samples, from: firstSound - marginFrames, to: lastSound, pass: pass)
         }
         if let lastSound { soundEnd = passed + lastSound }
         passed += samples.count
         try pass(samples, frames)
     }
 
+    /// - Parameters:
+    ///   - start: where the note begins, counted from the first of `samples`; before it in what is held, where negative.
+    ///   - soundEnd: where the last sound in them ends.
+    private mutating func open<Failure: Error>(
+        _ samples: UnsafeBufferPointer<Int16>, from start: Int, to soundEnd: Int,
+        pass: (UnsafeBufferPointer<Int16>, Int) throws(Failure) -> Void
+    ) throws(Failure) {
+        isOpen = true
+        let before = held.suffix(max(0, -start))
+        held = []
+        let skipped = max(0, start)
+        passed = before.count
+        self.soundEnd = passed
+        try before.withUnsafeBufferPointer { (before) throws(Failure) in try pass(before, before.count) }
+        self.soundEnd = passed + soundEnd - skipped
+        passed += samples.count - skipped
+        try pass(UnsafeBufferPointer(rebasing: samples[skipped...]), frames)
+    }
+
     private mutating func hold(_ samples: UnsafeBufferPointer<Int16>) {
-        held.append(contentsOf: samples.suffix(marginFrames))
-        if held.count > marginFrames { held.removeFirst(held.count - marginFrames) }
+        // A sound's window may have begun in what is held already.
+        let kept = marginFrames + windowFrames
+        held.append(contentsOf: samples.suffix(kept))
+        if held.count > kept { held.removeFirst(held.count - kept) }
     }
 }
