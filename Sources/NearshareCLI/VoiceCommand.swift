@@ -34,12 +34,14 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     var peers: [String] = []
 
     @Option(
-        name: .shortAndLong, help: ArgumentHelp("Where the note is kept, instead of a dated name in the voice folder.", valueName: "file"),
+        name: .shortAndLong,
+        help: ArgumentHelp("Where the note is kept, instead of a dated name in the voice folder.", valueName: "file"),
         completion: .file())
     var output: String?
 
     @Option(
-        help: ArgumentHelp("Make the note of this WAV, FLAC or raw file instead of a microphone; - is standard input.", valueName: "file"),
+        help: ArgumentHelp(
+            "Make the note of this WAV, FLAC or raw file instead of a microphone; - is standard input.", valueName: "file"),
         completion: .file())
     var input: String?
 
@@ -66,7 +68,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Never let the note become larger than this, such as 5MiB; the seconds that are left are shown.", valueName: "size"))
+            "Never let the note become larger than this, such as 5MiB; the seconds that are left are shown.", valueName: "size")
+    )
     var limit: SizeArgument?
 
     @Flag(name: .shortAndLong, help: "Send it without asking whether to listen, redo or drop it.")
@@ -95,7 +98,9 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         if let rate, AudioFormat(rate: rate, channels: 1) == nil {
             throw ValidationError("--rate goes from 8000 to 192000 samples a second")
         }
-        if output == "-" { throw ValidationError("a note can't be written to a pipe: its beginning is finished last; name a file") }
+        if output == "-" {
+            throw ValidationError("a note can't be written to a pipe: its beginning is finished last; name a file")
+        }
         if let limit, VoiceLimit(byteCount: limit.bytes) == nil {
             throw ValidationError("--limit is so small that no note fits; 16KiB is the least")
         }

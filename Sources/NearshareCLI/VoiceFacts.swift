@@ -19,7 +19,8 @@ struct VoiceFacts: Sendable {
             summary = try NoteSummary(of: NoteFile.open(path))
         } catch {
             guard error.code == .damaged else { throw error }
-            throw AudioError(.damaged, "\(TerminalText.escaped(path, columns: 4096)) is no voice note that can be played: \(error)")
+            throw AudioError(
+                .damaged, "\(TerminalText.escaped(path, columns: 4096)) is no voice note that can be played: \(error)")
         }
     }
 

@@ -223,7 +223,8 @@ final class VoiceStudio: Sendable {
             guard canAsk else { throw CommandFailure(CommandFailure(error).status, kept) }
             Console.complain(kept)
         case .terminated:
-            throw CommandFailure(.interrupted, "ended by a signal; what was said, \(lengthText), is kept in \(shown(file.path))")
+            throw CommandFailure(
+                .interrupted, "ended by a signal; what was said, \(lengthText), is kept in \(shown(file.path))")
         case .limit:
             say("that is what fits into \(order.settings.limit?.byteCount.asByteCount ?? ""), \(lengthText); all of it is kept")
         case .asked, .interrupted, .duration, .sourceEnded: break

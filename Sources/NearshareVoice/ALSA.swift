@@ -26,11 +26,13 @@ public struct ALSA: AudioSystem {
             let direction = text(hint, "IOID")
             if direction != "Output" {
                 found.append(
-                    AudioDevice(name: LinuxAudio.alsaPrefix + name, title: title, direction: .input, isDefault: name == "default"))
+                    AudioDevice(
+                        name: LinuxAudio.alsaPrefix + name, title: title, direction: .input, isDefault: name == "default"))
             }
             if direction != "Input" {
                 found.append(
-                    AudioDevice(name: LinuxAudio.alsaPrefix + name, title: title, direction: .output, isDefault: name == "default"))
+                    AudioDevice(
+                        name: LinuxAudio.alsaPrefix + name, title: title, direction: .output, isDefault: name == "default"))
             }
         }
         return found

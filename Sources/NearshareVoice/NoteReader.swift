@@ -77,7 +77,8 @@ public final class NoteReader {
         // The end itself is no place that can be sought.
         let code = library.op_pcm_seek(handle, Int64(min(max(0, frame), max(0, frames - 1))))
         guard code == 0 else {
-            throw AudioError(.damaged, "\(shown(place.file.path)) is damaged, so no other place of it can be found (code \(code))")
+            throw AudioError(
+                .damaged, "\(shown(place.file.path)) is damaged, so no other place of it can be found (code \(code))")
         }
     }
 

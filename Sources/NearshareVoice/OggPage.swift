@@ -108,9 +108,13 @@ public struct OggPage: Sendable, Hashable {
     /// Polynomial 0x04c11db7, the highest bit first, starting with 0; the checksum's own place counts as 0.
     private static func checksum(of bytes: [UInt8]) -> UInt32 {
         var sum: UInt32 = 0
-        for (index, byte) in bytes.enumerated() {
-            let byte = (22..<26).contains(index) ? 0 : byte
-            sum = sum << 8 ^ table[Int(UInt8(truncatingIfNeeded: sum >> 24) ^ byte)]
+        func add(_ bytes: some Sequence<UInt8>) {
+            for byte in bytes { sum = sum << 8 ^ table[Int(UInt8(truncatingIfNeeded: sum >> 24) ^ byte)] }
+        }
+        bytes.withUnsafeBufferPointer { bytes in
+            add(bytes[..<22])
+            add(repeatElement(0, count: 4))
+            add(bytes[26...])
         }
         return sum
     }

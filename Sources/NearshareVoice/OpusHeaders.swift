@@ -75,7 +75,8 @@ public struct NoteTags: Sendable, Hashable {
         switch String(decoding: comment[..<equals], as: UTF8.self).uppercased() {
         // Names are short; of what is longer the beginning says enough.
         case Self.speakerName where speaker == nil: speaker = String(decoding: value.prefix(256), as: UTF8.self)
-        case Self.dateName where recorded == nil: recorded = WallTime(iso8601: String(decoding: value.prefix(32), as: UTF8.self))
+        case Self.dateName where recorded == nil:
+            recorded = WallTime(iso8601: String(decoding: value.prefix(32), as: UTF8.self))
         case Self.waveformName where waveform == nil: waveform = Waveform(text: value)
         default: break
         }

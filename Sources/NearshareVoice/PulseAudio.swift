@@ -167,7 +167,9 @@ private func keep(
 
 extension AudioFormat {
     fileprivate var pulse: pa_sample_spec {
-        pa_sample_spec(format: Int16(1).littleEndian == 1 ? PA_SAMPLE_S16LE : PA_SAMPLE_S16BE, rate: UInt32(rate), channels: UInt8(channels))
+        pa_sample_spec(
+            format: Int16(1).littleEndian == 1 ? PA_SAMPLE_S16LE : PA_SAMPLE_S16BE, rate: UInt32(rate),
+            channels: UInt8(channels))
     }
 
     fileprivate var bytesPerFrame: Int { channels * MemoryLayout<Int16>.size }

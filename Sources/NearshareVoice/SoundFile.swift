@@ -43,7 +43,8 @@ public final class SoundFile: AudioInput {
             },
             write: { _, _, _ in 0 }, tell: { sf_count_t(SoundFile.place($0).offset) })
         var info = SF_INFO()
-        guard let handle = library.sf_open_virtual(&callbacks, Int32(SFM_READ), &info, Unmanaged.passUnretained(place).toOpaque())
+        guard
+            let handle = library.sf_open_virtual(&callbacks, Int32(SFM_READ), &info, Unmanaged.passUnretained(place).toOpaque())
         else {
             let reason = library.sf_strerror(nil).map { String(cString: $0) } ?? "unknown"
             throw AudioError(

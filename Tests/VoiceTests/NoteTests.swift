@@ -10,7 +10,8 @@ import Testing
 enum Notes {
     @discardableResult
     static func record(
-        _ samples: [Int16], into file: NoteFile, rate: Int = 16_000, trims: Bool = false, settings: NoteSettings = NoteSettings()!,
+        _ samples: [Int16], into file: NoteFile, rate: Int = 16_000, trims: Bool = false,
+        settings: NoteSettings = NoteSettings()!,
         ending: MemoryAudio.Ending = .end, lost: UInt64 = 0, duration: Duration? = nil
     ) throws -> Recording.Result {
         let audio = MemoryAudio(samples, ending: ending, lost: lost)
