@@ -30,6 +30,9 @@ int nearshare_opusenc_set(const struct nearshare_opusenc *table, OggOpusEnc *enc
 
 const int nearshare_opus_set_bitrate = OPUS_SET_BITRATE_REQUEST;
 const int nearshare_opus_set_signal = OPUS_SET_SIGNAL_REQUEST;
+const int nearshare_opus_set_complexity = OPUS_SET_COMPLEXITY_REQUEST;
+const int nearshare_opus_set_vbr_constraint = OPUS_SET_VBR_CONSTRAINT_REQUEST;
+const int nearshare_opus_set_lsb_depth = OPUS_SET_LSB_DEPTH_REQUEST;
 const int nearshare_ope_set_decision_delay = OPE_SET_DECISION_DELAY_REQUEST;
 const int nearshare_ope_set_comment_padding = OPE_SET_COMMENT_PADDING_REQUEST;
 const int nearshare_ope_set_serial = OPE_SET_SERIALNO_REQUEST;

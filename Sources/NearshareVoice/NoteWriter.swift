@@ -112,6 +112,8 @@ public final class NoteWriter {
         guard encoder != nil else { throw error(code, "can't start the encoder") }
         let requests: [(Int32, Int)] = [
             (nearshare_opus_set_bitrate, settings.bitrate), (nearshare_opus_set_signal, Int(OPUS_SIGNAL_VOICE)),
+            // As opusenc does: the best that libopus can, and bits where speech needs them rather than evenly.
+            (nearshare_opus_set_complexity, 10), (nearshare_opus_set_vbr_constraint, 0), (nearshare_opus_set_lsb_depth, 16),
             (nearshare_ope_set_decision_delay, Int(settings.lookAhead * Double(OpusHead.granulesPerSecond))),
             // Nobody edits the tags of a voice note.
             (nearshare_ope_set_comment_padding, 0),

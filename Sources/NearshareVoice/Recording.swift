@@ -141,9 +141,12 @@ struct LevelHistory: Sendable {
     }
 
     mutating func take(_ samples: UnsafeBufferPointer<Int16>) {
-        for sample in samples {
-            highest = max(highest, sample.magnitude)
-            filled += 1
+        var rest = samples[...]
+        while !rest.isEmpty {
+            let piece = rest.prefix(framesPerLevel - filled)
+            highest = max(highest, loudest(piece))
+            filled += piece.count
+            rest = rest.dropFirst(piece.count)
             guard filled == framesPerLevel else { continue }
             // Square roots, as in a note's waveform.
             levels.append((Double(highest) / 32_768).squareRoot())

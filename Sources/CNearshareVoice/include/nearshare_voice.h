@@ -61,6 +61,9 @@ int nearshare_opusenc_set(const struct nearshare_opusenc *table, OggOpusEnc *enc
 /// Requests whose macros the importer drops.
 extern const int nearshare_opus_set_bitrate;
 extern const int nearshare_opus_set_signal;
+extern const int nearshare_opus_set_complexity;
+extern const int nearshare_opus_set_vbr_constraint;
+extern const int nearshare_opus_set_lsb_depth;
 extern const int nearshare_ope_set_decision_delay;
 extern const int nearshare_ope_set_comment_padding;
 extern const int nearshare_ope_set_serial;
