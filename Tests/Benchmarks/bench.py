@@ -19,6 +19,8 @@ import subprocess
 import tempfile
 import time
 
+import voice
+
 CHUNK = 1 << 20
 
 
@@ -26,8 +28,9 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
     options.add_argument("--runs", type=int, default=7)
-    options.add_argument("--only", choices=["file", "tree", "small"], help="one of the three pieces of work")
+    options.add_argument("--only", choices=["file", "tree", "small", "voice"], help="one of the pieces of work")
     options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
+    options.add_argument("--recording", type=int, default=60, help="seconds of the voice note that is recorded; 3600 for all of it")
     arguments = options.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="nearshare-bench-") as place, contextlib.ExitStack() as stack:
         bench = Bench(pathlib.Path(place), arguments, stack)
@@ -35,6 +38,8 @@ def main():
         for work in ("file", "tree", "small"):
             if arguments.only in (None, work):
                 print(getattr(bench, work)(), flush=True)
+        if arguments.only in (None, "voice"):
+            print(voice.report(bench.binary, arguments.runs, arguments.recording), flush=True)
 
 
 class Bench:
