@@ -295,11 +295,14 @@ final class VoiceStudio: Sendable {
     private func question(_ note: VoiceFacts) -> [String] {
         let columns = Console.columns(STDERR_FILENO)
         let receivers = order.receivers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
-        let take = order.receivers.isEmpty ? "[k]eep" : "[s]end to \(receivers)"
-        let long = "\(take) · [l]isten · [r]edo · [d]rop"
-        let short = order.receivers.isEmpty ? "k l r d" : "s l r d"
-        return VoiceScreen.summary(note, columns: columns, ink: ink)
-            + [TerminalText.width(of: long) < columns ? long : short]
+        let isKept = order.receivers.isEmpty
+        let words = "[l]isten · [r]edo · [d]rop"
+        let choices = [
+            isKept ? "[k]eep · \(words)" : "[s]end to \(receivers) · \(words)", isKept ? "k l r d" : "[s]end · \(words)",
+            "s l r d",
+        ]
+        let fitting = choices.first { TerminalText.width(of: $0) < columns } ?? ""
+        return VoiceScreen.summary(note, columns: columns, ink: ink) + [fitting]
     }
 
     private func say(_ line: String) {
