@@ -20,6 +20,10 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
 }
 
+/// The package in `Tests/Fuzz` feeds what the decoders are held to; nobody else has a use for it.
+let fuzzing: [Product] =
+    Context.environment["NEARSHARE_FUZZING"] == nil ? [] : [.library(name: "DecoderProperties", targets: ["DecoderProperties"])]
+
 // Who may import whom is stated once more, module by module, in .ci/imports.txt, and checked there:
 // SwiftPM does not notice every undeclared import.
 let package = Package(
@@ -27,39 +31,41 @@ let package = Package(
     products: [
         .library(name: "Nearshare", targets: ["Nearshare"]),
         .executable(name: "nearshare", targets: ["nearshare"]),
-    ],
+    ] + fuzzing,
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
     ],
     targets: [
         // C libraries, and the one place for C of our own.
         system("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
         system("CMagic", pkgConfig: "libmagic", apt: "libmagic-dev"),
         system("CAvahi", apt: "libavahi-core-dev"),
-        system("CSystemd", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
+        system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
+        system("CSystemd", apt: "libsystemd-dev"),
         .target(name: "CNearshareShims"),
         // Function tables of libraries that are loaded when they are needed: their headers are, they are not linked.
         .target(name: "CNearshareVoice"),
+        .target(name: "CNearshareTOML"),
 
         // The pure middle: values and machines, no clock, no dice, no files, no sockets.
         library("NearshareBase"),
         library("NearshareCrypto", ["NearshareBase", "CSodium", .product(name: "Crypto", package: "swift-crypto")]),
         library("NearshareSecurity", ["NearshareBase", "NearshareCrypto"]),
-        library("NearshareWire", ["NearshareBase"]),
+        library("NearshareWire", ["NearshareBase", "CZlib"]),
         library("NearshareSession", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
+        library("NearshareMesh", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
 
         // What the outside must offer, and the adapters that offer it on Linux.
         library("NearshareEdges", ["NearshareBase"]),
         library("NearshareTCP", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
-        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "CAvahi", "CSystemd"]),
+        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "CAvahi", "CSystemd", "CNearshareShims"]),
         library(
             "NearshareStorage",
             [
                 "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareEdges", "CMagic", "CNearshareShims",
-                .product(name: "TOMLKit", package: "TOMLKit"),
+                "CNearshareTOML",
             ]),
         library("NearshareVoice", ["NearshareBase", "NearshareEdges", "CNearshareVoice", "CNearshareShims"]),
 
@@ -67,13 +73,14 @@ let package = Package(
         library(
             "NearshareNode",
             [
-                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
-                .product(name: "Logging", package: "swift-log"),
+                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
+                "NearshareEdges", .product(name: "Logging", package: "swift-log"),
             ]),
         library(
             "Nearshare",
             [
-                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges", "NearshareNode",
+                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
+                "NearshareNode",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -93,7 +100,15 @@ let package = Package(
             ]),
         tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
         tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
-        tests("WireTests", ["NearshareWire", "NearshareTesting"]),
+        tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
+        .target(
+            name: "DecoderProperties",
+            dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
+            path: "Tests/Support/DecoderProperties", swiftSettings: strict),
+        .executableTarget(
+            name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
+            path: "Tests/Benchmarks/frames", swiftSettings: strict),
+        tests("WireTests", ["DecoderProperties", "NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
             "StorageTests",
@@ -108,7 +123,8 @@ let package = Package(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
         tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
-        tests("NodeTests", ["Nearshare", "NearshareNode", "NearshareTesting"]),
+        tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI"]),
-    ]
+    ],
+    cxxLanguageStandard: .cxx17
 )

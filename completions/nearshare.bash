@@ -223,7 +223,7 @@ _nearshare_send() {
     repeating_flags=(-v)
     non_repeating_flags=(--links --keep-modes --no-resume --json --quiet --version -h --help)
     repeating_options=(--to)
-    non_repeating_options=(--text --as --timeout --interface --log-level)
+    non_repeating_options=(--text --as --timeout --via --interface --log-level)
     __nearshare_offer_flags_options -1
 
     # Offer option value completions
@@ -239,6 +239,10 @@ _nearshare_send() {
         return
         ;;
     '--timeout')
+        return
+        ;;
+    '--via')
+        __nearshare_add_completions -W 'lan'$'\n''mesh'
         return
         ;;
     '--interface')

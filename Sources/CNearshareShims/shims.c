@@ -17,9 +17,10 @@ int nearshare_openat(int directory, const char *path, int flags, mode_t mode) { 
 int nearshare_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 
 void nearshare_keep_freed_memory(void) {
-    mallopt(M_MMAP_THRESHOLD, 4 << 20);
-    mallopt(M_TRIM_THRESHOLD, 8 << 20);
-    mallopt(M_TOP_PAD, 1 << 20);
+    // Above the cipher's results, below a link's blocks, which come and go with the link.
+    mallopt(M_MMAP_THRESHOLD, 512 << 10);
+    mallopt(M_TRIM_THRESHOLD, 2 << 20);
+    mallopt(M_TOP_PAD, 512 << 10);
     mallopt(M_ARENA_MAX, 2);
 }
 

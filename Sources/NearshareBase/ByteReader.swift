@@ -33,20 +33,37 @@ public struct ByteReader: ~Copyable {
         return bytes[position..<position + count]
     }
 
+    /// - Parameter T: of at most 64 bits.
+    @inlinable
     public mutating func readInteger<T: FixedWidthInteger & UnsignedInteger>(_: T.Type = T.self) throws(MalformedInput) -> T {
-        var value: T = 0
-        for byte in try readBytes(T.bitWidth / 8) {
-            value = T.bitWidth == 8 ? T(byte) : value << 8 | T(byte)
-        }
+        T(truncatingIfNeeded: try readBigEndian(T.bitWidth / 8))
+    }
+
+    /// Not generic: without being specialised in the caller's module, a field would cost as much as all else of its packet.
+    @usableFromInline
+    mutating func readBigEndian(_ count: Int) throws(MalformedInput) -> UInt64 {
+        precondition(count <= 8)
+        guard count <= remaining else { throw MalformedInput("\(what): cut short") }
+        var value: UInt64 = 0
+        for byte in bytes[position..<position + count] { value = value << 8 | UInt64(byte) }
+        position += count
         return value
     }
 
     /// A length of `Length`'s width, then that many bytes.
     /// - Parameter limit: a longer field throws before it is read.
+    @inlinable
     public mutating func readCounted<Length: FixedWidthInteger & UnsignedInteger>(
         by: Length.Type, upTo limit: Int, field: StaticString
     ) throws(MalformedInput) -> ArraySlice<UInt8> {
-        let count = Int(clamping: try readInteger(Length.self))
+        try readCounted(lengthByteCount: Length.bitWidth / 8, upTo: limit, field: field)
+    }
+
+    @usableFromInline
+    mutating func readCounted(
+        lengthByteCount: Int, upTo limit: Int, field: StaticString
+    ) throws(MalformedInput) -> ArraySlice<UInt8> {
+        let count = Int(clamping: try readBigEndian(lengthByteCount))
         guard count <= limit else { throw MalformedInput("\(what): \(field) is longer than \(limit) bytes") }
         return try readBytes(count)
     }
@@ -70,15 +87,32 @@ public struct ByteWriter {
         bytes.reserveCapacity(capacity)
     }
 
+    @inlinable
     public mutating func write(_ more: some Sequence<UInt8>) {
+        if more.withContiguousStorageIfAvailable({ append($0) }) == nil {
+            for byte in more { appendBigEndian(UInt64(byte), byteCount: 1) }
+        }
+    }
+
+    /// - Parameter value: of at most 64 bits.
+    @inlinable
+    public mutating func write(_ value: some FixedWidthInteger & UnsignedInteger) {
+        appendBigEndian(UInt64(truncatingIfNeeded: value), byteCount: value.bitWidth / 8)
+    }
+
+    @usableFromInline
+    mutating func append(_ more: UnsafeBufferPointer<UInt8>) {
         bytes.append(contentsOf: more)
     }
 
-    public mutating func write(_ value: some FixedWidthInteger & UnsignedInteger) {
-        withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
+    @usableFromInline
+    mutating func appendBigEndian(_ value: UInt64, byteCount: Int) {
+        precondition(byteCount <= 8)
+        for index in (0..<byteCount).reversed() { bytes.append(UInt8(truncatingIfNeeded: value >> UInt64(8 * index))) }
     }
 
     /// A length of `Length`'s width, then the bytes. The caller has bounded them; more than `Length` can count is our bug.
+    @inlinable
     public mutating func writeCounted<Length: FixedWidthInteger & UnsignedInteger>(
         _ more: some Collection<UInt8>, by: Length.Type
     ) {

@@ -71,6 +71,8 @@ enum JSONEvents {
             "finished_entries": .number(progress.finishedEntries), "entries": .number(progress.totalEntries),
             "rate": progress.rate.map { .rate($0.rounded()) } ?? .null,
             "left": progress.timeLeft.map { .number(UInt64(max(0, $0.components.seconds))) } ?? .null,
+            "fragments_done": JSONValue(progress.fragments.map { UInt64($0.done) }),
+            "fragments": JSONValue(progress.fragments.map { UInt64($0.total) }),
         ]
     }
 }

@@ -42,8 +42,6 @@ final class ReceivingDesk: Sendable {
             group.addTask { await drawProgress { self.state.withLock { $0.running } } }
             group.addTask { await self.deliverSpooled() }
             group.addTask { await self.compareCodes(receiving.comparisons) }
-            // The first answer costs some milliseconds, which nobody should wait for at the end of a transfer.
-            machine.detector.warmUp()
             await withDiscardingTaskGroup { answers in
                 for await invitation in receiving.invitations {
                     answers.addTask {

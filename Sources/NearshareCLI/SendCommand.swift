@@ -37,6 +37,13 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning even if a part is there already.")
     var noResume = false
 
+    @Option(
+        help: ArgumentHelp(
+            "The way to take: lan (a connection of its own) or mesh (from neighbour to neighbour, at most 5 MiB a file). "
+                + "Without, the first where it is to be had, else the second.",
+            valueName: "way"))
+    var via: Way?
+
     @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
     var interface: String?
 
@@ -53,6 +60,12 @@ struct SendCommand: AsyncParsableCommand {
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input is sent alone; leave the files out") }
         if sentName != nil, files != ["-"] { throw ValidationError("--as names standard input; use it with -") }
+        if via == .mesh, peers.isEmpty {
+            throw ValidationError("--via mesh needs --to: nobody can be picked from a list there")
+        }
+        if via == .mesh, let peer = peers.first(where: { Address.parse($0) != nil }) {
+            throw ValidationError("\(TerminalText.escaped(peer)) is an address; in the mesh peers go by name or id")
+        }
         if peers.isEmpty, files == ["-"] { throw ValidationError("--to is needed when standard input is sent") }
     }
 
@@ -68,7 +81,7 @@ struct SendCommand: AsyncParsableCommand {
             let sending = Sending(
                 machine: machine, source: source, voice: voice,
                 patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-                interface: interface ?? machine.configuration.interface, resumes: !noResume)
+                interface: interface ?? machine.configuration.interface, resumes: !noResume, via: via)
             try await withNode(settings) { [peers] node in
                 try await Interruption.handled(asking: { sending.interrupt() }) {
                     let wanted =
@@ -99,8 +112,15 @@ struct SendCommand: AsyncParsableCommand {
         let source = try FileSource(paths: files, options: options)
         return NamedSource(
             sources: Array(repeating: source, count: receivers), label: InvitationText.summary(source.offer), canResume: true,
-            notes: source.skipped)
+            notes: source.skipped,
+            parts: { [files, options] in try files.map { try FileSource(paths: [$0], options: options) } })
     }
+}
+
+/// How something gets to its receiver.
+enum Way: String, ExpressibleByArgument, CaseIterable {
+    case lan
+    case mesh
 }
 
 /// What is sent, and what it is called here.
@@ -112,6 +132,8 @@ struct NamedSource: Sendable {
     var canResume: Bool
     /// What was left out.
     var notes: [String]
+    /// The same one by one, for a way that carries one thing at a time; nil where it is one anyway.
+    var parts: (@Sendable () throws -> [any ResourceSource])?
 }
 
 /// Addresses as people write them: `192.168.1.20:4000`, `[fe80::1%eth0]:4000`, `anna.local:4000`.

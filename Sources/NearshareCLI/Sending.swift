@@ -19,13 +19,20 @@ final class Sending: Sendable {
     private let patience: Duration
     let interface: String?
     private let resumes: Bool
+    private let via: Way?
     private let state = Mutex(State())
 
     /// How long a name is looked for.
     private static let lookTime = Duration.seconds(5)
+    /// Before the mesh is asked as well.
+    private static let firstLookTime = Duration.milliseconds(1500)
+    /// Those behind others take longer to show.
+    private static let meshLookTime = Duration.seconds(10)
 
+    /// - Parameter via: nil for the best way there is.
     init(
-        machine: LocalMachine, source: NamedSource, voice: SendVoice, patience: Duration, interface: String?, resumes: Bool
+        machine: LocalMachine, source: NamedSource, voice: SendVoice, patience: Duration, interface: String?, resumes: Bool,
+        via: Way?
     ) {
         self.machine = machine
         self.source = source
@@ -33,6 +40,7 @@ final class Sending: Sendable {
         self.patience = patience
         self.interface = interface
         self.resumes = resumes
+        self.via = via
     }
 
     /// The person wants to stop: both ends end it, and what has arrived is kept for another try.
@@ -70,9 +78,12 @@ final class Sending: Sendable {
         // Others who share a stream must not wait for one who is gone.
         defer { (source as? StreamSource.Seat)?.leave() }
         do {
-            let destination = try await locate(target, on: node)
-            try await node.withConnection(to: destination) { connection in
-                try await self.send(source, over: connection)
+            switch try await locate(target, on: node) {
+            case .direct(let destination):
+                try await node.withConnection(to: destination) { connection in
+                    try await self.send(source, over: connection)
+                }
+            case .mesh(let mesh, let peer): try await send(source, to: peer, through: mesh)
             }
             return nil
         } catch {
@@ -80,18 +91,48 @@ final class Sending: Sendable {
         }
     }
 
-    private func locate(_ target: Target, on node: Node) async throws -> PeerDestination {
+    private enum Destination {
+        case direct(PeerDestination)
+        case mesh(Mesh, MeshPeer)
+    }
+
+    private func locate(_ target: Target, on node: Node) async throws -> Destination {
         switch target {
-        case .peer(let peer): return peer.destination
+        case .peer(let peer): return .direct(peer.destination)
         case .text(let text):
-            if let address = Address.parse(text) { return PeerDestination(addresses: [address]) }
+            if let address = Address.parse(text) { return .direct(PeerDestination(addresses: [address])) }
             voice.say("looking for \(TerminalText.escaped(text))…")
             voice.emit("looking", ["peer": .text(text)])
-            let peer = try await node.find(resolveGivenName(text), timeout: Self.lookTime, interface: interface)
-            remember(peer)
-            voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed)])
-            return peer.destination
+            let name = resolveGivenName(text)
+            if via == .mesh { return try await locateInMesh(name, node.joinMesh(interface: interface), Self.meshLookTime) }
+            do {
+                return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime)
+            } catch PeerLookupError.notFound where via == nil {
+                // Not at once: most are found directly, and then the mesh would be joined for nothing.
+                let mesh = node.joinMesh(interface: interface)
+                do {
+                    return try await locateDirectly(name, on: node, Self.lookTime - Self.firstLookTime)
+                } catch let error as PeerLookupError {
+                    guard case .notFound = error, let found = try? await locateInMesh(name, mesh, .zero) else { throw error }
+                    return found
+                }
+            }
         }
+    }
+
+    private func locateDirectly(_ name: String, on node: Node, _ time: Duration) async throws -> Destination {
+        let peer = try await node.find(name, timeout: time, interface: interface)
+        remember(peer.id, peer.name)
+        voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.lan.rawValue)])
+        return .direct(peer.destination)
+    }
+
+    private func locateInMesh(_ name: String, _ mesh: Mesh, _ time: Duration) async throws -> Destination {
+        let peer = try await mesh.find(name, timeout: time)
+        remember(peer.id, peer.name)
+        voice.emit(
+            "found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.mesh.rawValue)])
+        return .mesh(mesh, peer)
     }
 
     /// A name that the local person has given stands for the key it was given to.
@@ -101,28 +142,76 @@ final class Sending: Sendable {
         return given.count == 1 ? given.first!.key.peerID.hex : text
     }
 
-    private func remember(_ peer: NearbyPeer) {
+    private func remember(_ id: PeerID, _ name: DisplayName) {
         // Only for completing names; nothing depends on it.
-        try? RecentPeers.note(
-            [RecentPeers.Entry(id: peer.id, name: peer.name, lastSeen: SystemClock.wall())], in: machine.state)
+        try? RecentPeers.note([RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall())], in: machine.state)
     }
+
+    /// A known name with another key is a loud stop (K2).
+    private func refuseStranger(_ standing: PeerStanding, _ name: String, _ id: PeerID) throws {
+        guard case .nameClash(let known) = standing else { return }
+        throw CommandFailure(
+            .notTrusted,
+            "\(name) answers with another key than before (known as \(known.peerID), now \(id)); "
+                + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew")
+    }
+
+    // MARK: Through the mesh
+
+    private func send(_ content: any ResourceSource, to peer: MeshPeer, through mesh: Mesh) async throws {
+        let name = peer.name.shown
+        let standing = try machine.trust.read().standing(of: peer.fingerprint, claiming: peer.name)
+        try refuseStranger(standing, name, peer.id)
+        if standing.isBlocked { throw NodeError.blocked(name) }
+        for part in try self.source.parts?() ?? [content] {
+            let transfer = try mesh.send(part, to: peer)
+            let time = part.offer.totalSize.flatMap { mesh.estimate(byteCount: $0, to: peer) } ?? .zero
+            voice.emit(
+                "inviting",
+                [
+                    "transfer": .text(transfer.id.hex), "peer": .text(peer.id.hex), "standing": .text(standing.word),
+                    "via": .text(Way.mesh.rawValue), "estimate": .number(UInt64(time.components.seconds)),
+                ])
+            let how = peer.isDirect ? "as frames to a neighbour" : "through others"
+            let duration = time >= .seconds(2) ? ", \(time.asClock) at least" : ""
+            voice.say("sending to \(name) (\(InvitationText.standing(standing))) in the mesh, \(how)\(duration)")
+            let label = "\(InvitationText.summary(part.offer)) → \(name)"
+            let result = await follow(transfer, label)
+            voice.emit("finished", finished(transfer, result, peer.id))
+            guard result.outcome == .completed else {
+                throw CommandFailure(result.outcome.status, result.detail ?? result.outcome.sentence(name))
+            }
+            let remark = result.detail.map { "; \($0)" } ?? ""
+            voice.say("\(label): done, \(transfer.snapshot.done.asByteCount)\(remark)")
+        }
+    }
+
+    private func follow(_ transfer: Transfer, _ label: String) async -> TransferResult {
+        state.withLock { $0.running.append((label, transfer)) }
+        defer { state.withLock { state in state.running.removeAll { $0.transfer === transfer } } }
+        await follow(transfer)
+        return await transfer.result
+    }
+
+    private func finished(_ transfer: Transfer, _ result: TransferResult, _ peer: PeerID) -> [String: JSONValue] {
+        [
+            "transfer": .text(transfer.id.hex), "outcome": .text(result.outcome.word), "detail": JSONValue(result.detail),
+            "peer": .text(peer.hex),
+        ]
+    }
+
+    // MARK: Directly
 
     private func send(_ content: any ResourceSource, over connection: Connection) async throws {
         let standing = connection.standing
-        if case .nameClash(let known) = standing {
-            let name = connection.destination.name?.shown ?? "that peer"
-            throw CommandFailure(
-                .notTrusted,
-                "\(name) answers with another key than before (known as \(known.peerID), now \(connection.proven.id)); "
-                    + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew")
-        }
+        try refuseStranger(standing, connection.destination.name?.shown ?? "that peer", connection.proven.id)
         let transfer = connection.send(content, resumeKey: resumeKey(of: content.offer), patience: patience)
         let shownName = connection.destination.name?.shown ?? connection.address.description
         voice.emit(
             "inviting",
             [
                 "transfer": .text(transfer.id.hex), "peer": .text(connection.proven.id.hex), "standing": .text(standing.word),
-                "address": .text(connection.address.description), "via": .text("direct"),
+                "address": .text(connection.address.description), "via": .text(Way.lan.rawValue),
             ])
         voice.say("inviting \(shownName) (\(InvitationText.standing(standing)))…")
         let label = "\(source.label) → \(shownName)"
@@ -136,12 +225,7 @@ final class Sending: Sendable {
             group.cancelAll()
         }
         let result = await transfer.result
-        voice.emit(
-            "finished",
-            [
-                "transfer": .text(transfer.id.hex), "outcome": .text(result.outcome.word), "detail": JSONValue(result.detail),
-                "peer": .text(connection.proven.id.hex),
-            ])
+        voice.emit("finished", finished(transfer, result, connection.proven.id))
         guard result.outcome == .completed else {
             let why = connection.end.flatMap { result.outcome == .interrupted ? $0.description : nil }
             throw CommandFailure(result.outcome.status, result.detail ?? why ?? result.outcome.sentence(shownName))

@@ -148,7 +148,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         let sending = Sending(
             machine: machine, source: named, voice: voice,
             patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-            interface: interface ?? machine.configuration.interface, resumes: true)
+            interface: interface ?? machine.configuration.interface, resumes: true, via: nil)
         do {
             try await withNode(settings) { [peers] node in
                 try await Interruption.handled(asking: { sending.interrupt() }) {

@@ -22,22 +22,32 @@ public enum MessageCipher {
         }
     }
 
+    /// - Parameter sealed: ciphertext and tag; a slice is opened where it stands.
     public static func open(
-        _ sealed: [UInt8], key: SecretBytes, nonce: [UInt8], authenticating associated: [UInt8]
+        _ sealed: some Sequence<UInt8>, key: SecretBytes, nonce: [UInt8], authenticating associated: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
+        guard let opened = sealed.withContiguousStorageIfAvailable({ open($0, key, nonce, associated) }) else {
+            return try open(Array(sealed), key: key, nonce: nonce, authenticating: associated)
+        }
+        guard let opened else { throw .notAuthentic }
+        return opened
+    }
+
+    private static func open(
+        _ sealed: UnsafeBufferPointer<UInt8>, _ key: SecretBytes, _ nonce: [UInt8], _ associated: [UInt8]
+    ) -> [UInt8]? {
         precondition(key.count == keyByteCount && nonce.count == nonceByteCount)
-        guard sealed.count >= tagByteCount else { throw .notAuthentic }
+        guard sealed.count >= tagByteCount else { return nil }
         var code: Int32 = -1
         let plaintext = [UInt8](unsafeUninitializedCapacity: sealed.count) { buffer, count in
             var written: UInt64 = 0
             code = key.withPointer {
                 crypto_aead_chacha20poly1305_ietf_decrypt(
-                    buffer.baseAddress!, &written, nil, sealed, UInt64(sealed.count), associated, UInt64(associated.count),
-                    nonce, $0)
+                    buffer.baseAddress!, &written, nil, sealed.baseAddress!, UInt64(sealed.count), associated,
+                    UInt64(associated.count), nonce, $0)
             }
             count = code == 0 ? Int(written) : 0
         }
-        guard code == 0 else { throw .notAuthentic }
-        return plaintext
+        return code == 0 ? plaintext : nil
     }
 }

@@ -29,6 +29,7 @@ final class AvahiResponder: ConfinedLoop {
 
     /// - Parameter hostLabel: one DNS label that no other machine or process uses.
     init(hostLabel: String, interface: String?, wakeup: Int32) throws(DiscoveryError) {
+        try AvahiLibrary.load()
         guard let poll = avahi_simple_poll_new() else { throw DiscoveryError("discovery cannot start: out of memory") }
         self.poll = poll
         self.interface = interface

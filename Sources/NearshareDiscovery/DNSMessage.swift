@@ -1,47 +1,47 @@
 // As much of the DNS message format (RFC 1035, section 4) as a one-shot question and its answers need.
 
-internal import NearshareBase
+package import NearshareBase
 
 /// A domain name as its labels, the root not counted.
-struct DNSName: Hashable {
-    var labels: [[UInt8]]
+package struct DNSName: Hashable {
+    package var labels: [[UInt8]]
 
     init(_ labels: [[UInt8]]) { self.labels = labels }
 
     /// - Parameter text: labels of plain ASCII between dots.
     init(_ text: String) { labels = text.split(separator: ".").map { Array($0.utf8) } }
 
-    static func == (left: Self, right: Self) -> Bool { left.folded == right.folded }
+    package static func == (left: Self, right: Self) -> Bool { left.folded == right.folded }
 
-    func hash(into hasher: inout Hasher) { hasher.combine(folded) }
+    package func hash(into hasher: inout Hasher) { hasher.combine(folded) }
 
     /// Names are compared without regard to the case of ASCII letters (RFC 1035, section 2.3.3).
     private var folded: [[UInt8]] {
         labels.map { $0.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 } }
     }
 
-    static let maximumBytes = 255
+    package static let maximumBytes = 255
     static let maximumLabelBytes = 63
 }
 
-struct DNSRecord: Equatable {
-    enum Content: Equatable {
+package struct DNSRecord: Equatable {
+    package enum Content: Equatable {
         case pointer(DNSName)
         case service(port: UInt16, host: DNSName)
         case text([[UInt8]])
         case address(IPAddress)
     }
 
-    var name: DNSName
-    var content: Content
+    package var name: DNSName
+    package var content: Content
 }
 
-enum DNSMessage {
+package enum DNSMessage {
     /// Anything that is not a well-formed message; what is wrong with it does not matter to anybody.
-    struct Malformed: Error {}
+    package struct Malformed: Error {}
 
     /// More than any honest responder puts into one answer.
-    static let maximumRecords = 128
+    package static let maximumRecords = 128
     /// The largest multicast DNS message (RFC 6762, section 17).
     static let maximumBytes = 9000
 
@@ -71,7 +71,7 @@ enum DNSMessage {
     }
 
     /// The records of an answer to the question `id`, those of other types and classes left out.
-    static func records(of message: [UInt8], answering id: UInt16) throws(Malformed) -> [DNSRecord] {
+    package static func records(of message: [UInt8], answering id: UInt16) throws(Malformed) -> [DNSRecord] {
         guard message.count <= maximumBytes else { throw Malformed() }
         var reader = Reader(bytes: message)
         guard try reader.number() == id else { throw Malformed() }

@@ -1,4 +1,3 @@
-internal import CAvahi
 public import NearshareEdges
 internal import Synchronization
 
@@ -16,13 +15,12 @@ public final class EmbeddedDiscovery: Discovery {
     ///   other process on the network, nor on this machine, has the same.
     public init(hostLabel: String? = nil) {
         self.hostLabel = hostLabel ?? "nearshare-" + String(UInt64.random(in: .min ... .max), radix: 36)
-        avahi_set_log_function(avahiLogged)
     }
 
     /// Where libavahi-core's own log lines go; it is one place for the whole process. By default nowhere: it takes other
     /// responders on the machine, and interfaces without a route, for worth a warning.
     public static func setLog(_ log: (@Sendable (String) -> Void)?) {
-        avahiLog.withLock { $0 = log }
+        AvahiLibrary.log.withLock { $0 = log }
     }
 
     public func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
@@ -87,11 +85,4 @@ private final class EmbeddedAdvertisement: RunningAdvertisement {
         // Fails only after the responder itself has ended, which says goodbye to all.
         try? responder.thread.run { [id] loop in loop.withdraw(id) }
     }
-}
-
-private let avahiLog = Mutex<(@Sendable (String) -> Void)?>(nil)
-
-private let avahiLogged: AvahiLogFunction = { _, text in
-    guard let text, let log = avahiLog.withLock({ $0 }) else { return }
-    log(String(cString: text))
 }

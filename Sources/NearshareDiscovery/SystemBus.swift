@@ -1,5 +1,6 @@
 // The system's message bus through sd-bus, whose calls without variable arguments do all that is needed.
 
+internal import CNearshareShims
 internal import CSystemd
 internal import Glibc
 internal import NearshareBase
@@ -51,6 +52,7 @@ final class SystemBus {
 
     /// Connects. Where no bus runs this fails at once.
     init() throws(BusError) {
+        if let reason = nearshare_load_systemd() { throw BusError(String(cString: reason)) }
         var bus: OpaquePointer?
         let code = sd_bus_open_system(&bus)
         guard code >= 0, let bus else { throw BusError(code: code) }

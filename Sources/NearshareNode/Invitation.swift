@@ -15,31 +15,35 @@ public final class Invitation: Sendable {
     public let resumeKey: [UInt8]
     /// After this it declines itself.
     public let expiry: MonotonicInstant
-    private let wire: TransferOffer
-    private let link: LinkDriver
+    private let answering: Answering
     private let transfer: Transfer
     private let transfers: TransferProgressManager
     private let isAnswered = Atomic(false)
     private let codeEvent = OneTimeEvent<ShortCodeText?>()
     private let endEvent = OneTimeEvent<TransferOutcome>()
 
+    /// What an answer sets in motion, on the path that the invitation came by.
+    struct Answering: Sendable {
+        var accept: @Sendable (Transfer, any ResourceSink, _ keepsPartial: Bool) -> Void
+        var decline: @Sendable (DeclineReason) -> Void
+    }
+
     init(
-        peer: Peer, wire: TransferOffer, expiry: MonotonicInstant, link: LinkDriver, transfer: Transfer,
-        transfers: TransferProgressManager
+        peer: Peer, offer: Offer, context: [UInt8], resumeKey: [UInt8], expiry: MonotonicInstant, transfer: Transfer,
+        transfers: TransferProgressManager, answering: Answering
     ) {
         self.peer = peer
-        self.wire = wire
-        offer = wire.offer
-        context = wire.context
-        resumeKey = wire.resumeKey
+        self.offer = offer
+        self.context = context
+        self.resumeKey = resumeKey
         self.expiry = expiry
-        self.link = link
+        self.answering = answering
         self.transfer = transfer
         self.transfers = transfers
     }
 
     deinit {
-        if !isAnswered.load(ordering: .acquiring) { link.decline(wire.id, because: .declined) }
+        if !isAnswered.load(ordering: .acquiring) { answering.decline(.declined) }
     }
 
     /// The eight digits that the sender sees as well; nil when the link ended before they were agreed, or the task is
@@ -58,22 +62,24 @@ public final class Invitation: Sendable {
     public func accept(into sink: any ResourceSink, keepsPartial: Bool = true) -> Transfer {
         precondition(takeAnswer(), "an invitation is answered once")
         transfers.add(transfer)
-        link.accept(wire, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
+        answering.accept(transfer, sink, keepsPartial)
         return transfer
     }
 
     public func decline(_ reason: DeclineReason = .declined) {
-        if takeAnswer() { link.decline(wire.id, because: reason) }
+        if takeAnswer() { answering.decline(reason) }
     }
 
     private func takeAnswer() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
 
     // MARK: For the engine
 
-    var wireID: TransferID { wire.id }
-
     func shortCodeIsReady(_ code: ShortCodeText) {
         codeEvent.happen(code)
+    }
+
+    func hasNoShortCode() {
+        codeEvent.happen(nil)
     }
 
     func end(_ outcome: TransferOutcome) {

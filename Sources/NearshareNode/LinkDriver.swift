@@ -24,15 +24,14 @@ enum LinkEnd: Sendable, Hashable {
     case closure(DirectClosure)
 }
 
-/// Moves bytes between one link and the machines that decide: a thread reads and opens records, one seals and writes them, and
-/// each transfer has one for its disk. Nothing here waits for the engine, and no queue grows without bound.
+/// Moves bytes between one link and the machines that decide: a thread reads and opens records, one writes control frames and keeps
+/// the time, and each transfer has one for its disk, which also writes what it sends. Nothing here waits for the engine, and no
+/// queue grows without bound.
 final class LinkDriver: Sendable {
     private struct Shared {
         var connection: DirectConnection?
-        var sealer: RecordSealer?
         /// Control frames that are to go out, before any content.
         var frames: [[UInt8]] = []
-        var blocks: [FilledBlock] = []
         var sources: [TransferID: SourcePump] = [:]
         var sinks: [TransferID: SinkPump] = [:]
         var handshakeDeadline: MonotonicInstant
@@ -60,7 +59,8 @@ final class LinkDriver: Sendable {
     private static let maximumQueuedFrames = 4096
     /// After the last word, so long the other side may take to read it before the link is cut.
     private static let lingerTime = Duration.seconds(1)
-    private static let receiveBlockByteCount = 320 << 10
+    /// What a sender of ours writes at once, and then some.
+    private static let receiveBlockByteCount = 640 << 10
 
     let events: AsyncStream<LinkEvent>
     private let eventContinuation: AsyncStream<LinkEvent>.Continuation
@@ -68,13 +68,14 @@ final class LinkDriver: Sendable {
     private let jobContinuation: AsyncStream<@Sendable () -> Void>.Continuation
     private let link: any StreamLink
     private let parts: Parts
+    private let writer: LinkWriter
     private let shared: Monitor<Shared>
-    private let sendPool = BlockPool(byteCount: SourcePump.blockByteCount(), kept: 4)
-    private let receivePool = BlockPool(byteCount: receiveBlockByteCount, kept: 8)
+    private let receivePool = BlockPool(byteCount: receiveBlockByteCount, kept: 4)
 
     init(link: any StreamLink, parts: Parts) {
         self.link = link
         self.parts = parts
+        writer = LinkWriter(link)
         shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
         // Events are rare and bounded by the machine's own limits.
         (events, eventContinuation) = AsyncStream.makeStream()
@@ -99,7 +100,7 @@ final class LinkDriver: Sendable {
     // MARK: What the owner asks for
 
     func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource) {
-        let pump = SourcePump(wireID: offer.id, transfer: transfer, source: source, pool: sendPool)
+        let pump = SourcePump(wireID: offer.id, transfer: transfer, source: source, clock: parts.clock)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         decide { shared, connection, now in
             shared.sources[offer.id] = pump
@@ -181,18 +182,18 @@ final class LinkDriver: Sendable {
         otherwise: () -> Void = {}
     ) {
         let now = parts.clock()
-        let isQuiet: Bool? = shared.withLock { shared in
+        let hasWork: Bool? = shared.withLock { shared in
             guard var connection = shared.connection.take() else { return nil }
             let reactions = ask(&shared, &connection, now)
             shared.connection = connection
             perform(reactions, &shared)
-            return reactions.isEmpty
+            // Most answers are empty, or grants, which concern a transfer's own thread; then the writing thread may sleep on.
+            return reactions.contains { if case .mayUse = $0 { false } else { true } }
         }
-        switch isQuiet {
+        switch hasWork {
         case nil: otherwise()
-        // Most answers are empty; then nobody needs to wake up.
-        case true?: break
-        case false?: shared.update { _ in }
+        case true?: shared.update { _ in }
+        case false?: break
         }
     }
 
@@ -211,13 +212,7 @@ final class LinkDriver: Sendable {
                 guard let pump = shared.sources[id] else { continue }
                 jobContinuation.yield { [self] in feed(from: pump, point) }
             case .mayUse(let id, let limit): shared.sources[id]?.allow(upTo: limit)
-            case .stopSending(let id):
-                shared.sources[id]?.stop()
-                shared.blocks.removeAll { block in
-                    guard block.pump.wireID == id else { return false }
-                    block.pump.blockReturned()
-                    return true
-                }
+            case .stopSending(let id): shared.sources[id]?.stop()
             case .outgoingEnded(let id, let outcome):
                 guard let pump = shared.sources.removeValue(forKey: id) else { continue }
                 pump.end(outcome)
@@ -240,17 +235,33 @@ final class LinkDriver: Sendable {
 
     private func feed(from pump: SourcePump, _ point: ResumePoint) {
         do throws(StorageError) {
-            try pump.run(from: point) { block in
-                shared.update { shared in
-                    if pump.isStopped {
-                        pump.blockReturned()
-                    } else {
-                        shared.blocks.append(block)
-                    }
-                }
-            }
+            try pump.run(from: point) { filled in send(filled, of: pump) }
         } catch {
             cancel(pump.wireID, because: error.code == .changed ? .sourceChanged : .sourceUnreadable)
+        }
+    }
+
+    /// On the pump's own thread.
+    /// - Returns: false when nothing more of it is to be sent.
+    private func send(_ filled: borrowing FilledBlock, of pump: SourcePump) -> Bool {
+        do throws(LinkError) {
+            return try writer.withTurn { (turn) throws(LinkError) in
+                // As one step: content must neither follow its transfer's end nor overtake a frame that was decided before it.
+                let isLast = filled.isLast
+                let (frames, goesOn) = shared.withLock { shared in
+                    defer { shared.frames = [] }
+                    let goesOn = !pump.isStopped
+                    if goesOn, isLast { shared.connection?.sentEverything(pump.wireID) }
+                    return (shared.frames, goesOn)
+                }
+                try turn.write(frames)
+                if goesOn { try turn.write(filled) }
+                return goesOn
+            }
+        } catch {
+            // The reading thread sees the same break and reports it; a half-broken link is cut so that it does.
+            link.close()
+            return false
         }
     }
 
@@ -415,9 +426,9 @@ final class LinkDriver: Sendable {
                 role: parts.role, handshakeHash: established.handshakeHash, nonce: parts.random(ShortCode.nonceByteCount)),
             limits: parts.limits, now: parts.clock())
         let reactions = connection.start()
+        writer.begin(established.sealer)
         shared.update { shared in
             shared.connection = connection
-            shared.sealer = established.sealer
             perform(reactions, &shared)
         }
         eventContinuation.yield(.established(established.peer))
@@ -426,29 +437,31 @@ final class LinkDriver: Sendable {
     // MARK: The writing thread
 
     private enum Work {
-        case frames([[UInt8]])
-        case block(FilledBlock)
+        case frames
         case timer
         case end(lingers: Bool)
     }
 
     private func writeLoop() {
-        var sealer: RecordSealer?
         do throws(LinkError) {
             while true {
-                let (work, fresh) = nextWork()
-                if let fresh { sealer = fresh }
-                switch work {
-                case .frames(let frames):
-                    try write(frames.flatMap { sealer!.seal($0) })
-                case .block(let block):
-                    try write(block, with: &sealer!)
+                switch nextWork() {
+                case .frames:
+                    try writer.withTurn { (turn) throws(LinkError) in
+                        try turn.write(
+                            shared.withLock { shared in
+                                defer { shared.frames = [] }
+                                return shared.frames
+                            })
+                    }
                 case .timer:
                     let now = parts.clock()
                     let isLate = shared.withLock { $0.connection == nil && now >= $0.handshakeDeadline }
                     if isLate { link.close() }
                     decide { _, connection, now in connection.advance(to: now) }
                 case .end(let lingers):
+                    // All pumps have been stopped, but one may still be in the middle of its last block.
+                    if shared.withLock({ $0.connection != nil }) { try writer.withTurn { _ in } }
                     link.finishWriting()
                     if lingers { waitForReader() }
                     link.close()
@@ -456,43 +469,21 @@ final class LinkDriver: Sendable {
                 }
             }
         } catch {
-            // The reading thread sees the same break and reports it; a half-broken link is cut so that it does.
+            // As in `send(_:of:)`.
             link.close()
         }
     }
 
-    private func nextWork() -> (Work, RecordSealer?) {
+    private func nextWork() -> Work {
         let deadline = shared.withLock { $0.connection?.deadline ?? $0.handshakeDeadline }
-        let next = shared.wait(untilNanoseconds: deadline.nanoseconds) { shared -> (Work, RecordSealer?)? in
-            let sealer = shared.sealer
-            shared.sealer = nil
-            if !shared.frames.isEmpty {
-                defer { shared.frames = [] }
-                return (.frames(shared.frames), sealer)
-            }
-            if shared.isEnding { return (.end(lingers: shared.lingers && !shared.hasReadAll), sealer) }
-            if !shared.blocks.isEmpty {
-                let block = shared.blocks.removeFirst()
-                if block.isLast { shared.connection?.sentEverything(block.pump.wireID) }
-                return (.block(block), sealer)
-            }
+        let next = shared.wait(untilNanoseconds: deadline.nanoseconds) { shared -> Work? in
+            if !shared.frames.isEmpty { return .frames }
+            if shared.isEnding { return .end(lingers: shared.lingers && !shared.hasReadAll) }
             // Something new is due earlier than what is waited for here.
-            if let next = shared.connection?.deadline, next < deadline { return (.timer, sealer) }
-            return sealer.map { (.timer, $0) }
+            if let next = shared.connection?.deadline, next < deadline { return .timer }
+            return nil
         }
-        return next ?? (.timer, nil)
-    }
-
-    private func write(_ filled: FilledBlock, with sealer: inout RecordSealer) throws(LinkError) {
-        defer { filled.pump.blockReturned() }
-        var position = 0
-        for frame in filled.frames {
-            position += sealer.sealInPlace(
-                UnsafeMutableRawBufferPointer(rebasing: filled.block.bytes[position...]), frameByteCount: frame)
-        }
-        try link.write(UnsafeRawBufferPointer(rebasing: filled.block.bytes[..<position]))
-        filled.pump.transfer.moved(to: filled.contentDone, entries: filled.entriesDone)
-        if filled.isLast { filled.pump.transfer.enter(.finishing) }
+        return next ?? .timer
     }
 
     private func waitForReader() {

@@ -8,11 +8,14 @@ public struct NearbyPeer: Sendable, Hashable {
     public var name: DisplayName
     /// The best one first.
     public var addresses: [LinkAddress]
+    /// Takes links that carry frames of the mesh.
+    public var takesFrames: Bool
 
-    public init(id: PeerID, name: DisplayName, addresses: [LinkAddress]) {
+    public init(id: PeerID, name: DisplayName, addresses: [LinkAddress], takesFrames: Bool = false) {
         self.id = id
         self.name = name
         self.addresses = addresses
+        self.takesFrames = takesFrames
     }
 
     public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
@@ -24,6 +27,15 @@ public struct NearbyTable: Sendable {
         case found(NearbyPeer)
         case updated(NearbyPeer)
         case lost(NearbyPeer)
+
+        public var peer: NearbyPeer {
+            switch self {
+            case .found(let peer), .updated(let peer), .lost(let peer): peer
+            }
+        }
+
+        /// The peer is there, rather than gone.
+        public var isThere: Bool { if case .lost = self { false } else { true } }
     }
 
     private struct Sighting {
@@ -92,7 +104,9 @@ public struct NearbyTable: Sendable {
         for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
         // Link-local addresses work only through their own interface; others are tried first.
         let ranked = addresses.filter { !$0.host.contains("%") } + addresses.filter { $0.host.contains("%") }
-        let peer = NearbyPeer(id: id, name: first.record.name, addresses: Array(ranked.prefix(Self.maximumAddresses)))
+        let peer = NearbyPeer(
+            id: id, name: first.record.name, addresses: Array(ranked.prefix(Self.maximumAddresses)),
+            takesFrames: first.record.takesFrames)
         let old = peers.updateValue(peer, forKey: id)
         if old == nil { return [.found(peer)] }
         return old == peer ? [] : [.updated(peer)]

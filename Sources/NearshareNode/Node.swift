@@ -37,6 +37,7 @@ public final class Node: Sendable {
         var linksByHost: [String: Int] = [:]
         var incomingLinks = 0
         var limiter = InvitationLimiter()
+        var mesh: Mesh?
         var isShuttingDown = false
     }
 
@@ -70,14 +71,15 @@ public final class Node: Sendable {
 
     /// Ends everything in order: invitations are declined, transfers stop so that they can be resumed, others are told.
     public func beginShutdown() {
-        let (links, listeners, advertisements) = state.withLock { state in
+        let (links, listeners, advertisements, mesh) = state.withLock { state in
             state.isShuttingDown = true
             defer { (state.listeners, state.advertisements) = ([], []) }
-            return (Array(state.links.values), state.listeners, state.advertisements)
+            return (Array(state.links.values), state.listeners, state.advertisements, state.mesh)
         }
         for advertisement in advertisements { advertisement.stop() }
         for listener in listeners { listener.close() }
         for link in links { link.close(.goingAway) }
+        mesh?.stop()
         jobContinuation.finish()
     }
 
@@ -102,7 +104,7 @@ public final class Node: Sendable {
                     Advertisement(
                         // One identity may receive twice on one machine; the tag keeps the two apart.
                         instance: "\(id.hex)-\(tag)", type: .nearshare, port: listener.port,
-                        txt: PeerTXTRecord(id: id, name: name).strings, interface: interface))
+                        txt: PeerTXTRecord(id: id, name: name, takesFrames: true).strings, interface: interface))
             } catch {
                 listener.close()
                 throw .unavailable(error.description)
@@ -115,15 +117,51 @@ public final class Node: Sendable {
             state.listeners.append(listener)
             if let advertisement { state.advertisements.append(advertisement) }
         }
+        let mesh = startMesh(.lowerID, invitations: invitationContinuation, interface: interface)
         start { [self] in
-            await onThread { self.acceptLoop(listener, waiting) }
+            await onThread { self.acceptLoop(listener, mesh, waiting) }
             waiting.invitations.finish()
             waiting.comparisons.finish()
         }
         return Receiving(port: listener.port, invitations: invitations, comparisons: comparisons)
     }
 
-    private func acceptLoop(_ listener: any StreamListener, _ waiting: Receiving.Continuations) {
+    // MARK: The mesh
+
+    /// Becomes a part of the mesh through those who are nearby, without being found by anybody: for sending.
+    public func joinMesh(interface: String? = nil) -> Mesh {
+        startMesh(.always, invitations: nil, interface: interface)
+    }
+
+    /// A node has one place in the mesh; whoever comes second gets the same.
+    private func startMesh(
+        _ initiative: Mesh.Initiative, invitations: AsyncStream<Invitation>.Continuation?, interface: String?
+    ) -> Mesh {
+        let (mesh, isNew) = state.withLock { state in
+            if let mesh = state.mesh { return (mesh, false) }
+            let mesh = Mesh(settings, transfers, invitations: invitations)
+            state.mesh = mesh
+            return (mesh, true)
+        }
+        guard isNew else { return mesh }
+        start { await mesh.run() }
+        if settings.discovery != nil {
+            mesh.start { [self] in
+                do {
+                    let changes = try browse(interface: interface)
+                    await mesh.keepNeighbours(changes, initiative)
+                } catch {
+                    settings.log.error("\(error)")
+                }
+            }
+        }
+        if state.withLock({ $0.isShuttingDown }) { mesh.stop() }
+        return mesh
+    }
+
+    // MARK: Links that others open
+
+    private func acceptLoop(_ listener: any StreamListener, _ mesh: Mesh, _ waiting: Receiving.Continuations) {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
@@ -141,7 +179,11 @@ public final class Node: Sendable {
                     continue
                 }
                 start { [self] in
-                    await serve(link, waiting)
+                    switch await LinkOpening(link, patience: DirectLimits.handshakeTime) {
+                    case .direct(let link): await serve(link, waiting)
+                    case .frames(let link, let theirs): await carryFrames(over: link, theirs, on: mesh)
+                    case .nothing: link.close()
+                    }
                     state.withLock { state in
                         state.incomingLinks -= 1
                         let left = state.linksByHost[link.remote.host, default: 1] - 1
@@ -153,6 +195,14 @@ public final class Node: Sendable {
                 return
             }
         }
+    }
+
+    private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: Mesh) async {
+        let version = Preamble.supportedFrames.newestInCommon(with: theirs)
+        let answer = version.map { Preamble(kind: .frames, newest: $0, oldest: $0) } ?? .supportedFrames
+        let isAnswered = await onThread { (try? LinkOpening.write(answer.encoded, to: link)) != nil }
+        guard isAnswered, version != nil else { return link.close() }
+        await mesh.carry(link)
     }
 
     private func serve(_ link: any StreamLink, _ waiting: Receiving.Continuations) async {
@@ -221,8 +271,11 @@ public final class Node: Sendable {
             id: freshID(), direction: .incoming, total: offer.offer.totalSize, totalEntries: offer.offer.entryCount)
         progress.phase = .waiting
         return Invitation(
-            peer: peer, wire: offer, expiry: expiry, link: driver,
-            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers)
+            peer: peer, offer: offer.offer, context: offer.context, resumeKey: offer.resumeKey, expiry: expiry,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
+            answering: Invitation.Answering(
+                accept: { driver.accept(offer, transfer: $0, sink: $1, keepsPartial: $2) },
+                decline: { driver.decline(offer.id, because: $0) }))
     }
 
     // MARK: Sending

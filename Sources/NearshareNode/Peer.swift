@@ -7,7 +7,8 @@ public struct Peer: Sendable, Hashable {
     public let proven: ProvenPeer
     public let name: DisplayName
     public let standing: PeerStanding
-    public let address: LinkAddress
+    /// nil for somebody who is reached through the mesh.
+    public let address: LinkAddress?
 
     public var id: PeerID { proven.id }
 }

@@ -3,24 +3,21 @@ internal import NearshareEdges
 internal import NearshareSession
 internal import NearshareWire
 
-/// Several content records in one block, plain, ready to be sealed in place and written at once.
-struct FilledBlock: Sendable {
-    let pump: SourcePump
-    let block: Block
+/// Several content records in one block of memory, plain, ready to be sealed in place and written at once.
+struct FilledBlock: ~Copyable {
+    let bytes: UnsafeMutableRawBufferPointer
     /// Bytes of each frame; record n stands right behind record n-1.
     let frames: [Int]
-    let contentDone: UInt64
-    let entriesDone: UInt64
     /// The end mark is in it.
     let isLast: Bool
 }
 
-/// Reads one transfer's content on a thread of its own and packs it into records, as far as the receiver's window and
-/// the link allow: never more than ``blocksAhead`` blocks.
+/// Reads one transfer's content on a thread of its own, packs it into records and hands these to the link, as far as the
+/// receiver's window allows. One block of memory serves for all: the same thread fills it, seals it and writes it to the link,
+/// while it is still in the processor's cache.
 final class SourcePump: Sendable {
     private struct State {
         var limit: UInt64 = 0
-        var blocksOut = 0
         var isStopped = false
         var reader: Reader?
         var failure: StorageError?
@@ -31,33 +28,25 @@ final class SourcePump: Sendable {
         let reader: any ResourceReader
     }
 
-    /// One that is being written to the link, one that waits for it, one that is being filled.
-    private static let blocksAhead = 3
-    /// Records in a block: enough that the cost of a system call does not show.
-    static let recordsPerBlock = 4
-
     let wireID: TransferID
     let transfer: Transfer
     private let source: any ResourceSource
-    private let pool: BlockPool
+    private let clock: @Sendable () -> MonotonicInstant
     private let state = Monitor(State())
 
-    init(wireID: TransferID, transfer: Transfer, source: any ResourceSource, pool: BlockPool) {
+    init(
+        wireID: TransferID, transfer: Transfer, source: any ResourceSource, clock: @escaping @Sendable () -> MonotonicInstant
+    ) {
         self.wireID = wireID
         self.transfer = transfer
         self.source = source
-        self.pool = pool
+        self.clock = clock
     }
 
     // MARK: From other threads
 
     func allow(upTo limit: UInt64) {
         state.update { $0.limit = max($0.limit, limit) }
-    }
-
-    /// The writer is done with a block.
-    func blockReturned() {
-        state.update { $0.blocksOut -= 1 }
     }
 
     func stop() {
@@ -79,10 +68,11 @@ final class SourcePump: Sendable {
 
     // MARK: The pump's thread
 
-    /// Runs until everything has been handed over, it is stopped, or the source fails.
-    func run(from point: ResumePoint, deliver: (FilledBlock) -> Void) throws(StorageError) {
+    /// Runs until everything has been sent, it is stopped, or the source fails.
+    /// - Parameter send: writes a block to the link; false when no more is wanted.
+    func run(from point: ResumePoint, send: (borrowing FilledBlock) -> Bool) throws(StorageError) {
         do {
-            try pump(from: point, deliver: deliver)
+            try pump(from: point, send: send)
         } catch {
             // What a stopped reader throws is only the echo of the stop.
             let isEcho = state.withLock { state in
@@ -93,7 +83,7 @@ final class SourcePump: Sendable {
         }
     }
 
-    private func pump(from point: ResumePoint, deliver: (FilledBlock) -> Void) throws(StorageError) {
+    private func pump(from point: ResumePoint, send: (borrowing FilledBlock) -> Bool) throws(StorageError) {
         var provider = try openReader()
         var start = StartPoint.beginning
         if point != .start {
@@ -105,22 +95,24 @@ final class SourcePump: Sendable {
         }
         var content = OutgoingContent(from: start)
         transfer.resumes(after: content.contentByteCount, entries: content.finishedEntryCount)
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: BlockSize.maximumByteCount, alignment: 64)
+        defer { bytes.deallocate() }
+        var size = BlockSize()
         var sent: UInt64 = 0
         while !content.isFinished {
             guard let allowance = waitForAllowance(sent: sent) else { return }
-            let block = pool.take()
+            var left = min(allowance, UInt64(size.contentByteCount))
             var frames: [Int] = []
             var position = 0
-            var left = allowance
-            while frames.count < Self.recordsPerBlock, left > 0, !content.isFinished {
-                let body = position + RecordFormat.headerByteCount + RecordFormat.contentHeaderByteCount
+            while left > 0, !content.isFinished {
+                let header = position + RecordFormat.headerByteCount
+                let body = header + RecordFormat.contentHeaderByteCount
                 let room = min(RecordFormat.maximumContentByteCount, Int(clamping: left))
                 let count = try content.fill(
-                    UnsafeMutableRawBufferPointer(rebasing: block.bytes[body..<body + room]), from: &provider)
+                    UnsafeMutableRawBufferPointer(rebasing: bytes[body..<body + room]), from: &provider)
                 guard count > 0 else { break }
-                block.bytes[position + RecordFormat.headerByteCount] = FrameType.content
-                block.bytes.storeBytes(
-                    of: wireID.rawValue.bigEndian, toByteOffset: position + RecordFormat.headerByteCount + 1, as: UInt64.self)
+                bytes[header] = FrameType.content
+                bytes.storeBytes(of: wireID.rawValue.bigEndian, toByteOffset: header + 1, as: UInt64.self)
                 frames.append(RecordFormat.contentHeaderByteCount + count)
                 position = body + count + RecordFormat.tagByteCount
                 left -= UInt64(count)
@@ -128,11 +120,12 @@ final class SourcePump: Sendable {
                 // A source of unknown size gives what it has; it should not wait for more to come.
                 if count < room { break }
             }
-            deliver(
-                FilledBlock(
-                    pump: self, block: block, frames: frames, contentDone: content.contentByteCount,
-                    entriesDone: content.finishedEntryCount, isLast: content.isFinished))
+            let begun = clock()
+            guard send(FilledBlock(bytes: bytes, frames: frames, isLast: content.isFinished)) else { return }
+            size.adapt(toTime: clock() - begun)
+            transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
         }
+        transfer.enter(.finishing)
     }
 
     private func openReader() throws(StorageError) -> ReaderProvider {
@@ -149,14 +142,30 @@ final class SourcePump: Sendable {
     private func waitForAllowance(sent: UInt64) -> UInt64? {
         let allowance: UInt64? = state.wait { state -> UInt64?? in
             if state.isStopped { return .some(nil) }
-            guard state.limit > sent, state.blocksOut < Self.blocksAhead else { return nil }
-            state.blocksOut += 1
-            return .some(state.limit - sent)
+            return state.limit > sent ? .some(state.limit - sent) : nil
         }
         return allowance
     }
+}
 
-    static func blockByteCount() -> Int { recordsPerBlock * RecordFormat.maximumRecordByteCount }
+/// How much is written to a link at once: as much as a processor's cache holds, and less on a slow link, where a control frame
+/// would have to wait for seconds behind it.
+struct BlockSize {
+    private static let records = 4
+    private static let minimum = 16 << 10
+    private static let maximum = records * RecordFormat.maximumContentByteCount
+    static let maximumByteCount = records * RecordFormat.maximumRecordByteCount
+
+    private(set) var contentByteCount = maximum
+
+    /// - Parameter time: what the last block has taken.
+    mutating func adapt(toTime time: Duration) {
+        if time > .milliseconds(200) {
+            contentByteCount = max(Self.minimum, contentByteCount / 2)
+        } else if time < .milliseconds(50) {
+            contentByteCount = min(Self.maximum, contentByteCount * 2)
+        }
+    }
 }
 
 /// A resource's reader as the content stream sees it, held to what was offered: a folder that gained or lost something since

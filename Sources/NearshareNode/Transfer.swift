@@ -122,6 +122,28 @@ public final class Transfer: Sendable {
         }
     }
 
+    /// It goes in fragments: so many.
+    func startFragments(of total: Int) {
+        let now = clock()
+        state.withLock { state in
+            state.progress.fragments = TransferProgress.Fragments(done: 0, total: total)
+            state.progress.phase = .moving
+            state.meter = TransferMeter(amount: 0, now: now)
+            Self.tell(&state, now: now)
+        }
+    }
+
+    /// One fragment more; its share of the bytes is done with it.
+    func moved(fragments done: Int, of total: Int, size: UInt64) {
+        let now = clock()
+        state.withLock { state in
+            state.progress.fragments = TransferProgress.Fragments(done: done, total: total)
+            state.progress.done = UInt64(Double(size) * Double(done) / Double(max(1, total)))
+            // Rare, and people want to see each.
+            Self.tell(&state, now: now)
+        }
+    }
+
     func end(_ result: TransferResult) {
         let now = clock()
         var listeners: [AsyncStream<TransferProgress>.Continuation] = []

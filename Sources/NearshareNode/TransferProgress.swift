@@ -37,6 +37,18 @@ public struct TransferProgress: Sendable, Hashable {
     /// Bytes a second, smoothed; nil until it can be told.
     public var rate: Double?
     public var timeLeft: Duration?
+    /// On the frame path, which counts these; nil on the direct one.
+    public var fragments: Fragments?
+
+    public struct Fragments: Sendable, Hashable {
+        public var done: Int
+        public var total: Int
+
+        public init(done: Int, total: Int) {
+            self.done = done
+            self.total = total
+        }
+    }
 
     public init(id: TransferID, direction: Direction, total: UInt64?, totalEntries: UInt64) {
         self.id = id

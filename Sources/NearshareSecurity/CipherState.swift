@@ -26,8 +26,10 @@ public struct CipherState: Sendable {
         return MessageCipher.seal(plaintext, key: key, nonce: Self.encoded(nonce), authenticating: associated)
     }
 
-    public mutating func decrypt(_ ciphertext: [UInt8], authenticating associated: [UInt8]) throws(NoiseError) -> [UInt8] {
-        guard let key else { return ciphertext }
+    public mutating func decrypt(
+        _ ciphertext: some Collection<UInt8>, authenticating associated: [UInt8]
+    ) throws(NoiseError) -> [UInt8] {
+        guard let key else { return Array(ciphertext) }
         guard nonce < .max else { throw .nonceExhausted }
         do {
             let plaintext = try MessageCipher.open(

@@ -415,7 +415,7 @@ public struct DirectConnection: Sendable {
         guard var transfer = incoming[id], case .receiving = transfer.state else { return [] }
         let limit = total + limits.window
         // Often enough that the sender never waits, seldom enough that grants cost nothing.
-        guard limit >= transfer.granted + limits.window / 4 else { return [] }
+        guard limit >= transfer.granted + limits.window / 2 else { return [] }
         transfer.granted = limit
         incoming[id] = transfer
         return [.send(.grant(id, upTo: limit))]

@@ -19,6 +19,11 @@ public struct TransferMeter: Sendable {
 
     /// - Parameter amount: everything moved until now.
     public mutating func measure(_ amount: UInt64, now: MonotonicInstant) {
+        // Nothing has moved yet: the wait for an answer says nothing of the rate.
+        guard smoothed != nil || amount != self.amount else {
+            lastTime = now
+            return
+        }
         let elapsed = (now - lastTime).inSeconds
         guard elapsed >= Self.shortestSample else { return }
         let sample = Double(amount >= self.amount ? amount - self.amount : 0) / elapsed

@@ -1,6 +1,5 @@
 public import NearshareBase
 public import NearshareEdges
-internal import TOMLKit
 
 /// `config.toml`: what a person wants without saying it on every command line.
 public struct Configuration: Sendable, Hashable {
@@ -49,14 +48,13 @@ public struct Configuration: Sendable, Hashable {
     }
 
     public init(toml text: String) throws(Invalid) {
-        let table: TOMLTable
+        let document: TOMLDocument
         do {
-            table = try TOMLTable(string: text)
+            document = try TOMLDocument(text)
         } catch {
-            throw Invalid(description: "not valid TOML: \(TerminalText.escaped("\(error)", columns: 200))")
+            throw Invalid(description: "not valid TOML: \(TerminalText.escaped(error.reason, columns: 200))")
         }
-        for key in table.keys {
-            guard let value = table[key] else { continue }
+        for (key, value) in document.entries {
             do {
                 try take(key, value)
             } catch {
@@ -65,11 +63,12 @@ public struct Configuration: Sendable, Hashable {
         }
     }
 
-    private mutating func take(_ key: String, _ value: any TOMLValueConvertible) throws {
+    private mutating func take(_ key: String, _ value: TOMLDocument.Value) throws {
         func string() throws -> String {
-            guard let text = value.string else { throw Invalid(description: "a text in quotes is expected") }
+            guard case .text(let text) = value else { throw Invalid(description: "a text in quotes is expected") }
             return text
         }
+        var integer: Int64? { if case .integer(let number) = value { number } else { nil } }
         switch key {
         case "name": name = try DisplayName(try string())
         case "inbox": inbox = try string()
@@ -79,19 +78,19 @@ public struct Configuration: Sendable, Hashable {
             }
             accept = policy
         case "max-size":
-            let number = value.int.flatMap { UInt64(exactly: $0) }
+            let number = integer.flatMap { UInt64(exactly: $0) }
             guard let size = try number ?? ByteSize.parse(try string()) else {
                 throw Invalid(description: "a size such as \"500 MB\" or \"2 GiB\" is expected")
             }
             maximumSize = size
         case "port":
-            guard let number = value.int, let port = UInt16(exactly: number) else {
+            guard let number = integer, let port = UInt16(exactly: number) else {
                 throw Invalid(description: "a number from 0 to 65535 is expected")
             }
             self.port = port
         case "interface": interface = try string()
         case "timeout":
-            guard let seconds = value.int, (1...600).contains(seconds) else {
+            guard let seconds = integer, (1...600).contains(seconds) else {
                 throw Invalid(description: "a number of seconds from 1 to 600 is expected")
             }
             timeout = .seconds(seconds)

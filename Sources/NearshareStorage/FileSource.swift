@@ -43,6 +43,7 @@ public struct FileSource: ResourceSource {
         var items: [Item] = []
         var described: [OfferedItem] = []
         var skipped = Skipped()
+        defer { detector.rest() }
         for path in paths {
             let file = try Descriptor.openForReading(path: path)
             let status = try file.status()

@@ -177,6 +177,7 @@ public final class Inbox: Sendable {
         let described = staged.finishedTransfer?.items ?? []
         var place = (try? open()).map { Place($0, path: path) }
         var delivered: [DeliveredItem] = []
+        defer { detector.rest() }
         forEachItem(of: staged) { number, name, holder in
             let claim = Int(number) < described.count ? described[Int(number)] : nil
             let claimedName = claim.flatMap { ClaimedFileName(bytes: $0.claimedName) } ?? ClaimedFileName(name)!

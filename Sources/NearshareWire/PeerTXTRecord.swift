@@ -2,18 +2,22 @@ public import NearshareBase
 
 /// What a nearshare peer says of itself in its DNS-SD TXT record (`docs/PROTOCOL.md`, section 1). Claims, all of it.
 ///
-/// `v=1`, `id=` 16 hexadecimal digits, `n=` the display name.
+/// `v=1`, `id=` 16 hexadecimal digits, `n=` the display name, `m=1` where frames of the mesh are taken.
 public struct PeerTXTRecord: Sendable, Hashable {
     public var id: PeerID
     public var name: DisplayName
+    /// Takes links that carry frames of the mesh.
+    public var takesFrames: Bool
 
-    public init(id: PeerID, name: DisplayName) {
+    public init(id: PeerID, name: DisplayName, takesFrames: Bool = false) {
         self.id = id
         self.name = name
+        self.takesFrames = takesFrames
     }
 
     public var strings: [[UInt8]] {
         [Array("v=1".utf8), Array("id=\(id.hex)".utf8), Array("n=".utf8) + Array(name.claimed.utf8)]
+            + (takesFrames ? [Array("m=1".utf8)] : [])
     }
 
     /// Unknown keys are skipped, the first of a repeated key counts (RFC 6763, section 6.4).
@@ -28,6 +32,6 @@ public struct PeerTXTRecord: Sendable, Hashable {
         guard let id = values["id"].flatMap({ PeerID(hex: String(decoding: $0, as: UTF8.self)) }),
             let name = values["n"].flatMap({ try? DisplayName(utf8: $0) })
         else { return nil }
-        self.init(id: id, name: name)
+        self.init(id: id, name: name, takesFrames: values["m"].map { $0.elementsEqual("1".utf8) } ?? false)
     }
 }

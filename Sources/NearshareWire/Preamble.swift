@@ -1,27 +1,41 @@
 public import NearshareBase
 
-/// The first bytes of each direction of a direct link, and all that is ever sent in the clear: which protocol, which versions
-/// (`docs/PROTOCOL.md`, section 2).
+/// The first bytes of each direction of a link: which protocol, which versions (`docs/PROTOCOL.md`, sections 2 and 9). On a
+/// direct link they are all that is ever sent in the clear.
 ///
-/// 8 bytes: `NSHR`, newest version, oldest version, two zeros. The initiator tells what it can speak; the responder
+/// 8 bytes: `NSHR` or `NSHM`, newest version, oldest version, two zeros. The initiator tells what it can speak; the responder
 /// answers with the one version that it has chosen in both places, or with its own range when there is none in common.
 public struct Preamble: Sendable, Hashable {
     public static let byteCount = 8
     /// What this implementation speaks.
     public static let supported = Preamble(newest: 1, oldest: 1)
+    public static let supportedFrames = Preamble(kind: .frames, newest: 1, oldest: 1)
 
+    /// What follows on the link.
+    public enum Kind: String, Sendable {
+        /// A session between two peers.
+        case direct = "NSHR"
+        /// Frames of the mesh.
+        case frames = "NSHM"
+
+        public var magic: [UInt8] { Array(rawValue.utf8) }
+    }
+
+    public let kind: Kind
     public let newest: UInt8
     public let oldest: UInt8
 
-    public init(newest: UInt8, oldest: UInt8) {
+    public init(kind: Kind = .direct, newest: UInt8, oldest: UInt8) {
+        self.kind = kind
         self.newest = newest
         self.oldest = oldest
     }
 
     /// - Throws: when these are not the first bytes of a nearshare peer.
-    public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
+    public init(decoding bytes: ArraySlice<UInt8>, kind: Kind = .direct) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "preamble")
-        guard try reader.readBytes(4).elementsEqual(Self.magic) else {
+        self.kind = kind
+        guard try reader.readBytes(4).elementsEqual(kind.magic) else {
             throw MalformedInput("whoever answers there does not speak nearshare's protocol")
         }
         newest = try reader.readInteger()
@@ -31,7 +45,7 @@ public struct Preamble: Sendable, Hashable {
         guard oldest <= newest else { throw MalformedInput("preamble: the oldest version is newer than the newest") }
     }
 
-    public var encoded: [UInt8] { Self.magic + [newest, oldest, 0, 0] }
+    public var encoded: [UInt8] { kind.magic + [newest, oldest, 0, 0] }
 
     /// The newest version that both speak; nil when there is none.
     public func newestInCommon(with other: Preamble) -> UInt8? {
@@ -41,6 +55,4 @@ public struct Preamble: Sendable, Hashable {
 
     /// "version 1" or "versions 1 to 3".
     public var shown: String { newest == oldest ? "version \(newest)" : "versions \(oldest) to \(newest)" }
-
-    private static let magic = Array("NSHR".utf8)
 }

@@ -27,6 +27,8 @@ CHUNK = 1 << 20
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
+    options.add_argument("--frames", type=pathlib.Path, default=pathlib.Path(".build/release/frames-benchmark"),
+                         help="measures the frame path's packets; left out where it is not built")
     options.add_argument("--runs", type=int, default=7)
     options.add_argument("--only", choices=["file", "tree", "small", "voice"], help="one of the pieces of work")
     options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
@@ -40,6 +42,14 @@ def main():
                 print(getattr(bench, work)(), flush=True)
         if arguments.only in (None, "voice"):
             print(voice.report(bench.binary, arguments.runs, arguments.recording), flush=True)
+        if arguments.only is None:
+            print(frames(arguments.frames), flush=True)
+
+
+def frames(binary):
+    if not binary.exists():
+        return f"frame path: left out, there is no {binary}\n"
+    return "The frame path's packets, one core\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
 
 
 class Bench:

@@ -89,6 +89,7 @@ class Peer:
         self.home.mkdir(parents=True, exist_ok=True)
         self.inbox = self.home / "Inbox"
         self.namespace = namespace
+        self.hidden = []
         self.started = []
 
     def environment(self):
@@ -97,8 +98,17 @@ class Peer:
             "XDG_CONFIG_HOME": str(self.home / "config"), "SWIFT_BACKTRACE": "enable=no", "TERM": "xterm",
         }
 
+    def hide(self, library):
+        """As if this person had not installed the library; needs root."""
+        found = [line.split()[-1] for line in subprocess.run(
+            ["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout.splitlines() if line.split()[0] == library]
+        self.hidden += found
+
     def command(self, *arguments):
         within = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        if self.hidden:
+            covers = "".join(f"mount --bind /dev/null {path} && " for path in self.hidden)
+            within += ["unshare", "--mount", "sh", "-c", covers + 'exec "$@"', "sh"]
         return [*within, str(BINARY), *map(str, arguments)]
 
     def start(self, *arguments, stdin=subprocess.DEVNULL):
@@ -172,24 +182,26 @@ def has_namespaces():
     return os.geteuid() == 0 and shutil.which("ip") is not None
 
 
-class TwoMachines:
-    """Two network namespaces, joined by a veth pair that can be slowed down and cut."""
+class MachinesInARow:
+    """Network namespaces, each joined to the next by a cable (a veth pair) with a network of its own. Nothing is routed: only
+    neighbours see each other. Cables can be slowed down and cut."""
 
-    def __init__(self):
+    def __init__(self, count=2):
         tag = f"{os.getpid() % 100000:x}{random.SystemRandom().getrandbits(12):03x}"
-        self.names = [f"ns-a-{tag}", f"ns-b-{tag}"]
-        self.links = [f"va{tag}"[:15], f"vb{tag}"[:15]]
+        self.names = [f"ns-{number}-{tag}" for number in range(count)]
+        self.cables = [(f"l{number}{tag}"[:15], f"r{number}{tag}"[:15]) for number in range(count - 1)]
 
     def __enter__(self):
         try:
             for name in self.names:
                 ip("netns", "add", name)
-            ip("link", "add", self.links[0], "netns", self.names[0], "type", "veth", "peer", "name", self.links[1],
-               "netns", self.names[1])
-            for number, (name, link) in enumerate(zip(self.names, self.links)):
-                ip("-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", link)
                 ip("-n", name, "link", "set", "lo", "up")
-                ip("-n", name, "link", "set", link, "up")
+            for number, (left, right) in enumerate(self.cables):
+                ends = (self.names[number], left), (self.names[number + 1], right)
+                ip("link", "add", left, "netns", ends[0][0], "type", "veth", "peer", "name", right, "netns", ends[1][0])
+                for host, (name, link) in enumerate(ends, 1):
+                    ip("-n", name, "addr", "add", f"10.77.{number}.{host}/24", "dev", link)
+                    ip("-n", name, "link", "set", link, "up")
         except BaseException:
             self.__exit__()
             raise
@@ -200,14 +212,14 @@ class TwoMachines:
             with contextlib.suppress(subprocess.CalledProcessError):
                 ip("netns", "delete", name)
 
-    def cut(self):
-        ip("-n", self.names[0], "link", "set", self.links[0], "down")
+    def cut(self, cable=0):
+        ip("-n", self.names[cable], "link", "set", self.cables[cable][0], "down")
 
-    def mend(self):
-        ip("-n", self.names[0], "link", "set", self.links[0], "up")
+    def mend(self, cable=0):
+        ip("-n", self.names[cable], "link", "set", self.cables[cable][0], "up")
 
-    def slow(self, rate):
-        for name, link in zip(self.names, self.links):
+    def slow(self, rate, cable=0):
+        for name, link in zip(self.names[cable:], self.cables[cable]):
             subprocess.run(
                 ["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", link, "root", "tbf", "rate", rate, "burst",
                  "64kb", "latency", "100ms"], check=True)

@@ -228,7 +228,7 @@ def converse(link, entries, name, stop_after):
         while content and sent < min(limit, len(content)):
             if stop_after is not None and sent >= stop_after:
                 return wait_and_cut(link, story)
-            piece = content[sent:min(limit, sent + 65_536)]
+            piece = content[sent:min(limit, sent + 131_072)]
             link.send(bytes([CONTENT]) + transfer + piece)
             sent += len(piece)
 

@@ -15,6 +15,13 @@ class OneMachineStory(Story):
         self.assertEqual("see you at 8", anna.wait_for("delivered")["text"])
         self.assertEqual(0, anna.end())
 
+    def test_a_receiver_at_rest_holds_no_database(self):
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", self.file("f", 1000), "--to", anna.address))
+        self.assertEqual("application/octet-stream", anna.wait_for("delivered")["type"])
+        with open(f"/proc/{anna.process.pid}/maps") as maps:
+            self.assertNotIn(".mgc", maps.read())
+
     def test_stdout_gets_the_content_alone(self):
         content = self.random.randbytes(200_000)
         source = self.place / "content"
@@ -189,6 +196,16 @@ class OneMachineStory(Story):
         self.assertCode(7, result)
         self.assertEqual([], [name for name in os.listdir(self.anna.inbox) if not name.startswith(".")])
         self.assertCode(0, self.ben.run("send", self.file("small", 1000), "--to", anna.address))
+
+    @unittest.skipUnless(has_namespaces(), "hiding a library needs root")
+    def test_without_libavahi_and_libsystemd_addresses_still_work(self):
+        anna = self.anna.receive()
+        for name in ("libavahi-core.so.7", "libsystemd.so.0"):
+            self.ben.hide(name)
+        self.assertCode(0, self.ben.run("send", self.file("f", 1000), "--to", anna.address))
+        result = self.ben.run("browse")
+        self.assertCode(1, result)
+        self.assertIn(b"install it (Debian: libavahi-core7)", result.stderr)
 
     def strangers(self, port):
         yield "silence", b""

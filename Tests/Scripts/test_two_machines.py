@@ -3,13 +3,13 @@ import os
 import subprocess
 import unittest
 
-from harness import INTERRUPT, Peer, Story, TwoMachines, digest, has_namespaces
+from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces
 
 
 @unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
 class TwoMachinesStory(Story):
     def people(self):
-        self.network = TwoMachines()
+        self.network = MachinesInARow()
         self.network.__enter__()
         self.addCleanup(self.network.__exit__)
         self.anna = Peer(self.place / "anna", self.network.names[0])

@@ -1,46 +1,15 @@
-import FoundationEssentials
 import NearshareBase
 import NearshareCrypto
 import NearshareSecurity
+import NearshareTesting
 import Testing
 
-/// Vectors of another implementation of the same protocol, kept outside of this repository.
-enum Vectors {
-    static let folder: String = {
-        if let given = ProcessInfo.processInfo.environment["NEARSHARE_VECTORS"] { return given }
-        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
-        return "\(root)/../shared/bitchat/vectors"
-    }()
-
-    static func isThere(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(folder)/\(name)") }
-
-    static func read<Value: Decodable>(_: Value.Type, from name: String) throws -> Value {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return try decoder.decode(Value.self, from: try Data(contentsOf: URL(filePath: "\(folder)/\(name)")))
-    }
-
-    /// A value given in full or, when it is long, by its hash.
-    struct Blob: Decodable {
-        var hex: String?
-        var length: Int
-        var sha256: String?
-
-        func matches(_ bytes: [UInt8]) -> Bool {
-            guard bytes.count == length else { return false }
-            return hex.map { $0 == Hex.encode(bytes) } ?? (sha256 == Hex.encode(SHA256Hasher.digest(bytes)))
-        }
-
-        /// Long plaintexts of the handshake file are these bytes.
-        var plaintext: [UInt8]? {
-            if let hex { return Hex.decode(hex) }
-            var state: UInt32 = 61
-            let bytes = (0..<length).map { _ in
-                state = state &* 1_664_525 &+ 1_013_904_223
-                return UInt8(state >> 24)
-            }
-            return matches(bytes) ? bytes : nil
-        }
+extension Vectors.Blob {
+    /// Long plaintexts of the handshake file are made from this seed.
+    fileprivate var plaintext: [UInt8]? {
+        if let bytes { return bytes }
+        let made = Vectors.bytes(seed: 61, count: length)
+        return matches(made) ? made : nil
     }
 }
 

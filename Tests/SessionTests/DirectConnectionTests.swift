@@ -210,9 +210,9 @@ extension [DirectReaction] {
         #expect(lone.machine.resumePoint(.start, of: id) == [.send(.resume(id, .start))])
         #expect(lone.machine.resumePoint(.start, of: id).isEmpty)
         #expect(lone.machine.contentArrived(id, count: 100, now: lone.now).verdict == .deliver)
-        #expect(lone.machine.contentStored(id, upTo: 24).isEmpty)
-        #expect(lone.machine.contentStored(id, upTo: 25) == [.send(.grant(id, upTo: 125))])
-        #expect(lone.machine.contentArrived(id, count: 25, now: lone.now).verdict == .deliver)
+        #expect(lone.machine.contentStored(id, upTo: 49).isEmpty)
+        #expect(lone.machine.contentStored(id, upTo: 50) == [.send(.grant(id, upTo: 150))])
+        #expect(lone.machine.contentArrived(id, count: 50, now: lone.now).verdict == .deliver)
         #expect(lone.machine.contentArrived(id, count: 1, now: lone.now).reactions.isViolation)
     }
 

@@ -11,8 +11,8 @@ int nearshare_openat(int directory, const char *path, int flags, mode_t mode);
 /// open(2) likewise.
 int nearshare_open(const char *path, int flags, mode_t mode);
 
-/// Keeps large blocks that are freed with the process, so that a record buffer of 64 KiB that comes and goes thousands of
-/// times a second is not unmapped and mapped anew each time. Costs a few MiB that stay resident.
+/// Keeps large blocks that are freed with the process, so that a record buffer of 128 KiB that comes and goes thousands of
+/// times a second is not unmapped and mapped anew each time. Costs 2 MiB that stay resident.
 void nearshare_keep_freed_memory(void);
 
 /// accept4(2) with SOCK_CLOEXEC: glibc declares it for GNU sources only, and a child must not inherit a peer's socket.
@@ -39,3 +39,10 @@ int nearshare_clock_is_synchronized(void);
 
 /// eventfd(2), close-on-exec and non-blocking: something to wake a poll(2) with.
 int nearshare_event(void);
+
+/// Loads libsystemd, whose functions may be called after that, from any thread: it brings six more libraries, and most runs of
+/// the tool need none of them. Returns NULL, or why it can't be loaded.
+const char *nearshare_load_systemd(void);
+
+/// Likewise libavahi-core.
+const char *nearshare_load_avahi(void);

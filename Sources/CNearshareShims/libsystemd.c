@@ -1,0 +1,50 @@
+#include "lazy_library.h"
+#include "nearshare_shims.h"
+
+#include <systemd/sd-bus.h>
+
+#define FUNCTIONS(F)                                                                                                   \
+    F(int, sd_bus_open_system, (sd_bus **bus), (bus))                                                                  \
+    F(sd_bus *, sd_bus_flush_close_unref, (sd_bus *bus), (bus))                                                        \
+    F(int, sd_bus_flush, (sd_bus *bus), (bus))                                                                         \
+    F(int, sd_bus_get_fd, (sd_bus *bus), (bus))                                                                        \
+    F(int, sd_bus_get_events, (sd_bus *bus), (bus))                                                                    \
+    F(int, sd_bus_get_timeout, (sd_bus *bus, uint64_t *timeout), (bus, timeout))                                       \
+    F(int, sd_bus_process, (sd_bus *bus, sd_bus_message **message), (bus, message))                                    \
+    F(int, sd_bus_send, (sd_bus *bus, sd_bus_message *message, uint64_t *cookie), (bus, message, cookie))              \
+    F(int, sd_bus_call,                                                                                                \
+      (sd_bus *bus, sd_bus_message *message, uint64_t timeout, sd_bus_error *error, sd_bus_message **reply),           \
+      (bus, message, timeout, error, reply))                                                                           \
+    F(int, sd_bus_call_async,                                                                                          \
+      (sd_bus *bus, sd_bus_slot **slot, sd_bus_message *message, sd_bus_message_handler_t callback, void *context,     \
+       uint64_t timeout),                                                                                              \
+      (bus, slot, message, callback, context, timeout))                                                                \
+    F(int, sd_bus_match_signal,                                                                                        \
+      (sd_bus *bus, sd_bus_slot **slot, const char *sender, const char *path, const char *interface,                   \
+       const char *member, sd_bus_message_handler_t callback, void *context),                                          \
+      (bus, slot, sender, path, interface, member, callback, context))                                                 \
+    F(void, sd_bus_error_free, (sd_bus_error *error), (error))                                                         \
+    F(int, sd_bus_message_new_method_call,                                                                             \
+      (sd_bus *bus, sd_bus_message **message, const char *destination, const char *path, const char *interface,        \
+       const char *member),                                                                                            \
+      (bus, message, destination, path, interface, member))                                                            \
+    F(sd_bus_message *, sd_bus_message_ref, (sd_bus_message *message), (message))                                      \
+    F(sd_bus_message *, sd_bus_message_unref, (sd_bus_message *message), (message))                                    \
+    F(int, sd_bus_message_set_expect_reply, (sd_bus_message *message, int expected), (message, expected))              \
+    F(const sd_bus_error *, sd_bus_message_get_error, (sd_bus_message *message), (message))                            \
+    F(const char *, sd_bus_message_get_path, (sd_bus_message *message), (message))                                     \
+    F(int, sd_bus_message_append_basic, (sd_bus_message *message, char type, const void *value),                       \
+      (message, type, value))                                                                                          \
+    F(int, sd_bus_message_append_array, (sd_bus_message *message, char type, const void *values, size_t size),         \
+      (message, type, values, size))                                                                                   \
+    F(int, sd_bus_message_read_basic, (sd_bus_message *message, char type, void *value), (message, type, value))       \
+    F(int, sd_bus_message_read_array, (sd_bus_message *message, char type, const void **values, size_t *size),         \
+      (message, type, values, size))                                                                                   \
+    F(int, sd_bus_message_open_container, (sd_bus_message *message, char type, const char *contents),                  \
+      (message, type, contents))                                                                                       \
+    F(int, sd_bus_message_close_container, (sd_bus_message *message), (message))                                       \
+    F(int, sd_bus_message_enter_container, (sd_bus_message *message, char type, const char *contents),                 \
+      (message, type, contents))                                                                                       \
+    F(int, sd_bus_message_exit_container, (sd_bus_message *message), (message))
+
+LAZY_LIBRARY(nearshare_load_systemd, "libsystemd.so.0", FUNCTIONS)

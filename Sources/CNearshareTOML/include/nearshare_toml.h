@@ -1,0 +1,35 @@
+// TOML for C, and so for Swift: the top level of a document, read by toml++ (which is C++ and all headers).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum nearshare_toml_kind {
+    NEARSHARE_TOML_TEXT,
+    NEARSHARE_TOML_INTEGER,
+    /// Legal TOML that no setting has.
+    NEARSHARE_TOML_OTHER,
+};
+
+/// Texts are UTF-8, not terminated, and live as long as the call that hands them over.
+struct nearshare_toml_entry {
+    const char *key;
+    size_t key_length;
+    enum nearshare_toml_kind kind;
+    const char *text;
+    size_t text_length;
+    int64_t integer;
+};
+
+/// Calls `take` for each key of the top level, sorted, once the whole document has turned out to be valid.
+/// Returns 1, or 0 with the reason and its place in `problem`, terminated and cut to `problem_size`.
+int nearshare_toml_read(
+    const char *bytes, size_t count, void *context, void (*take)(void *context, const struct nearshare_toml_entry *entry),
+    char *problem, size_t problem_size);
+
+#ifdef __cplusplus
+}
+#endif

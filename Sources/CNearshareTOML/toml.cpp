@@ -1,0 +1,37 @@
+#include "nearshare_toml.h"
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include <cstdio>
+
+int nearshare_toml_read(
+    const char *bytes, size_t count, void *context, void (*take)(void *, const struct nearshare_toml_entry *), char *problem,
+    size_t problem_size) {
+    const auto parsed = toml::parse(std::string_view(bytes, count));
+    if (!parsed) {
+        const auto &error = parsed.error();
+        const auto reason = error.description();
+        std::snprintf(
+            problem, problem_size, "line %u: %.*s", static_cast<unsigned>(error.source().begin.line),
+            static_cast<int>(reason.size()), reason.data());
+        return 0;
+    }
+    for (const auto &[key, node] : parsed.table()) {
+        nearshare_toml_entry entry = {};
+        entry.key = key.data();
+        entry.key_length = key.length();
+        entry.kind = NEARSHARE_TOML_OTHER;
+        if (const auto *text = node.as_string()) {
+            entry.kind = NEARSHARE_TOML_TEXT;
+            entry.text = text->get().data();
+            entry.text_length = text->get().size();
+        } else if (const auto *integer = node.as_integer()) {
+            entry.kind = NEARSHARE_TOML_INTEGER;
+            entry.integer = integer->get();
+        }
+        take(context, &entry);
+    }
+    return 1;
+}

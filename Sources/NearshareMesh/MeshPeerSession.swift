@@ -1,0 +1,197 @@
+internal import NearshareBase
+internal import NearshareSecurity
+
+/// The Noise session with one peer of the frame path (bitchat specification, section 8).
+///
+///     idle ──start──► initiating ──second message──► established ◄──third message── responding ◄──first message── idle
+///
+/// Both may begin at once: then the lower id stays initiator. A new first message on an established session is answered beside
+/// it, and replaces it when its third message has proven the peer. Anybody can put packets between the peer's: a message that
+/// is not genuine changes nothing, and up to ``maximumResponses`` answers are open at once, so that a forged first message does
+/// not end a genuine handshake.
+struct MeshPeerSession {
+    static let initiatorTimeout = Duration.seconds(10)
+    static let responderTimeout = Duration.seconds(20)
+    /// Handshakes that a peer may have in ``rateWindow``, whoever begins.
+    static let handshakesPerWindow = 10
+    static let rateWindow = Duration.seconds(60)
+    static let lifetime = Duration.seconds(86_400)
+    private static let maximumResponses = 3
+    private static let repetitionInterval = Duration.seconds(3)
+    private static let answerInterval = Duration.seconds(1)
+
+    enum Reaction {
+        case reply([UInt8])
+        /// The peer's key is proven. A reply, where there is one, is to be sent first.
+        case established(ProvenPeer, reply: [UInt8]?)
+        /// Not genuine, not due, or too many: dropped.
+        case ignore
+    }
+
+    private struct Pending {
+        var state: HandshakeState
+        var deadline: MonotonicInstant
+        /// What we said last in it, said again when it seems to have got lost.
+        var said: [UInt8]
+        var saidAt: MonotonicInstant
+        /// As responder, the message that it answers.
+        var first: [UInt8] = []
+    }
+
+    private struct Established {
+        var peer: ProvenPeer
+        var transport: MeshNoiseTransport
+        var since: MonotonicInstant
+    }
+
+    private let own: LocalIdentity
+    private let peerID: PeerID
+    private var initiating: Pending?
+    private var responding: [Pending] = []
+    private var current: Established?
+    /// What the peer sealed before it heard of the newest session may still come.
+    private var previous: MeshNoiseTransport?
+    /// The second message that made the present session, and our third: said again when the second comes again.
+    private var ending: (second: [UInt8], third: [UInt8])?
+    private var handshakes: [MonotonicInstant] = []
+    private var failures = 0
+
+    init(own: LocalIdentity, peerID: PeerID) {
+        self.own = own
+        self.peerID = peerID
+    }
+
+    var isEstablished: Bool { current != nil }
+    var isInitiating: Bool { initiating != nil }
+    /// The peer may have all it needs for sealing, while we wait for its last message.
+    var isResponding: Bool { !responding.isEmpty }
+    var peer: ProvenPeer? { current?.peer }
+
+    /// When something runs out.
+    var deadline: MonotonicInstant? { (responding.map(\.deadline) + [initiating?.deadline].compactMap { $0 }).min() }
+
+    /// - Parameter ephemeral: 32 fresh random bytes.
+    /// - Returns: the first message; nil when one is on its way already, or there were too many lately.
+    mutating func start(now: MonotonicInstant, ephemeral: [UInt8]) -> [UInt8]? {
+        guard initiating == nil, allowsHandshake(now: now) else { return nil }
+        var state = HandshakeState(role: .initiator, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
+        guard let message = try? state.writeMessage(payload: []) else { return nil }
+        initiating = Pending(state: state, deadline: now + Self.initiatorTimeout, said: message, saidAt: now)
+        return message
+    }
+
+    /// - Parameter ephemeral: 32 fresh random bytes, used when this turns out to be a first message.
+    mutating func receive(handshake message: ArraySlice<UInt8>, now: MonotonicInstant, ephemeral: [UInt8]) -> Reaction {
+        let message = Array(message)
+        switch message.count {
+        case ..<Self.thirdMessageByteCount: return receiveFirst(message, now: now, ephemeral: ephemeral)
+        case ..<Self.secondMessageByteCount: return receiveThird(message, now: now)
+        default: return receiveSecond(message, now: now)
+        }
+    }
+
+    private mutating func receiveFirst(_ message: [UInt8], now: MonotonicInstant, ephemeral: [UInt8]) -> Reaction {
+        // Both began: the higher id gives way, the lower one waits for its answer.
+        if initiating != nil, own.peerID.hex < peerID.hex { return .ignore }
+        if let index = responding.firstIndex(where: { $0.first == message }) {
+            responding[index].saidAt = now
+            return .reply(responding[index].said)
+        }
+        var state = HandshakeState(role: .responder, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
+        guard allowsHandshake(now: now), (try? state.readMessage(message)) != nil,
+            let reply = try? state.writeMessage(payload: [])
+        else { return .ignore }
+        initiating = nil
+        if responding.count >= Self.maximumResponses { responding.removeFirst() }
+        responding.append(
+            Pending(state: state, deadline: now + Self.responderTimeout, said: reply, saidAt: now, first: message))
+        return .reply(reply)
+    }
+
+    private mutating func receiveSecond(_ message: [UInt8], now: MonotonicInstant) -> Reaction {
+        if let ending, ending.second == message { return .reply(ending.third) }
+        guard var state = initiating?.state, (try? state.readMessage(message)) != nil,
+            let reply = try? state.writeMessage(payload: []), let keys = try? state.split(), keys.peer.id == peerID
+        else { return .ignore }
+        establish(keys, now: now)
+        ending = (message, reply)
+        return .established(keys.peer, reply: reply)
+    }
+
+    private mutating func receiveThird(_ message: [UInt8], now: MonotonicInstant) -> Reaction {
+        for pending in responding {
+            var state = pending.state
+            guard (try? state.readMessage(message)) != nil, let keys = try? state.split(), keys.peer.id == peerID else {
+                continue
+            }
+            establish(keys, now: now)
+            return .established(keys.peer, reply: nil)
+        }
+        return .ignore
+    }
+
+    private mutating func establish(_ keys: TransportKeys, now: MonotonicInstant) {
+        previous = current?.transport
+        current = Established(
+            peer: keys.peer, transport: MeshNoiseTransport(send: keys.send, receive: keys.receive), since: now)
+        initiating = nil
+        responding = []
+        ending = nil
+        failures = 0
+    }
+
+    /// Our part of a handshake again, when there was no answer to it for a while.
+    mutating func repetition(now: MonotonicInstant) -> [UInt8]? {
+        guard let pending = initiating, now - pending.saidAt >= Self.repetitionInterval else { return nil }
+        initiating!.saidAt = now
+        return pending.said
+    }
+
+    /// The answer to the latest first message again: the peer is sealing already, so its third message must have got lost.
+    mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? {
+        guard let pending = responding.last, now - pending.saidAt >= Self.answerInterval else { return nil }
+        responding[responding.count - 1].saidAt = now
+        return pending.said
+    }
+
+    /// - Throws: ``NoiseError/malformed`` without a session; ``NoiseError/nonceExhausted`` when it is used up.
+    mutating func seal(_ plaintext: [UInt8], now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
+        guard let since = current?.since, now - since < Self.lifetime else {
+            current = nil
+            throw .malformed
+        }
+        return try current!.transport.seal(plaintext)
+    }
+
+    /// - Throws: ``NoiseError``, and then ``shouldStartAnew`` says whether the session is worth replacing.
+    mutating func open(_ message: ArraySlice<UInt8>) throws(NoiseError) -> [UInt8] {
+        guard current != nil else { throw .malformed }
+        do {
+            let plaintext = try current!.transport.open(message)
+            failures = 0
+            return plaintext
+        } catch {
+            if previous != nil, let plaintext = try? previous!.open(message) { return plaintext }
+            failures += 1
+            throw error
+        }
+    }
+
+    /// There is no session for what came, or three messages in a row could not be opened: the peer may have lost its keys.
+    var shouldStartAnew: Bool { current == nil || failures >= 3 }
+
+    mutating func expire(now: MonotonicInstant) {
+        responding.removeAll { $0.deadline <= now }
+        if let deadline = initiating?.deadline, deadline <= now { initiating = nil }
+    }
+
+    private mutating func allowsHandshake(now: MonotonicInstant) -> Bool {
+        handshakes.removeAll { now - $0 >= Self.rateWindow }
+        guard handshakes.count < Self.handshakesPerWindow else { return false }
+        handshakes.append(now)
+        return true
+    }
+
+    private static let thirdMessageByteCount = 64
+    private static let secondMessageByteCount = 96
+}

@@ -1,0 +1,421 @@
+public import NearshareBase
+internal import NearshareCrypto
+internal import NearshareSecurity
+public import NearshareWire
+
+// Files on the frame path: offered and confirmed between nearshare peers (docs/PROTOCOL.md, section 10), simply sent to phones
+// (bitchat specification, section 7).
+extension MeshRouter {
+    // MARK: Sending
+
+    /// How long a file will take to a peer at least, in fragments and at their pace, and whether it can be sent at all.
+    public func plan(_ file: MeshFile, to recipient: PeerID?) throws(MeshSendError) -> (fragments: Int, estimate: Duration) {
+        let encoded = try Self.encode(file, limit: recipient.flatMap { peer($0) }?.software.contentLimit)
+        let count = try fragmentCount(encoded.count, chunk: chunk(to: recipient), to: recipient)
+        return (count, estimate(count, to: recipient))
+    }
+
+    /// Sends a file to one peer, sealed, or to everybody, signed. What becomes of it is told in events under its id.
+    /// - Parameter file: with a name and a type, which phones want.
+    @discardableResult
+    public mutating func sendFile(
+        _ file: MeshFile, to recipient: PeerID?, now: MeshMoment
+    ) throws(MeshSendError) -> MeshFileControl.FileID {
+        let known = recipient.flatMap { peer($0) }
+        guard recipient == nil || known != nil else { throw .unknownPeer }
+        let encoded = try Self.encode(file, limit: known?.software.contentLimit)
+        let chunk = chunk(to: recipient)
+        let count = try fragmentCount(encoded.count, chunk: chunk, to: recipient)
+        let fileID = MeshFileControl.FileID(ofEncoded: encoded[...])
+        let type = file.mediaType ?? Self.unknownType
+        let offer = MeshFileControl.Offer(
+            id: fileID, size: UInt32(file.content.count), fragmentCount: UInt16(count), fragmentID: fragmentID(),
+            name: ClaimedFileName(bytes: Array((file.name ?? "").utf8.prefix(ClaimedFileName.maximumByteCount)))!,
+            mediaType: type.utf8.count <= 127 ? type : Self.unknownType)
+        outgoing[fileID] = OutgoingFile(
+            id: fileID, recipient: recipient, encoded: encoded, offer: offer, chunkByteCount: chunk,
+            deadline: now.monotonic + OutgoingFile.sessionTimeout, nextTry: now.monotonic)
+        if nextTick == nil { nextTick = now.monotonic + Self.tick }
+        guard let recipient else {
+            startSending(fileID, now: now)
+            return fileID
+        }
+        if peers[recipient]!.session.isEstablished, peers[recipient]!.state != nil {
+            sessionIsReady(with: recipient, now: now)
+        } else {
+            ensureSession(with: recipient, now: now)
+        }
+        return fileID
+    }
+
+    /// Ends a file at both ends: ours stops before its next fragment, an offered or coming one is given up.
+    public mutating func cancelFile(_ id: MeshFileControl.FileID, now: MeshMoment) {
+        if let file = outgoing[id] {
+            if let recipient = file.recipient, file.isConfirmed {
+                sendSealed(.fileControl(.cancel(id)), to: recipient, now: now)
+            }
+            end(id, .cancelledHere)
+        }
+        if let file = incoming[id], !file.isEnded {
+            sendSealed(.fileControl(.cancel(id)), to: file.sender, now: now)
+            endIncoming(id, .cancelledHere, as: .declined, now: now)
+        }
+    }
+
+    private static func encode(_ file: MeshFile, limit: Int?) throws(MeshSendError) -> [UInt8] {
+        guard !file.content.isEmpty else { throw .emptyFile }
+        let limit = min(limit ?? MeshFile.maximumContentByteCount, MeshFile.maximumContentByteCount)
+        guard file.content.count <= limit else { throw .fileTooLarge(limit: limit) }
+        do {
+            return try file.encoded()
+        } catch {
+            throw .malformed(error)
+        }
+    }
+
+    /// Of each fragment: what the smallest of the links holds that it leaves on, and a phone's never more than a radio's.
+    private func chunk(to recipient: PeerID?) -> Int {
+        let direct = recipient.flatMap { peers[$0]?.links.compactMap { links[$0]?.profile.largestWrite }.min() }
+        var write = direct ?? links.values.map(\.profile.largestWrite).min() ?? MeshLinkProfile.radio.largestWrite
+        let isPhone = recipient.flatMap { peer($0) }?.software.isPhone ?? false
+        if isPhone || recipient == nil { write = min(write, MeshLinkProfile.radio.largestWrite) }
+        return MeshFragmentation.chunkByteCount(forLargestWrite: write)
+    }
+
+    private func fragmentCount(_ encodedByteCount: Int, chunk: Int, to recipient: PeerID?) throws(MeshSendError) -> Int {
+        let limit = recipient.flatMap { peer($0) }?.software.fragmentLimit ?? MeshFragment.maximumCount
+        let count = (encodedByteCount + Self.fileFrameOverhead(isSealed: recipient != nil) + chunk - 1) / chunk
+        guard count <= limit else { throw .fileTooLarge(limit: limit * chunk - 512) }
+        return count
+    }
+
+    /// Version 2, signed; a sealed one has a recipient, a counter, a tag and a byte for its kind besides.
+    private static func fileFrameOverhead(isSealed: Bool) -> Int {
+        16 + PeerID.byteCount + MeshPacket.signatureByteCount
+            + (isSealed ? PeerID.byteCount + MeshNoiseTransport.overheadByteCount + 1 : 0)
+    }
+
+    private func estimate(_ count: Int, to recipient: PeerID?) -> Duration {
+        let direct = recipient.flatMap { peers[$0]?.links.compactMap { links[$0]?.profile.pacing }.min() }
+        let pacing = direct ?? links.values.map(\.profile.pacing).max() ?? MeshLinkProfile.radioPacing
+        return pacing * (count - 1)
+    }
+
+    private func speaksControl(_ peer: PeerID) -> Bool { peers[peer]?.state?.capabilities.contains(.fileOffers) ?? false }
+
+    /// The peer has proven what it can do: what waited for that goes on.
+    mutating func sessionIsReady(with peer: PeerID, now: MeshMoment) {
+        for (id, file) in outgoing where file.recipient == peer && file.phase == .waitingForSession {
+            guard let flags = peers[peer]?.state?.capabilities, flags.contains(.privateMedia) else {
+                end(id, .unsupported)
+                continue
+            }
+            guard flags.contains(.fileOffers) else {
+                startSending(id, now: now)
+                continue
+            }
+            outgoing[id]!.phase = .offering
+            outgoing[id]!.isConfirmed = true
+            events.append(.sendingOffered(id))
+            outgoing[id]!.deadline = now.monotonic + OutgoingFile.offerTimeout
+            ask(id, now: now)
+        }
+    }
+
+    /// Offers the file, or asks once more how far the receiver is: the same words do both.
+    private mutating func ask(_ id: MeshFileControl.FileID, now: MeshMoment) {
+        guard let file = outgoing[id], let recipient = file.recipient else { return }
+        outgoing[id]!.attempts += 1
+        outgoing[id]!.nextTry = now.monotonic + OutgoingFile.firstRetry
+        sendSealed(.fileControl(.offer(file.offer)), to: recipient, now: now)
+    }
+
+    private mutating func startSending(_ id: MeshFileControl.FileID, now: MeshMoment) {
+        guard let file = outgoing[id] else { return }
+        do {
+            let packet: MeshPacket
+            if let recipient = file.recipient {
+                let payload = try MeshNoisePayload.file(file.encoded[...]).encoded()
+                guard let sealed = try? peers[recipient]!.session.seal(payload, now: now.monotonic) else {
+                    end(id, .peerSilent)
+                    return
+                }
+                packet = sealedPacket(sealed, to: recipient, version: .v2, timestamp: timestamp(now))
+            } else {
+                packet = MeshPacket(
+                    version: .v2, type: .fileTransfer, timestamp: timestamp(now), sender: self.id,
+                    payload: file.encoded[...])
+            }
+            let signed = try packet.signed(by: identity)
+            let fragmentation = try MeshFragmentation(
+                signed, frame: try signed.encoded(), id: file.offer.fragmentID, chunkByteCount: file.chunkByteCount)
+            outgoing[id]!.phase = .sending
+            outgoing[id]!.fragmentation = fragmentation
+            outgoing[id]!.encoded = []
+            events.append(
+                .sendingStarted(
+                    id, fragments: fragmentation.count, estimate: estimate(fragmentation.count, to: file.recipient)))
+            jobs.append(FragmentJob(fragmentation: fragmentation, file: id, recipient: file.recipient, links: nil))
+            sendDueFragments(now: now.monotonic)
+        } catch {
+            end(id, .unsupported)
+        }
+    }
+
+    mutating func noteSent(_ id: MeshFileControl.FileID, isRepeated: Bool, _ job: FragmentJob) {
+        guard !isRepeated else { return }
+        events.append(.fragmentsSent(id, sent: job.next, total: job.fragmentation.count))
+    }
+
+    mutating func sentAllFragments(of id: MeshFileControl.FileID, now: MonotonicInstant) {
+        guard let file = outgoing[id] else { return }
+        guard file.isConfirmed else {
+            end(id, .sent)
+            return
+        }
+        outgoing[id]!.phase = .confirming
+        outgoing[id]!.attempts = 0
+        outgoing[id]!.nextTry = now + OutgoingFile.firstRetry
+    }
+
+    private mutating func end(_ id: MeshFileControl.FileID, _ outcome: MeshFileOutcome) {
+        guard outgoing.removeValue(forKey: id) != nil else { return }
+        jobs.removeAll { $0.file == id }
+        events.append(.sendingEnded(id, outcome))
+    }
+
+    // MARK: Receiving
+
+    /// Lets an offered file come.
+    public mutating func accept(_ id: MeshFileControl.FileID, now: MeshMoment) {
+        guard let file = incoming[id], file.phase == .offered else { return }
+        incoming[id]!.phase = .accepted
+        incoming[id]!.deadline = now.monotonic + settings.assembly.lifetime
+        incoming[id]!.lastProgress = now.monotonic
+        sendSealed(.fileControl(.accept(id)), to: file.sender, now: now)
+    }
+
+    public mutating func refuse(_ id: MeshFileControl.FileID, because reason: MeshFileControl.Refusal, now: MeshMoment) {
+        guard let file = incoming[id], !file.isEnded else { return }
+        sendSealed(.fileControl(.refuse(id, reason)), to: file.sender, now: now)
+        settle(id, as: .refused(reason), now: now)
+    }
+
+    /// Whether a file was accepted and is still coming.
+    public func isExpected(_ id: MeshFileControl.FileID) -> Bool {
+        incoming[id]?.phase == .accepted || incoming[id]?.phase == .delivering
+    }
+
+    /// A file that was accepted has its place; its sender is told.
+    public mutating func stored(_ id: MeshFileControl.FileID, now: MeshMoment) {
+        guard let file = incoming[id], file.phase == .delivering else { return }
+        settle(id, as: .stored, now: now)
+        sendSealed(.fileControl(.stored(id)), to: file.sender, now: now)
+    }
+
+    mutating func handleControl(_ control: MeshFileControl, from peer: ProvenPeer, now: MeshMoment) {
+        switch control {
+        case .offer(let offer): handleOffer(offer, from: peer, now: now)
+        case .accept(let id):
+            guard let file = outgoing[id], file.recipient == peer.id, file.phase == .offering else { return }
+            startSending(id, now: now)
+        case .refuse(let id, let reason):
+            guard outgoing[id]?.recipient == peer.id else { return }
+            end(id, .refused(reason))
+        case .missing(let id, let indices):
+            guard let file = outgoing[id], file.recipient == peer.id else { return }
+            sendAgain(indices, of: file, now: now)
+        case .stored(let id):
+            guard outgoing[id]?.recipient == peer.id else { return }
+            end(id, .stored)
+        case .cancel(let id):
+            if outgoing[id]?.recipient == peer.id { end(id, .cancelledByPeer) }
+            if let file = incoming[id], file.sender == peer.id, !file.isEnded {
+                endIncoming(id, .cancelledByPeer, as: .declined, now: now)
+            }
+        }
+    }
+
+    private mutating func handleOffer(_ offer: MeshFileControl.Offer, from peer: ProvenPeer, now: MeshMoment) {
+        guard let known = incoming[offer.id], known.sender == peer.id else {
+            let pending = incoming.values.filter { !$0.isEnded }
+            guard incoming[offer.id] == nil, pending.count < Self.maximumPendingCount,
+                pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingPerPeer
+            else {
+                sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
+                return
+            }
+            incoming[offer.id] = IncomingFile(
+                offer: offer, sender: peer.id, deadline: now.monotonic + OutgoingFile.offerTimeout,
+                lastProgress: now.monotonic)
+            events.append(.fileOffered(offer, from: peer))
+            return
+        }
+        switch known.phase {
+        case .offered, .delivering: return
+        case .accepted: askForMissing(offer.id, now: now)
+        case .stored: sendSealed(.fileControl(.stored(offer.id)), to: peer.id, now: now)
+        case .refused(let reason): sendSealed(.fileControl(.refuse(offer.id, reason)), to: peer.id, now: now)
+        }
+    }
+
+    private mutating func askForMissing(_ id: MeshFileControl.FileID, now: MeshMoment) {
+        guard let file = incoming[id] else { return }
+        incoming[id]!.lastProgress = now.monotonic
+        incoming[id]!.questions += 1
+        let limit = MeshFileControl.maximumMissingCount
+        if let missing = assembler.missing(of: file.offer.fragmentID, from: file.sender, limit: limit) {
+            sendSealed(.fileControl(.missing(id, missing.map { UInt16($0) })), to: file.sender, now: now)
+        } else if file.received == 0 {
+            sendSealed(.fileControl(.accept(id)), to: file.sender, now: now)
+        } else {
+            // What had come is no longer there; all of it is needed.
+            let all = (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16($0) }
+            sendSealed(.fileControl(.missing(id, all)), to: file.sender, now: now)
+        }
+    }
+
+    /// Only what was sent before; the rest is coming anyway.
+    private mutating func sendAgain(_ indices: [UInt16], of file: OutgoingFile, now: MeshMoment) {
+        if let index = jobs.firstIndex(where: { $0.file == file.id }) {
+            let due = indices.map { Int($0) }.filter { $0 < jobs[index].next && !jobs[index].again.contains($0) }
+            if jobs[index].again.isEmpty { jobs[index].again = due }
+            return
+        }
+        guard file.phase == .confirming, let fragmentation = file.fragmentation else { return }
+        outgoing[file.id]!.phase = .sending
+        outgoing[file.id]!.attempts = 0
+        var job = FragmentJob(fragmentation: fragmentation, file: file.id, recipient: file.recipient, links: nil)
+        job.next = fragmentation.count
+        job.again = indices.map { Int($0) }.filter { $0 < fragmentation.count }
+        jobs.append(job)
+        sendDueFragments(now: now.monotonic)
+    }
+
+    mutating func noteReceived(_ fragment: MeshFragment, from sender: PeerID, isWhole: Bool = false) {
+        let offered = incoming.first { $0.value.offer.fragmentID == fragment.id && $0.value.sender == sender }
+        let received =
+            isWhole ? fragment.total : assembler.progress(of: fragment.id, from: sender)?.received ?? 0
+        if let id = offered?.key {
+            incoming[id]!.received = received
+            incoming[id]!.questions = 0
+        }
+        guard offered?.value.phase == .accepted || (offered == nil && fragment.total >= Self.worthShowing) else { return }
+        events.append(
+            .fragmentsReceived(
+                MeshFragmentProgress(
+                    sender: sender, fragmentID: fragment.id, file: offered?.key, received: received, total: fragment.total)))
+    }
+
+    mutating func receivedFile(
+        _ bytes: ArraySlice<UInt8>, from sender: PeerID, proven: ProvenPeer?, fragmentID: MeshFragment.ID?, now: MeshMoment
+    ) {
+        let fileID = MeshFileControl.FileID(ofEncoded: bytes)
+        let offered = incoming[fileID].flatMap { $0.sender == sender && proven != nil ? $0 : nil }
+        let wasAccepted = offered?.phase == .accepted
+        // Who can ask has to: what was not accepted does not exist (A1, A2).
+        guard wasAccepted || (offered == nil && (proven == nil || !speaksControl(sender))) else { return }
+        if wasAccepted { incoming[fileID]!.phase = .delivering }
+        guard let file = try? MeshFile(decoding: bytes) else {
+            if wasAccepted { refuse(fileID, because: .declined, now: now) }
+            return
+        }
+        events.append(
+            .fileReceived(
+                MeshReceivedFile(
+                    id: fileID, sender: sender, senderName: peers[sender]?.name, provenSender: proven, file: file,
+                    isPublic: proven == nil, wasAccepted: wasAccepted, fragmentID: fragmentID)))
+        guard let proven, !wasAccepted, let name = file.name,
+            let mediaID = MeshMessageNames.privateMediaID(sender: sender, recipient: id, fileName: name)
+        else { return }
+        sendSealed(.delivered(messageID: mediaID), to: proven.id, now: now)
+    }
+
+    // MARK: Time
+
+    mutating func advanceFiles(now: MeshMoment) {
+        dropDeadJobs()
+        let moment = now.monotonic
+        for (id, file) in outgoing {
+            switch file.phase {
+            case .waitingForSession:
+                guard moment < file.deadline else {
+                    end(id, .peerSilent)
+                    continue
+                }
+                guard let recipient = file.recipient else { continue }
+                ensureSession(with: recipient, now: now)
+                if peers[recipient]?.session.isEstablished == true { sendState(to: recipient, now: now) }
+            case .offering:
+                guard moment < file.deadline else {
+                    end(id, .refused(.expired))
+                    continue
+                }
+                if moment >= file.nextTry { ask(id, now: now) }
+            case .sending: continue
+            case .confirming:
+                guard moment >= file.nextTry else { continue }
+                guard file.attempts < OutgoingFile.confirmationAttempts else {
+                    end(id, .lost)
+                    continue
+                }
+                ask(id, now: now)
+            }
+        }
+        for (id, file) in incoming {
+            switch file.phase {
+            case .offered where moment >= file.deadline:
+                sendSealed(.fileControl(.refuse(id, .expired)), to: file.sender, now: now)
+                endIncoming(id, .refused(.expired), as: .expired, now: now)
+            case .accepted:
+                noteProgress(id)
+                guard moment < file.deadline, file.questions < Self.maximumQuestions else {
+                    endIncoming(id, .lost, as: .expired, now: now)
+                    continue
+                }
+                if moment - incoming[id]!.lastProgress >= Self.silenceBeforeAsking { askForMissing(id, now: now) }
+            case .stored, .refused:
+                if moment >= file.deadline { incoming[id] = nil }
+            case .offered, .delivering: continue
+            }
+        }
+    }
+
+    private mutating func noteProgress(_ id: MeshFileControl.FileID) {
+        guard let file = incoming[id],
+            let progress = assembler.progress(of: file.offer.fragmentID, from: file.sender)
+        else { return }
+        incoming[id]!.lastProgress = max(file.lastProgress, progress.changed)
+    }
+
+    private mutating func endIncoming(
+        _ id: MeshFileControl.FileID, _ outcome: MeshFileOutcome, as refusal: MeshFileControl.Refusal, now: MeshMoment
+    ) {
+        guard let file = incoming[id] else { return }
+        assembler.drop(file.offer.fragmentID, from: file.sender)
+        settle(id, as: .refused(refusal), now: now)
+        events.append(.incomingEnded(id, from: file.sender, outcome))
+    }
+
+    /// Kept for a while, for a sender who did not hear of it and asks again.
+    private mutating func settle(_ id: MeshFileControl.FileID, as phase: IncomingFile.Phase, now: MeshMoment) {
+        incoming[id]!.phase = phase
+        incoming[id]!.deadline = now.monotonic + Self.memory
+        let ended = incoming.filter(\.value.isEnded)
+        if ended.count > Self.maximumEndedCount, let oldest = ended.min(by: { $0.value.deadline < $1.value.deadline })?.key {
+            incoming[oldest] = nil
+        }
+    }
+
+    private static let unknownType = "application/octet-stream"
+    private static let maximumPendingCount = 32
+    private static let maximumPendingPerPeer = 8
+    private static let maximumEndedCount = 256
+    private static let memory = Duration.seconds(300)
+    /// Nothing has come for so long: some of it must be lost.
+    private static let silenceBeforeAsking = Duration.seconds(1)
+    /// So many questions in a row without one new fragment.
+    private static let maximumQuestions = 30
+    /// Fewer fragments than this are nothing to watch.
+    private static let worthShowing = 8
+}

@@ -1,0 +1,72 @@
+internal import NearshareBase
+internal import NearshareWire
+
+// Fragments of ours: one at a time on each link, at the link's pace, the transfers in turn.
+extension MeshRouter {
+    /// When the next fragment may go out; nil when none waits, or all that wait for do so for a link to be written.
+    var nextFragment: MonotonicInstant? {
+        jobs.compactMap { job in
+            let targets = targets(of: job)
+            guard !targets.isEmpty, !isCongested(targets) else { return nil }
+            return targets.compactMap { links[$0]?.freeAt }.max()
+        }.min()
+    }
+
+    mutating func sendDueFragments(now: MonotonicInstant) {
+        var untried = jobs.count
+        while untried > 0 {
+            let targets = targets(of: jobs[0])
+            let isDue = !targets.isEmpty && !isCongested(targets) && targets.allSatisfy { links[$0]!.freeAt <= now }
+            var job = jobs.removeFirst()
+            guard isDue else {
+                untried -= 1
+                jobs.append(job)
+                continue
+            }
+            var (packet, isRepeated) = job.removeNext()
+            if isRepeated {
+                // A fragment that was seen on the way before would not be passed on again.
+                lastTimestamp += 1
+                packet.timestamp = lastTimestamp
+            }
+            for link in targets {
+                // Fragments are cut to fit, so encoding them can't fail.
+                guard let frame = try? packet.encoded() else { continue }
+                links[link]!.outbox.append(frame, .bulk)
+                links[link]!.freeAt = now + links[link]!.profile.pacing
+            }
+            if let file = job.file { noteSent(file, isRepeated: isRepeated, job) }
+            // To the end of the line: another transfer is next.
+            if job.isDone {
+                finished(job, now: now)
+                untried = jobs.count
+            } else {
+                jobs.append(job)
+                untried = jobs.count
+            }
+        }
+    }
+
+    private func targets(of job: FragmentJob) -> [MeshLinkID] {
+        if let fixed = job.links { return fixed.filter { links[$0] != nil } }
+        if let recipient = job.recipient, let direct = peers[recipient]?.links.filter({ links[$0] != nil }), !direct.isEmpty {
+            return [direct.min { $0.rawValue < $1.rawValue }!]
+        }
+        return links.keys.sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// Some link is slower than its pace: its fragments wait to be written, and none are added.
+    private func isCongested(_ targets: [MeshLinkID]) -> Bool {
+        targets.contains { links[$0]!.outbox.bulkByteCount >= 256 << 10 }
+    }
+
+    private mutating func finished(_ job: FragmentJob, now: MonotonicInstant) {
+        guard let file = job.file else { return }
+        sentAllFragments(of: file, now: now)
+    }
+
+    /// Jobs for links that are gone, whose packets nobody waits for.
+    mutating func dropDeadJobs() {
+        jobs.removeAll { job in job.links.map { $0.allSatisfy { links[$0] == nil } } ?? false }
+    }
+}

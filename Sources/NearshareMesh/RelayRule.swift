@@ -1,0 +1,90 @@
+public import NearshareBase
+public import NearshareWire
+
+/// All that the decision to pass a packet on depends on.
+public struct RelayContext: Sendable, Hashable {
+    public var type: MeshPacketType
+    /// As it came.
+    public var ttl: UInt8
+    /// The recipient field is there, be it for one peer or for everybody.
+    public var hasRecipient: Bool
+    /// How many neighbours this node has.
+    public var degree: Int
+
+    public init(type: MeshPacketType, ttl: UInt8, hasRecipient: Bool, degree: Int) {
+        self.type = type
+        self.ttl = ttl
+        self.hasRecipient = hasRecipient
+        self.degree = degree
+    }
+}
+
+/// Whether and how a packet is passed on that is neither ours nor for us (bitchat specification, section 5.1).
+public struct RelayRule: Sendable, Hashable {
+    /// What the packet's ttl becomes.
+    public var ttl: UInt8
+    /// It waits for a while somewhere in here, drawn by chance, so that not all neighbours send at once.
+    public var delay: ClosedRange<Duration>
+
+    /// - Returns: nil when the packet stops here.
+    public init?(_ context: RelayContext) {
+        let ttl = min(context.ttl, MeshPacket.maximumTTL)
+        guard ttl > 1, context.type != .requestSync else { return nil }
+        func rule(_ highest: UInt8, _ milliseconds: ClosedRange<Int>) -> RelayRule {
+            RelayRule(
+                ttl: min(ttl, highest) - 1,
+                delay: .milliseconds(milliseconds.lowerBound) ... .milliseconds(milliseconds.upperBound))
+        }
+        let isDense = context.degree >= 6
+        switch (context.type, context.hasRecipient) {
+        case (.noiseHandshake, _): self = rule(7, 10...35)
+        case (.noiseEncrypted, true), (.courierEnvelope, true), (.ping, true), (.pong, true), (.nostrCarrier, true),
+            (.fragment, true):
+            self = rule(7, 20...60)
+        case (.fragment, false), (.voiceFrame, _): self = rule(isDense ? 5 : 7, 8...25)
+        default:
+            switch context.degree {
+            case ...2: self = rule(7, 10...40)
+            case 3...5: self = rule(context.type == .announce ? 7 : 6, 60...150)
+            case 6...9: self = rule(5, 80...180)
+            default: self = rule(5, 100...220)
+            }
+        }
+    }
+
+    private init(ttl: UInt8, delay: ClosedRange<Duration>) {
+        self.ttl = ttl
+        self.delay = delay
+    }
+
+    /// The delay for one packet.
+    public func delay(using random: inout some RandomNumberGenerator) -> Duration {
+        .nanoseconds(Int64.random(in: delay.lowerBound.nanoseconds...delay.upperBound.nanoseconds, using: &random))
+    }
+}
+
+/// Where a packet with a route goes next (bitchat specification, section 5.3).
+public enum RouteRule: Sendable, Hashable {
+    /// To this neighbour alone.
+    case neighbour(PeerID)
+    /// It has no route, or one that leads nowhere from here.
+    case everybody
+    /// A hop stands in it twice: it would go in circles.
+    case nobody
+
+    /// - Parameter isNeighbour: whether a peer is connected to this node directly.
+    public init(for packet: MeshPacket, at own: PeerID, isNeighbour: (PeerID) -> Bool) {
+        guard !packet.route.isEmpty, let recipient = packet.recipient, packet.isDirected else {
+            self = .everybody
+            return
+        }
+        guard Set(packet.route).count == packet.route.count else {
+            self = .nobody
+            return
+        }
+        // Who is not among the hops hands it to the first.
+        let next = packet.route.firstIndex(of: own).map { $0 + 1 } ?? 0
+        let hop = next < packet.route.count ? packet.route[next] : recipient
+        self = isNeighbour(hop) ? .neighbour(hop) : .everybody
+    }
+}

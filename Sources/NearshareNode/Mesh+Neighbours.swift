@@ -1,0 +1,117 @@
+internal import Logging
+internal import NearshareBase
+internal import NearshareEdges
+internal import Synchronization
+
+// Nodes on one network keep links to each other, over which frames go from one network to the next.
+extension Mesh {
+    /// Who connects to whom.
+    enum Initiative: Sendable {
+        /// Of two who both wait for others, the one with the lower id connects.
+        case lowerID
+        /// A node that nobody can find connects to all.
+        case always
+    }
+
+    private static let maximumOwnLinks = 8
+    private static let shortestPause = Duration.seconds(1)
+    private static let longestPause = Duration.seconds(60)
+
+    /// Follows who is nearby, and keeps a link to each, until the node stops or discovery breaks.
+    func keepNeighbours(_ changes: NearbyChanges, _ initiative: Initiative) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.follow(changes, initiative) }
+            group.addTask { _ = await self.stopping.happened }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private func follow(_ changes: NearbyChanges, _ initiative: Initiative) async {
+        let neighbours = Neighbours()
+        await withDiscardingTaskGroup { group in
+            do {
+                for try await case .change(let change) in changes {
+                    let peer = change.peer
+                    guard change.isThere else {
+                        neighbours.lose(peer.id)
+                        continue
+                    }
+                    let isOurs = initiative == .always || settings.identity.peerID.hex < peer.id.hex
+                    guard peer.takesFrames, isOurs else { continue }
+                    guard neighbours.claim(peer, limit: Self.maximumOwnLinks) else { continue }
+                    group.addTask { await self.keepLink(to: peer.id, among: neighbours) }
+                }
+            } catch is CancellationError {
+                return
+            } catch {
+                settings.log.error("the mesh finds no neighbours on the network: \(error)")
+            }
+        }
+    }
+
+    /// Connects again and again, with longer and longer pauses, as long as the peer is nearby.
+    private func keepLink(to id: PeerID, among neighbours: Neighbours) async {
+        defer { neighbours.release(id) }
+        var pause = Self.shortestPause
+        while let peer = neighbours.peer(id), !Task.isCancelled, !isStopping {
+            let began = settings.clock()
+            if hasRoomForLinks { await connect(to: peer) }
+            // A link that held for a while was a good one.
+            if settings.clock() - began > Self.longestPause { pause = Self.shortestPause }
+            try? await Task.sleep(for: pause)
+            pause = min(pause * 2, Self.longestPause)
+        }
+    }
+
+    private func connect(to peer: NearbyPeer) async {
+        for address in peer.addresses {
+            let (transport, time) = (settings.transport, settings.limits.connectTime)
+            let opened = await onThread { Result { try transport.connect(to: address, timeout: time) } }
+            guard case .success(let link) = opened else { continue }
+            do {
+                try await LinkOpening.openFrames(link, patience: settings.limits.connectTime)
+            } catch {
+                settings.log.debug("\(error)")
+                link.close()
+                return
+            }
+            // By itself, so that it can still say goodbye when looking for others has ended.
+            let ended = OneTimeEvent<Bool>()
+            start {
+                await self.carry(link)
+                ended.happen(true)
+            }
+            _ = await ended.happened
+            return
+        }
+    }
+}
+
+/// Who is nearby, and to whom a link is being kept.
+private final class Neighbours: Sendable {
+    private struct State {
+        var nearby: [PeerID: NearbyPeer] = [:]
+        var claimed: Set<PeerID> = []
+    }
+
+    private let state = Mutex(State())
+
+    func peer(_ id: PeerID) -> NearbyPeer? { state.withLock { $0.nearby[id] } }
+
+    func lose(_ id: PeerID) {
+        state.withLock { $0.nearby[id] = nil }
+    }
+
+    /// - Returns: whether the caller is to keep a link to it: nobody does, and there are not too many.
+    func claim(_ peer: NearbyPeer, limit: Int) -> Bool {
+        state.withLock { state in
+            state.nearby[peer.id] = peer
+            return state.claimed.count < limit && state.claimed.insert(peer.id).inserted
+        }
+    }
+
+    func release(_ id: PeerID) {
+        state.withLock { _ = $0.claimed.remove(id) }
+    }
+}

@@ -1,0 +1,276 @@
+internal import Logging
+internal import NearshareBase
+internal import NearshareEdges
+public import NearshareMesh
+internal import NearshareSecurity
+internal import NearshareSession
+internal import NearshareWire
+internal import Synchronization
+
+/// This node's place in the mesh: frames go from neighbour to neighbour, to people with whom we share no network, and to phones
+/// that run bitchat. Made by ``Node/joinMesh(interface:)``.
+///
+/// ``MeshRouter`` decides. Each link has a thread that reads and one that writes; one more keeps the router's deadlines; what
+/// the router tells is dealt with one after the other in ``run()``.
+public final class Mesh: Sendable {
+    struct State {
+        var router: MeshRouter
+        var links: [MeshLinkID: any StreamLink] = [:]
+        var lastLink: UInt64 = 0
+        /// Says goodbye; what is queued still goes out.
+        var isStopping = false
+    }
+
+    /// What the router's files are here.
+    struct Files {
+        var outgoing: [MeshFileControl.FileID: Outgoing] = [:]
+        var texts: [TransferID: OutgoingText] = [:]
+        var invitations: [MeshFileControl.FileID: WaitingInvitation] = [:]
+        var incoming: [MeshFileControl.FileID: Incoming] = [:]
+        /// Came for everybody, from people whose keys are not proven yet.
+        var unproven: [PeerID: [MeshReceivedFile]] = [:]
+        /// Bytes of files that came without being offered, and that nobody has decided about.
+        var undecidedByteCount = 0
+        var limiter = InvitationLimiter()
+    }
+
+    /// One of our files on its way.
+    struct Outgoing {
+        let transfer: Transfer
+        let peer: MeshPeer
+        let size: UInt64
+    }
+
+    /// A text of ours on its way, in one message or several.
+    struct OutgoingText {
+        let transfer: Transfer
+        let peer: MeshPeer
+        var unacknowledged: Set<String>
+    }
+
+    struct WaitingInvitation {
+        weak var invitation: Invitation?
+    }
+
+    /// A file that a person here has accepted, and that is still coming.
+    struct Incoming {
+        let transfer: Transfer
+        let sink: AcceptedSink
+        let size: UInt64
+    }
+
+    /// Used by one thread at a time: the one that delivers.
+    struct AcceptedSink: @unchecked Sendable {
+        let sink: any ResourceSink
+    }
+
+    typealias Job = @Sendable () async -> Void
+
+    let settings: NodeSettings
+    let transfers: TransferProgressManager
+    let files = Mutex(Files())
+    /// Where what others offer goes; nil for a node that takes nothing.
+    let invitations: AsyncStream<Invitation>.Continuation?
+    /// The node stops.
+    let stopping = OneTimeEvent<Bool>()
+    private let state: Monitor<State>
+    private let events: AsyncStream<MeshEvent>
+    private let eventContinuation: AsyncStream<MeshEvent>.Continuation
+    private let jobs: AsyncStream<Job>
+    private let jobContinuation: AsyncStream<Job>.Continuation
+
+    /// Neighbours at once, ours and others' links together.
+    static let maximumLinks = 16
+    private static let readByteCount = 64 << 10
+    /// What is left to write when the node stops has this long.
+    private static let farewellTime = Duration.milliseconds(500)
+
+    init(_ settings: NodeSettings, _ transfers: TransferProgressManager, invitations: AsyncStream<Invitation>.Continuation?) {
+        self.settings = settings
+        self.transfers = transfers
+        self.invitations = invitations
+        let now = MeshMoment(monotonic: settings.clock(), wall: settings.wallClock())
+        state = Monitor(
+            State(
+                router: MeshRouter(
+                    identity: settings.identity, name: settings.name, random: KernelRandom(draw: settings.random), now: now)))
+        (events, eventContinuation) = AsyncStream.makeStream()
+        (jobs, jobContinuation) = AsyncStream.makeStream()
+    }
+
+    // MARK: Life
+
+    /// Runs until the node stops and all links have ended.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask { await onThread { self.keepTime() } }
+            group.addTask {
+                for await event in self.events { self.take(event) }
+            }
+            for await job in jobs { group.addTask { await job() } }
+        }
+        abandonAll()
+    }
+
+    /// Something that runs beside, and that the node's end waits for.
+    func start(_ job: @escaping Job) {
+        jobContinuation.yield(job)
+    }
+
+    /// Tells the neighbours, lets what is queued go out, and ends the links.
+    func stop() {
+        let now = moment
+        state.update { state in
+            guard !state.isStopping else { return }
+            state.router.leave(now: now)
+            state.isStopping = true
+        }
+        stopping.happen(true)
+        jobContinuation.finish()
+    }
+
+    /// Carries frames over a link until it ends.
+    func carry(_ link: any StreamLink, _ profile: MeshLinkProfile = .stream) async {
+        let now = moment
+        let id: MeshLinkID? = state.update { state in
+            guard !state.isStopping, state.links.count < Self.maximumLinks else { return nil }
+            state.lastLink += 1
+            let id = MeshLinkID(rawValue: state.lastLink)
+            state.links[id] = link
+            state.router.linkUp(id, profile, now: now)
+            tell(&state)
+            return id
+        }
+        guard let id else { return link.close() }
+        settings.log.debug("frames go over the link to \(link.remote)")
+        await withTaskCancellationHandler {
+            await withDiscardingTaskGroup { group in
+                group.addTask { await onThread { self.readLoop(id, link) } }
+                group.addTask { await onThread { self.writeLoop(id, link) } }
+            }
+        } onCancel: {
+            link.close()
+        }
+        change { router, now in router.linkDown(id, now: now) }
+        state.update { $0.links[id] = nil }
+        link.close()
+        settings.log.debug("frames no longer go over the link to \(link.remote)")
+    }
+
+    var hasRoomForLinks: Bool { state.withLock { !$0.isStopping && $0.links.count < Self.maximumLinks } }
+    var isStopping: Bool { state.withLock { $0.isStopping } }
+
+    // MARK: The router
+
+    var moment: MeshMoment { MeshMoment(monotonic: settings.clock(), wall: settings.wallClock()) }
+
+    /// Does something with the router; its events are dealt with in their order, on ``run()``.
+    @discardableResult
+    func change<Result, Failure: Error>(
+        _ body: (inout MeshRouter, MeshMoment) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        let now = moment
+        return try state.update { (state) throws(Failure) -> Result in
+            defer { tell(&state) }
+            return try body(&state.router, now)
+        }
+    }
+
+    func look<Result>(_ body: (MeshRouter) -> Result) -> Result { state.withLock { body($0.router) } }
+
+    private func tell(_ state: inout State) {
+        for event in state.router.takeEvents() { eventContinuation.yield(event) }
+    }
+
+    // MARK: Threads
+
+    private func readLoop(_ id: MeshLinkID, _ link: any StreamLink) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.readByteCount, alignment: 16)
+        defer { buffer.deallocate() }
+        var accumulator = MeshFrameAccumulator()
+        var isGood = true
+        while isGood, let count = try? link.read(into: buffer), count > 0 {
+            accumulator.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            isGood = change { router, now in
+                while let found = accumulator.next() {
+                    // On a stream that loses nothing, only somebody who speaks something else gets lost.
+                    guard case .frame(let frame) = found, accumulator.skippedBytes.isEmpty else { return false }
+                    router.receive(frame, from: id, now: now)
+                }
+                return accumulator.skippedBytes.isEmpty && !router.isHopeless(id)
+            }
+        }
+        if !isGood { settings.log.info("\(link.remote) sends what are no frames; the link is closed") }
+        link.close()
+        // The writer may be waiting for something to write.
+        state.update { $0.links[id] = nil }
+    }
+
+    private func writeLoop(_ id: MeshLinkID, _ link: any StreamLink) {
+        while true {
+            let batch: [UInt8]? = state.wait { state -> [UInt8]?? in
+                guard state.links[id] != nil else { return .some(nil) }
+                guard var batch = state.router.nextFrame(for: id) else { return state.isStopping ? .some(nil) : nil }
+                while batch.count < Self.readByteCount, let frame = state.router.nextFrame(for: id) { batch += frame }
+                return .some(batch)
+            }
+            guard let batch else { break }
+            guard (try? LinkOpening.write(batch, to: link)) != nil else { break }
+        }
+        link.finishWriting()
+        // Closed at once, what was written last might be lost; the neighbour closes when it has read the end.
+        if !isStopping { link.close() }
+    }
+
+    private func keepTime() {
+        var end: MonotonicInstant?
+        while true {
+            let deadline = state.withLock { state in state.router.deadline }
+            let (isStopping, isEmpty) = state.withLock { ($0.isStopping, $0.links.isEmpty) }
+            if isStopping {
+                end = end ?? settings.clock() + Self.farewellTime
+                if isEmpty || settings.clock() >= end! { break }
+            }
+            let waitUntil = [deadline, end].compactMap { $0 }.min() ?? settings.clock() + .seconds(3600)
+            let isChanged: Void? = state.wait(untilNanoseconds: waitUntil.nanoseconds) { state in
+                state.router.deadline != deadline || state.isStopping != isStopping
+                    || (isStopping && state.links.isEmpty) ? () : nil
+            }
+            if isChanged == nil { change { router, now in router.advance(to: now) } }
+        }
+        for link in state.withLock({ Array($0.links.values) }) { link.close() }
+        eventContinuation.finish()
+    }
+
+    // MARK: Who is there
+
+    /// Everybody who has been heard of, neighbours and those whom others reach.
+    public var peers: [MeshPeer] { look { $0.knownPeers } }
+
+    /// Waits until somebody is heard of whom `text` means: an id, a name, or the beginning of one.
+    /// - Throws: ``PeerLookupError``.
+    public func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
+        let finder = PeerFinder(text: text, clock: settings.clock)
+        let end = settings.clock() + timeout
+        while true {
+            for peer in peers {
+                finder.take(.change(.found(NearbyPeer(id: peer.id, name: peer.name, addresses: []))))
+            }
+            let isLate = settings.clock() >= end
+            if let verdict = isLate ? finder.lastVerdict() : finder.verdict() {
+                let found = try verdict.get()
+                // Gone in this moment: then there is nobody.
+                if let peer = look({ $0.peer(found.id) }) { return peer }
+                throw PeerLookupError.notFound(text, nearby: [])
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+}
+
+/// The node's randomness for the router.
+private struct KernelRandom: RandomNumberGenerator, Sendable {
+    let draw: @Sendable (Int) -> [UInt8]
+
+    mutating func next() -> UInt64 { draw(8).reduce(0) { $0 << 8 | UInt64($1) } }
+}

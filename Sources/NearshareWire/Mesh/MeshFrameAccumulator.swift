@@ -1,0 +1,96 @@
+internal import NearshareBase
+
+/// Finds frames in a stream of bytes, as TCP links and notifications over GATT carry them (bitchat specification, section 11).
+public struct MeshFrameAccumulator: Sendable {
+    public enum Found: Sendable, Hashable {
+        /// The bytes of one frame, complete by its own header.
+        case frame(ArraySlice<UInt8>)
+        /// A header that can't be: everything that was held has been dropped.
+        case reset
+    }
+
+    /// Bytes in front of a frame that belonged to none; whoever sends many is no peer.
+    public private(set) var skippedBytes: [UInt8] = []
+    private let payloadLimit: Int
+    private var held: [UInt8] = []
+    private var position = 0
+    /// What filling may follow the frame that was found last, and the value of its bytes.
+    private var fill = 0
+
+    /// - Parameter payloadLimit: a header that promises more resets the stream; so no more than one frame of this size is held.
+    public init(payloadLimit: Int = MeshPacket.maximumPayloadByteCount) {
+        self.payloadLimit = payloadLimit
+    }
+
+    /// How much is held that has not been handed out yet, in bytes.
+    public var heldByteCount: Int { held.count - position }
+
+    public mutating func append(_ bytes: some Collection<UInt8>) {
+        skippedBytes = []
+        if position > 0 {
+            held.removeFirst(position)
+            position = 0
+        }
+        held.append(contentsOf: bytes)
+    }
+
+    /// - Returns: nil when more bytes are needed.
+    public mutating func next() -> Found? {
+        skipFill()
+        while position < held.count, MeshPacket.Version(rawValue: held[position]) == nil {
+            // Enough to tell people and tests what it was.
+            if skippedBytes.count < 64 { skippedBytes.append(held[position]) }
+            position += 1
+        }
+        switch frameByteCount() {
+        case .short: return nil
+        case .impossible:
+            held = []
+            position = 0
+            return .reset
+        case .whole(let count, let type):
+            // A copy: whoever keeps a piece of it shall not keep all that came along with it (R1).
+            let frame = Array(held[position..<position + count])[...]
+            position += count
+            // At least 16 bytes of at least 16: never mistaken for the version of a frame that follows.
+            let isPadded = type == .noiseHandshake || type == .noiseEncrypted
+            fill = isPadded ? MeshPadding.fill(for: count) : 0
+            skipFill()
+            return .frame(frame)
+        }
+    }
+
+    private mutating func skipFill() {
+        while fill > 0, position < held.count, held[position] == UInt8(fill) { position += 1 }
+        if position < held.count { fill = 0 }
+    }
+
+    private enum Length {
+        case short
+        case impossible
+        case whole(Int, MeshPacketType)
+    }
+
+    private func frameByteCount() -> Length {
+        var reader = ByteReader(held[position...], of: "frame")
+        do {
+            let isFirstVersion = try reader.readInteger(UInt8.self) == MeshPacket.Version.v1.rawValue
+            let type = MeshPacketType(rawValue: try reader.readInteger())
+            _ = try reader.readBytes(9)
+            let flags: UInt8 = try reader.readInteger()
+            let length = isFirstVersion ? Int(try reader.readInteger(UInt16.self)) : Int(try reader.readInteger(UInt32.self))
+            let sizeField = isFirstVersion ? 2 : 4
+            guard length <= payloadLimit, flags & MeshFlag.compressed == 0 || length >= sizeField else { return .impossible }
+            var count = (isFirstVersion ? 14 : 16) + PeerID.byteCount + length
+            if flags & MeshFlag.recipient != 0 { count += PeerID.byteCount }
+            if flags & MeshFlag.signature != 0 { count += MeshPacket.signatureByteCount }
+            if !isFirstVersion, flags & MeshFlag.route != 0 {
+                _ = try reader.readBytes(PeerID.byteCount * (flags & MeshFlag.recipient != 0 ? 2 : 1))
+                count += 1 + PeerID.byteCount * Int(try reader.readInteger(UInt8.self))
+            }
+            return count <= held.count - position ? .whole(count, type) : .short
+        } catch {
+            return .short
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import NearshareBase
+import NearshareMesh
+import NearshareTesting
+import NearshareWire
+import Testing
+
+@Suite struct RouterStoryTests {
+    private func pair(seed: UInt64, _ profile: MeshLinkProfile = .stream) -> SimulatedMesh {
+        var mesh = SimulatedMesh(seed: seed)
+        mesh.addNode("anna")
+        mesh.addNode("ben")
+        mesh.connect(0, 1, profile)
+        mesh.run(for: .seconds(1))
+        return mesh
+    }
+
+    @Test func neighboursFindEachOther() {
+        let mesh = pair(seed: 1)
+        let ben = mesh.nodes[0].router.peer(mesh.nodes[1].router.id)
+        #expect(ben?.name.claimed == "ben")
+        #expect(ben?.isDirect == true)
+        #expect(ben?.software == .nearshare)
+    }
+
+    @Test func aPrivateMessageArrivesOnceAndIsAcknowledged() throws {
+        var mesh = pair(seed: 2)
+        let ben = mesh.nodes[1].router.id
+        try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
+        mesh.run(for: .seconds(20))
+        #expect(mesh.nodes[1].events.texts == ["hello"])
+        #expect(mesh.nodes[0].events.contains { if case .delivered("A", _) = $0 { true } else { false } })
+    }
+
+    @Test func bothBeginningAtOnceMakeOneSession() throws {
+        var mesh = pair(seed: 3)
+        let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
+        try mesh.node(0) { try $0.sendPrivateMessage("from anna", id: "A", to: ben, now: $1) }
+        try mesh.node(1) { try $0.sendPrivateMessage("from ben", id: "B", to: anna, now: $1) }
+        mesh.run(for: .seconds(5))
+        #expect(mesh.nodes[0].events.texts == ["from ben"])
+        #expect(mesh.nodes[1].events.texts == ["from anna"])
+    }
+
+    /// Sends a file from the first node to the last, who accepts; runs until it has ended.
+    private func send(_ count: Int, in mesh: inout SimulatedMesh, to receiver: Int, within limit: Duration) throws {
+        let recipient = mesh.nodes[receiver].router.id
+        var random = SeededRandom(seed: 99)
+        let file = MeshFile(name: "a.bin", mediaType: "application/octet-stream", content: random.bytes(count)[...])
+        try mesh.node(0) { _ = try $0.sendFile(file, to: recipient, now: $1) }
+        var answered = false
+        mesh.run(for: limit) { mesh in !mesh.nodes[receiver].events.offers.isEmpty }
+        if let offer = mesh.nodes[receiver].events.offers.first {
+            mesh.node(receiver) { $0.accept(offer.id, now: $1) }
+            answered = true
+        }
+        #expect(answered)
+        mesh.run(for: limit) { mesh in !mesh.nodes[receiver].events.files.isEmpty || !mesh.nodes[0].events.outcomes.isEmpty }
+        if let received = mesh.nodes[receiver].events.files.first {
+            // Not the file itself, which a failure would print.
+            let isEqual = received.file.content == file.content && received.file.name == file.name
+            #expect(isEqual)
+            let wasAccepted = received.wasAccepted
+            #expect(wasAccepted)
+            mesh.node(receiver) { $0.stored(received.id, now: $1) }
+        }
+        mesh.run(for: limit) { mesh in !mesh.nodes[0].events.outcomes.isEmpty }
+    }
+
+    @Test func aFileTakesItsPacingAndIsConfirmed() throws {
+        var mesh = pair(seed: 4)
+        mesh.delay = .zero ... .zero
+        nonisolated(unsafe) var times: [MonotonicInstant] = []
+        mesh.tap = { _, _, frame, at in if frame[1] == MeshPacketType.fragment.rawValue { times.append(at) } }
+        try send(1_000_000, in: &mesh, to: 1, within: .seconds(60))
+        #expect(mesh.nodes[0].events.outcomes == [.stored])
+        let took = (times.last! - times.first!).inSeconds
+        let expected = Double(times.count - 1) * 0.02
+        #expect(times.count == 62)
+        #expect(abs(took - expected) <= expected * 0.05, "\(took) instead of \(expected)")
+    }
+
+    @Test func theLargestFileArrives() throws {
+        var mesh = pair(seed: 5)
+        try send(MeshFile.maximumContentByteCount, in: &mesh, to: 1, within: .seconds(60))
+        #expect(mesh.nodes[0].events.outcomes == [.stored])
+    }
+
+    @Test(arguments: Array(UInt64(20)..<28)) func aFileSurvivesLossOverThreeHops(seed: UInt64) throws {
+        var mesh = SimulatedMesh(seed: seed)
+        for name in ["anna", "ben", "cleo", "dora"] { mesh.addNode(name) }
+        for index in 0..<3 { mesh.connect(index, index + 1, .radio) }
+        mesh.run(for: .seconds(2))
+        mesh.lossOneIn = 10
+        mesh.run(for: .seconds(40)) { $0.nodes[0].router.peer($0.nodes[3].router.id) != nil }
+        try send(60_000, in: &mesh, to: 3, within: .seconds(240))
+        #expect(mesh.nodes[0].events.outcomes == [.stored], "seed \(seed)")
+    }
+
+    @Test("A1: a file that nobody accepted does not exist") func refusing() throws {
+        var mesh = pair(seed: 9)
+        let ben = mesh.nodes[1].router.id
+        let file = MeshFile(name: "a", mediaType: "text/plain", content: [1, 2, 3])
+        try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
+        mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
+        let id = try #require(mesh.nodes[1].events.offers.first?.id)
+        mesh.node(1) { $0.refuse(id, because: .declined, now: $1) }
+        mesh.run(for: .seconds(5))
+        #expect(mesh.nodes[0].events.outcomes == [.refused(.declined)])
+        #expect(mesh.delivered[.fragment] == nil)
+        #expect(mesh.nodes[1].events.files.isEmpty)
+    }
+
+    @Test("A8: cancelling ends both ends, before the next fragment", arguments: [0, 1]) func cancelling(by canceller: Int)
+        throws
+    {
+        var mesh = pair(seed: 10)
+        let ben = mesh.nodes[1].router.id
+        let file = MeshFile(name: "a", mediaType: "text/plain", content: [UInt8](repeating: 7, count: 2_000_000)[...])
+        try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
+        mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
+        let id = try #require(mesh.nodes[1].events.offers.first?.id)
+        mesh.node(1) { $0.accept(id, now: $1) }
+        mesh.run(for: .milliseconds(500))
+        let before = mesh.delivered[.fragment] ?? 0
+        #expect(before > 5)
+        mesh.node(canceller) { $0.cancelFile(id, now: $1) }
+        mesh.run(for: .seconds(5))
+        #expect((mesh.delivered[.fragment] ?? 0) <= before + 1)
+        #expect(mesh.nodes[0].events.outcomes == [canceller == 0 ? .cancelledHere : .cancelledByPeer])
+        #expect(mesh.nodes[1].events.contains { if case .incomingEnded = $0 { true } else { false } })
+        #expect(mesh.nodes[1].events.files.isEmpty)
+    }
+
+    @Test func chatIsNotStuckBehindAFileAndTwoFilesBothAdvance() throws {
+        var mesh = pair(seed: 11, .radio)
+        let ben = mesh.nodes[1].router.id
+        var ids: [MeshFileControl.FileID] = []
+        for number in 0..<2 {
+            let content = [UInt8](repeating: UInt8(number), count: 40_000)[...]
+            try mesh.node(0) {
+                ids.append(try $0.sendFile(MeshFile(name: "f\(number)", mediaType: "a/b", content: content), to: ben, now: $1))
+            }
+        }
+        mesh.run(for: .seconds(5)) { $0.nodes[1].events.offers.count == 2 }
+        for id in ids { mesh.node(1) { $0.accept(id, now: $1) } }
+        mesh.run(for: .seconds(1))
+        try mesh.node(0) { try $0.sendPrivateMessage("quick", id: "Q", to: ben, now: $1) }
+        let asked = mesh.now
+        mesh.run(for: .seconds(10)) { !$0.nodes[1].events.texts.isEmpty }
+        #expect((mesh.now - asked) < .milliseconds(100))
+        let sent = ids.map { id in
+            mesh.nodes[0].events.compactMap { if case .fragmentsSent(id, let sent, _) = $0 { sent } else { nil } }.last ?? 0
+        }
+        #expect(abs(sent[0] - sent[1]) <= 1 && sent[0] > 10, "\(sent)")
+    }
+
+    @Test func aMessageTravelsThroughAMiddle() throws {
+        var mesh = SimulatedMesh(seed: 12)
+        for name in ["anna", "ben", "cleo"] { mesh.addNode(name) }
+        mesh.connect(0, 1)
+        mesh.connect(1, 2)
+        mesh.run(for: .seconds(2))
+        let cleo = mesh.nodes[2].router.id
+        #expect(mesh.nodes[0].router.peer(cleo)?.isDirect == false)
+        try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: cleo, now: $1) }
+        try mesh.node(0) { try $0.sendPublicMessage("to all", now: $1) }
+        mesh.run(for: .seconds(5))
+        #expect(Set(mesh.nodes[2].events.texts) == ["hello", "to all"])
+        #expect(mesh.nodes[1].events.texts == ["to all"])
+    }
+
+    @Test func whoComesLateHearsOfWhatWasSaid() throws {
+        var mesh = pair(seed: 13)
+        try mesh.node(0) { try $0.sendPublicMessage("early", now: $1) }
+        mesh.run(for: .seconds(300))
+        mesh.addNode("cleo")
+        mesh.connect(1, 2)
+        mesh.run(for: .seconds(60))
+        #expect(mesh.nodes[2].events.texts == ["early"])
+    }
+
+    @Test func leavingIsSeen() {
+        var mesh = pair(seed: 14)
+        let anna = mesh.nodes[0].router.id
+        mesh.node(0) { $0.leave(now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(mesh.nodes[1].router.peer(anna) == nil)
+    }
+}

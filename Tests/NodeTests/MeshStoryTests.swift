@@ -1,0 +1,122 @@
+import NearshareBase
+import NearshareEdges
+import NearshareMesh
+import NearshareNode
+import NearshareSecurity
+import NearshareSession
+import NearshareTesting
+import Testing
+
+/// Nodes that find each other and speak in frames, over memory and loopback.
+@Suite(.timeLimit(.minutes(1))) struct MeshStoryTests {
+    /// Ada sends to Bea through the mesh; Bea does with each invitation as `answer` says.
+    private func send(
+        _ content: MemoryContent, on stage: Stage, _ answer: @Sendable @escaping (Invitation) async -> Void,
+        meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
+    ) async throws -> TransferResult {
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        let (sender, receiver) = (ada, bea)
+        return try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive(interface: stage.interface)
+            async let answers: Void = {
+                for await invitation in receiving.invitations { await answer(invitation) }
+            }()
+            let result = try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                let transfer = try mesh.send(MemorySource(content), to: bea)
+                await meanwhile(transfer)
+                return await transfer.result
+            }
+            receiver.beginShutdown()
+            await answers
+            return result
+        }
+    }
+
+    private func file(_ count: Int) -> MemoryContent {
+        MemoryContent(file: "a", (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7) })
+    }
+
+    @Test("what is accepted arrives, counted in fragments at both ends", arguments: Way.allCases)
+    func sends(_ way: Way) async throws {
+        let content = file(100_000)
+        let sink = MemorySink()
+        let there = Monitor<TransferProgress?>(nil)
+        let here = Monitor<[Int]>([])
+        let result = try await send(content, on: Stage(way)) { invitation in
+            #expect(invitation.peer.id == Stage.ada.peerID)
+            #expect(invitation.peer.address == nil)
+            #expect(await invitation.shortCode == nil)
+            let transfer = invitation.accept(into: sink)
+            #expect(await transfer.result.outcome == .completed)
+            there.update { $0 = transfer.snapshot }
+        } meanwhile: { transfer in
+            for await progress in transfer.progress {
+                if let done = progress.fragments?.done { here.update { $0.append(done) } }
+            }
+        }
+        #expect(result.outcome == .completed)
+        #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes))
+        let fragments = try #require(there.withLock { $0 }?.fragments)
+        #expect(fragments.done == fragments.total && fragments.total > 1)
+        #expect(here.withLock { $0 }.last == fragments.total)
+    }
+
+    @Test("a decline is told; an invitation that is dropped is declined", arguments: Way.allCases)
+    func declines(_ way: Way) async throws {
+        #expect(try await send(file(1), on: Stage(way)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))
+        #expect(try await send(file(2), on: Stage(way)) { _ in }.outcome == .declined(.declined))
+    }
+
+    @Test("A8: a cancel is seen at both ends", arguments: Way.allCases, [true, false])
+    func cancels(_ way: Way, bySender: Bool) async throws {
+        let sink = MemorySink()
+        let there = Monitor<TransferOutcome?>(nil)
+        let result = try await send(file(2_000_000), on: Stage(way)) { invitation in
+            let transfer = invitation.accept(into: sink)
+            for await progress in transfer.progress where (progress.fragments?.done ?? 0) > 3 {
+                if !bySender { transfer.cancel() }
+                break
+            }
+            let result = await transfer.result
+            there.update { $0 = result.outcome }
+        } meanwhile: { transfer in
+            for await progress in transfer.progress where (progress.fragments?.done ?? 0) > 3 {
+                if bySender { transfer.cancel() }
+                break
+            }
+        }
+        #expect(result.outcome == .cancelled(by: bySender ? .here : .there))
+        #expect(there.withLock { $0 } == .cancelled(by: bySender ? .there : .here))
+        #expect(sink.end == .discarded)
+    }
+
+    @Test("what the mesh can't carry is said at once") func limits() async throws {
+        let tooLarge = try await send(file(5_242_881), on: Stage(.memory)) { _ in }
+        #expect(tooLarge.outcome == .declined(.tooLarge))
+        #expect(tooLarge.detail?.contains("5.2 MB") == true)
+    }
+
+    @Test("a receiver that stops says goodbye, and the sender learns of it") func receiverStops() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        let receiver = bea
+        try await withNode(ada) { sender in
+            let mesh = sender.joinMesh()
+            try await withNode(receiver) { receiver in
+                _ = try receiver.receive(interface: stage.interface)
+                _ = try await mesh.find("Bea", timeout: .seconds(20))
+            }
+            await #expect(throws: PeerLookupError.self) {
+                while true { _ = try await mesh.find("Bea", timeout: .milliseconds(100)) }
+            }
+        }
+    }
+}

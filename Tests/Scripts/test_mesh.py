@@ -1,0 +1,144 @@
+"""The mesh with the real executable: people out of each other's reach, and a peer that was written from bitchat's
+specification alone."""
+import json
+import unittest
+from unittest import mock
+
+import bitchat_peer
+import bitchat_wire
+from bitchat_peer import BitchatPeer
+from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces
+
+FRAMES = b"NSHM\x01\x01\0\0"
+LARGEST = 5 << 20
+
+
+@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
+class ThreeMachinesStory(Story):
+    """Anna and Ben share no network; Cleo, between them, shares one with each."""
+
+    def people(self):
+        self.network = MachinesInARow(3)
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__)
+        self.anna = Peer(self.place / "anna", self.network.names[0])
+        self.cleo = Peer(self.place / "cleo", self.network.names[1])
+        self.ben = Peer(self.place / "ben", self.network.names[2])
+        self.addCleanup(self.cleo.stop_all)
+
+    def test_a_file_goes_through_the_one_between(self):
+        photo = self.file("photo.jpg", 200_000)
+        self.cleo.receive(name="cleo", accept="none")
+        ben = self.ben.receive(name="ben")
+        result = self.anna.run("send", photo, "--to", "ben", "--via", "mesh", "--json")
+        self.assertCode(0, result)
+        delivered = ben.wait_for("delivered")
+        self.assertEqual(digest(photo), digest(delivered["path"]))
+        self.assertEqual({}, self.cleo.received())
+        events = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual({"mesh"}, {event["via"] for event in events if "via" in event})
+
+    def test_without_via_the_mesh_is_tried_where_nobody_is_found(self):
+        self.cleo.receive(name="cleo", accept="none")
+        ben = self.ben.receive(name="ben")
+        self.assertCode(0, self.anna.run("send", "--text", "see you at 8", "--to", "ben"))
+        self.assertEqual("see you at 8", ben.wait_for("delivered")["text"])
+
+    def test_declined_far_away(self):
+        photo = self.file("photo.jpg", 1000)
+        self.cleo.receive(name="cleo", accept="all")
+        self.ben.receive(name="ben", accept="none")
+        self.assertCode(4, self.anna.run("send", photo, "--to", "ben", "--via", "mesh"))
+
+    def test_nobody_of_that_name(self):
+        self.cleo.receive(name="cleo")
+        result = self.anna.run("send", "--text", "hello", "--to", "ben", "--via", "mesh")
+        self.assertCode(3, result)
+        self.assertIn("cleo", result.stderr.decode())
+
+
+class BitchatStory(Story):
+    """A peer that knows only bitchat, and a node of nearshare, over loopback."""
+
+    def join(self, running, name, **how):
+        peer = BitchatPeer(name, seed=self.seed, **how)
+        self.addCleanup(peer.close)
+        peer.connect("127.0.0.1", running.ready["port"], preamble=FRAMES)
+        return peer
+
+    def receive(self, **how):
+        return self.anna.receive("--interface", "lo", **how)
+
+    def test_a_private_file_of_100_kB_from_a_phone(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        content = self.random.randbytes(100_000)
+        there = phone.wait_for_peer("anna", 10)
+        phone.send_private_file(there, "img.jpg", "image/jpeg", content)
+        anna.wait_for("delivered")
+        self.assertEqual({"img.jpg": content}, self.anna.received())
+
+    def test_a_private_file_of_5_MiB_both_ways(self):
+        # Five times what phones take: neither of their sets of capabilities, and none of their limits.
+        payload = LARGEST + bitchat_wire.MAX_PAYLOAD - bitchat_wire.MAX_FILE
+        for module, name, value in (
+                (bitchat_wire, "MAX_FILE", LARGEST), (bitchat_wire, "MAX_PAYLOAD", payload),
+                (bitchat_peer, "MAX_FILE_PLAINTEXT", payload)):
+            patch = mock.patch.object(module, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        anna = self.receive()
+        other = self.join(anna, "other", capabilities=0x700)
+        content = self.random.randbytes(LARGEST)
+        path = self.place / "large.bin"
+        path.write_bytes(content)
+        result = self.ben.run(
+            "send", path, "--to", "other", "--via", "mesh", "--interface", "lo", "--json", patience=300)
+        self.assertCode(0, result)
+        self.assertEqual(content, other.wait_for_file(10)["content"])
+
+        back = self.random.randbytes(LARGEST)
+        other.send_private_file(other.wait_for_peer("anna", 10), "back.bin", "application/octet-stream", back, chunk=16_000)
+        anna.wait_for("delivered", patience=60)
+        self.assertEqual({"back.bin": back}, self.anna.received())
+
+    def test_cancelling_a_file_for_a_phone(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        path = self.file("photo.jpg", 100_000)
+        ben = self.ben.start("send", path, "--to", "phone", "--via", "mesh", "--interface", "lo", "--json")
+        ben.wait_for("progress", lambda event: event["done"] > 5_000)
+        ben.signal(INTERRUPT)
+        self.assertEqual(130, ben.end())
+        with self.assertRaises(AssertionError):
+            phone.wait_for_file(1)
+
+    def test_a_message_from_phone_to_phone_through_nearshare(self):
+        anna = self.receive()
+        one = self.join(anna, "one")
+        two = BitchatPeer("two", seed=self.seed + 1)
+        self.addCleanup(two.close)
+        two.connect("127.0.0.1", anna.ready["port"], preamble=FRAMES)
+        there = one.wait_for_peer("two", 10)
+        message = one.send_private_message(there, "are you near?")
+        self.assertEqual("are you near?", two.wait_for_message(10)["text"])
+        one.wait_for_receipt(message, "delivered", timeout=10)
+
+    def test_a_text_for_a_phone(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        result = self.ben.run("send", "--text", "see you", "--to", "phone", "--via", "mesh", "--interface", "lo")
+        self.assertCode(0, result)
+        self.assertEqual("see you", phone.wait_for_message(10)["text"])
+
+    def test_too_large_for_a_phone(self):
+        anna = self.receive()
+        self.join(anna, "phone", capabilities=0x100)
+        path = self.file("film.mp4", 400_000)
+        result = self.ben.run("send", path, "--to", "phone", "--via", "mesh", "--interface", "lo")
+        self.assertCode(7, result)
+        self.assertIn("too large", result.stderr.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,122 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDiscovery
+import NearshareSession
+import NearshareWire
+
+extension DecoderProperty {
+    static let direct = [controlFrame, entryHeader, preamble, handshakeParameters, txtRecord, record, dnsMessage]
+
+    /// Offers come in frames.
+    private static let controlFrame = Self(name: "control-frame", seeds: sampleFrames.map(\.encoded)) {
+        bytes throws(Violation) in
+        guard let read = try? ControlFrame.decode(bytes) else { return false }
+        try requireRoundTrip(read, encode: { $0.encoded }, decode: { try ControlFrame.decode(Array($0)) ?? .close(.done) })
+        return true
+    }
+
+    private static let sampleFrames: [ControlFrame] = {
+        let id = TransferID(rawValue: 1)
+        let items = [
+            OfferedItem(kind: .file, name: ClaimedFileName("a")!, size: 5, entryCount: 1, mediaType: .unknown),
+            OfferedItem(kind: .folder, name: ClaimedFileName("d")!, size: 7, entryCount: 2, mediaType: .folder),
+        ]
+        let offer = Offer(items: items, itemCount: 2, entryCount: 3, totalSize: 12)
+        let digest = [UInt8](repeating: 1, count: 32)
+        return [
+            .offer(TransferOffer(id: id, patience: 60, resumeKey: digest, context: [1], offer: offer)),
+            .resume(id, ResumePoint(completeEntries: 1, entriesDigest: digest, partialSize: 0, partialDigest: [])),
+            .close(.done), .compared(isSame: true), .cancel(id, .cancelled), .decline(id, .busy),
+        ]
+    }()
+
+    private static let entryHeader = Self(
+        name: "entry-header",
+        seeds: [
+            EntryHeader(item: 0, kind: .file, path: [ClaimedFileName("a")!], size: 5, modified: 7, permissions: 0o644),
+            EntryHeader(
+                item: 1, kind: .link(target: [0x78]), path: [ClaimedFileName("d")!, ClaimedFileName("l")!], size: 0,
+                modified: nil, permissions: nil),
+        ].map(\.encoded)
+    ) { bytes throws(Violation) in
+        guard let read = try? EntryHeader(decoding: bytes[...]) else { return false }
+        try require(bytes.count <= EntryHeader.maximumEncodedByteCount, "a header of \(bytes.count) bytes")
+        try requireRoundTrip(read, encode: { $0.encoded }, decode: { try EntryHeader(decoding: $0) })
+        return true
+    }
+
+    private static let preamble = Self(name: "preamble", seeds: [Preamble.supported.encoded]) { bytes throws(Violation) in
+        guard let read = try? Preamble(decoding: bytes[...]) else { return false }
+        try requireRoundTrip(read, encode: { $0.encoded }, decode: { try Preamble(decoding: $0) })
+        return true
+    }
+
+    private static let handshakeParameters = Self(name: "handshake-parameters", seeds: [[1, 3]]) { bytes throws(Violation) in
+        let initiator = try? InitiatorParameters(decoding: bytes)
+        if let initiator {
+            try requireRoundTrip(initiator, encode: { $0.encoded }, decode: { try InitiatorParameters(decoding: Array($0)) })
+        }
+        let responder = try? ResponderParameters(decoding: bytes)
+        if let responder {
+            try requireRoundTrip(responder, encode: { $0.encoded }, decode: { try ResponderParameters(decoding: Array($0)) })
+        }
+        return initiator != nil || responder != nil
+    }
+
+    /// Strings with a byte for their length in front, as they stand in the record.
+    private static let txtRecord = Self(
+        name: "txt-record",
+        seeds: [["v=1", "id=0011223344556677", "n=Ada"].flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }]
+    ) { bytes throws(Violation) in
+        var strings: [[UInt8]] = []
+        var rest = bytes[...]
+        while let count = rest.popFirst() {
+            strings.append(Array(rest.prefix(Int(count))))
+            rest = rest.dropFirst(Int(count))
+        }
+        guard let read = PeerTXTRecord(strings: strings) else { return false }
+        let again = PeerTXTRecord(strings: read.strings)
+        try require(again == read, "\(read) comes back as \(String(describing: again))")
+        try require(read.strings.allSatisfy { $0.count <= 255 }, "a string that fits into no record")
+        return true
+    }
+
+    /// Only what the key's owner has sealed opens.
+    private static let record = Self(name: "record", seeds: [sealed]) { bytes throws(Violation) in
+        guard let count = try? bytes.withUnsafeBytes({ try RecordOpener.recordByteCount($0) }), count <= bytes.count else {
+            return false
+        }
+        var opener = RecordOpener(RecordCipher(.chaCha20Poly1305, key: recordKey))
+        var record = Array(bytes.prefix(count))
+        guard let frame = try? record.withUnsafeMutableBytes({ try opener.openInPlace($0) }) else { return false }
+        try require(bytes.prefix(count) == sealed[...], "a record opened that nobody has sealed")
+        try require(record[frame] == [1, 2, 3], "a record opened to something else than was sealed")
+        return true
+    }
+
+    private static let recordKey = [UInt8](repeating: 7, count: RecordCipher.keyByteCount)
+    private static let sealed: [UInt8] = {
+        var sealer = RecordSealer(RecordCipher(.chaCha20Poly1305, key: recordKey))
+        return sealer.seal([1, 2, 3])
+    }()
+
+    private static let dnsMessage = Self(
+        name: "dns-message",
+        seeds: bytes(
+            // PTR, SRV, TXT and A of one service, compressed.
+            """
+            0000 8400 0001 0004 0000 0000 04 5f6e7368 04 5f746370 05 6c6f63616c 00 000c 0001
+            c00c 000c 8001 0000000a 0004 01 61 c00c  c028 0021 8001 0000000a 000b 0000 0000 1092 02 686f c016
+            c028 0010 8001 0000000a 0004 03 763d31  c03e 0001 8001 0000000a 0004 0a000001
+            """)
+    ) { bytes throws(Violation) in
+        let id = bytes.prefix(2).reduce(UInt16(0)) { $0 << 8 | UInt16($1) }
+        guard let records = try? DNSMessage.records(of: bytes, answering: id) else { return false }
+        try require(records.count <= DNSMessage.maximumRecords, "\(records.count) records")
+        for record in records {
+            let length = record.name.labels.reduce(1) { $0 + $1.count + 1 }
+            try require(length <= DNSName.maximumBytes, "a name of \(length) bytes")
+        }
+        return true
+    }
+}

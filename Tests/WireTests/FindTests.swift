@@ -1,0 +1,40 @@
+import DecoderProperties
+import FoundationEssentials
+import NearshareBase
+import NearshareTesting
+import Testing
+
+/// What the fuzzer in `Tests/Fuzz` has ever found, and what it begins with.
+@Suite struct FindTests {
+    static let names = DecoderProperty.all.map(\.name)
+
+    private static func property(_ name: String) -> DecoderProperty { DecoderProperty.all.first { $0.name == name }! }
+
+    @Test(arguments: names) func seedsAreUnderstood(_ name: String) throws {
+        let property = Self.property(name)
+        #expect(!property.seeds.isEmpty)
+        for (number, seed) in property.seeds.enumerated() {
+            #expect(try property.check(seed), "seed \(number): \(Hex.encode(seed))")
+        }
+    }
+
+    @Test("M1: what once broke a decoder breaks it no more", arguments: names) func finds(_ name: String) throws {
+        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(2).joined(separator: "/")
+        let folder = "\(root)/Fuzz/finds/\(name)"
+        // Nothing was ever found where there is no folder.
+        for find in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
+            let bytes = Array(try Data(contentsOf: URL(filePath: "\(folder)/\(find)")))
+            #expect(throws: Never.self, "\(name)/\(find)") { try Self.property(name).check(bytes) }
+        }
+    }
+
+    @Test("M1: seeds, changed at random, keep every decoder's property", arguments: names) func mutations(_ name: String) throws
+    {
+        let property = Self.property(name)
+        for seed in UInt64(0)..<300 {
+            var random = SeededRandom(seed: seed)
+            let bytes = property.seeds.randomElement(using: &random)!.mutated(using: &random)
+            #expect(throws: Never.self, "\(name), seed \(seed)") { try property.check(bytes) }
+        }
+    }
+}
