@@ -124,7 +124,7 @@ let package = Package(
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
         tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
         tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
-        tests("CLITests", ["Nearshare", "NearshareCLI"]),
+        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17
 )

@@ -609,7 +609,7 @@ _nearshare_voice_record() {
     repeating_flags=(-v)
     non_repeating_flags=(--raw --list-devices --no-trim --yes -y --json --quiet --version -h --help)
     repeating_options=(--to)
-    non_repeating_options=(--output -o --input --device --duration --bitrate --rate --limit --timeout --interface --log-level)
+    non_repeating_options=(--output -o --input --device --duration --bitrate --rate --limit --via --timeout --interface --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
@@ -639,6 +639,10 @@ _nearshare_voice_record() {
         return
         ;;
     '--limit')
+        return
+        ;;
+    '--via')
+        __nearshare_add_completions -W 'lan'$'\n''mesh'
         return
         ;;
     '--timeout')

@@ -64,7 +64,7 @@ function __nearshare_parse_tokens -S
             __nearshare_parse_subcommand 0 'version' 'h/help'
             switch $unparsed_tokens[1]
             case 'record'
-                __nearshare_parse_subcommand 0 'to=+' 'o/output=' 'input=' 'raw' 'device=' 'list-devices' 'duration=' 'bitrate=' 'rate=' 'no-trim' 'limit=' 'y/yes' 'timeout=' 'interface=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
+                __nearshare_parse_subcommand 0 'to=+' 'o/output=' 'input=' 'raw' 'device=' 'list-devices' 'duration=' 'bitrate=' 'rate=' 'no-trim' 'limit=' 'y/yes' 'via=' 'timeout=' 'interface=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
             case 'play'
                 __nearshare_parse_subcommand 1 'device=' 'v' 'log-level=' 'version' 'h/help'
             case 'show'
@@ -269,6 +269,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" no-trim' -l 'no-trim' -d 'Keep the silence at both ends.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" limit' -l 'limit' -d 'Never let the note become larger than this, such as 5MiB; the seconds that are left are shown.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" y yes' -l 'yes' -s 'y' -d 'Send it without asking whether to listen, redo or drop it.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" via' -l 'via' -d 'The way to take: lan (a connection of its own) or mesh (from neighbour to neighbour, at most 5 MiB). Without, the first where it is to be had, else the second.' -rfka 'lan mesh'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" timeout' -l 'timeout' -d 'How long to wait for an answer (default: 30).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" interface' -l 'interface' -d 'Look for peers through this network interface only.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" json' -l 'json' -d 'Write one JSON event a line to standard output.'

@@ -25,7 +25,8 @@ enum Interruption {
     /// Seconds that an orderly end may take: transfers are cancelled at both ends, what has arrived is made durable.
     private static let patience: UInt32 = 5
 
-    private static func leave() {
+    /// Ends the process at once, with the terminal as it was.
+    static func leave() {
         RawMode.end()
         exit(ExitStatus.interrupted.rawValue)
     }

@@ -199,8 +199,9 @@ final class ReceivingDesk: Sendable {
         let result = await transfer.result
         state.withLock { state in state.running.removeAll { $0.transfer === transfer } }
         for item in result.delivered {
-            tell(item, of: invitation, transfer: transfer)
+            // First, so that a voice note is known by its id when that is told.
             record(item, from: peer)
+            tell(item, of: invitation, transfer: transfer)
         }
         tellEnd(of: invitation, result.outcome, result.detail, transfer: transfer)
         if result.outcome != .completed { state.withLock { $0.status = result.outcome.status } }

@@ -75,6 +75,13 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Send it without asking whether to listen, redo or drop it.")
     var yes = false
 
+    @Option(
+        help: ArgumentHelp(
+            "The way to take: lan (a connection of its own) or mesh (from neighbour to neighbour, at most 5 MiB). "
+                + "Without, the first where it is to be had, else the second.",
+            valueName: "way"))
+    var via: Way?
+
     @Option(help: ArgumentHelp("How long to wait for an answer (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
@@ -90,6 +97,10 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
+        if via != nil, peers.isEmpty { throw ValidationError("--via is for sending; say to whom with --to") }
+        if via == .mesh, let peer = peers.first(where: { Address.parse($0) != nil }) {
+            throw ValidationError("\(TerminalText.escaped(peer)) is an address; in the mesh peers go by name or id")
+        }
         if raw, input == nil { throw ValidationError("--raw describes --input; give that as well") }
         if input != nil, device != nil { throw ValidationError("--input and --device are two sources; choose one") }
         if input != nil, rate != nil, !raw {
@@ -110,15 +121,18 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         try await runCommand {
             if listDevices { return try listAllDevices() }
             let machine = try LocalMachine()
-            let studio = try VoiceStudio(
-                archive: VoiceArchive(machine), order: makeOrder(machine), isJSON: json, isQuiet: quiet || json)
-            guard let note = try await studio.take() else { return }
+            let order = try makeOrder(machine)
             if peers.isEmpty {
+                guard let note = try await makeStudio(machine, order).take() else { return }
                 if !json { Console.result(note.path) }
-                return
+            } else {
+                try await recordAndSend(order, from: machine)
             }
-            try await send(note, from: machine)
         }
+    }
+
+    private func makeStudio(_ machine: LocalMachine, _ order: VoiceStudio.Order) -> VoiceStudio {
+        VoiceStudio(archive: VoiceArchive(machine), order: order, isJSON: json, isQuiet: quiet || json)
     }
 
     private func makeOrder(_ machine: LocalMachine) throws -> VoiceStudio.Order {
@@ -137,23 +151,48 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             duration: duration?.duration, trims: !noTrim, receivers: peers, reviews: !yes && !json && input == nil)
     }
 
-    private func send(_ note: VoiceFacts, from machine: LocalMachine) async throws {
+    private func recordAndSend(_ order: VoiceStudio.Order, from machine: LocalMachine) async throws {
+        let needsDiscovery = peers.contains { Address.parse($0) == nil }
+        let settings = try machine.nodeSettings(discovery: needsDiscovery ? machine.discovery() : nil, log: global.logger)
+        // One node from beginning to end: neighbours that were found stay while somebody speaks.
+        try await withNode(settings) { node in
+            var order = order
+            let reach: VoiceReach = try await Interruption.handled(asking: { Interruption.leave() }) {
+                try await self.reach(from: machine, on: node)
+            }
+            for remark in reach.remarks where !quiet && !json { Console.say(remark) }
+            order.settings.limit = VoiceLimit.smaller(order.settings.limit, reach.limit)
+            guard let note = try await makeStudio(machine, order).take() else { return }
+            try await send(note, from: machine, on: node)
+        }
+    }
+
+    /// Looks for the receivers before anything is recorded: what the way to them carries is what a note may be.
+    private func reach(from machine: LocalMachine, on node: Node) async throws -> VoiceReach {
+        // A line that goes away: it is said again, and stays, when the note is sent.
+        let names = peers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
+        if !quiet, !json, Console.isTerminal(STDERR_FILENO) { ProgressDisplay.shared.show(["looking for \(names)…"]) }
+        defer { ProgressDisplay.shared.show([]) }
+        let locator = PeerLocator(
+            machine: machine, voice: SendVoice(isJSON: false, isQuiet: true),
+            interface: interface ?? machine.configuration.interface, via: via)
+        // A file that is there already can wait until somebody is; what is about to be said can't.
+        return try await VoiceReach.look(for: peers, with: locator, on: node, needsAll: input != nil)
+    }
+
+    private func send(_ note: VoiceFacts, from machine: LocalMachine, on node: Node) async throws {
         let voice = SendVoice(isJSON: json, isQuiet: quiet || json)
         let source = try FileSource(paths: [note.path])
         let named = NamedSource(
             sources: Array(repeating: source, count: peers.count), label: "voice note, \(note.duration.asClock)",
             canResume: true, notes: [])
-        let needsDiscovery = peers.contains { Address.parse($0) == nil }
-        let settings = try machine.nodeSettings(discovery: needsDiscovery ? machine.discovery() : nil, log: global.logger)
         let sending = Sending(
             machine: machine, source: named, voice: voice,
             patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-            interface: interface ?? machine.configuration.interface, resumes: true, via: nil)
+            interface: interface ?? machine.configuration.interface, resumes: true, via: via)
         do {
-            try await withNode(settings) { [peers] node in
-                try await Interruption.handled(asking: { sending.interrupt() }) {
-                    try await sending.run(to: peers.map { .text($0) }, on: node)
-                }
+            try await Interruption.handled(asking: { sending.interrupt() }) { [peers] in
+                try await sending.run(to: peers.map { .text($0) }, on: node)
             }
         } catch {
             // Nothing that was said is lost because nobody could be reached.

@@ -154,6 +154,7 @@ final class VoiceStudio: Sendable {
                 [
                     "path": .text(file.path), "rate": .number(UInt64(input.format.rate)),
                     "bitrate": .number(UInt64(settings.bitrate)), "system": .text(system),
+                    "limit": JSONValue(settings.limit?.byteCount),
                 ])
         }
     }

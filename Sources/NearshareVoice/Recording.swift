@@ -18,6 +18,9 @@ public final class Recording: Sendable {
         public var byteCount: UInt64 = 0
         /// How much longer one may speak; nil where nothing limits it.
         public var secondsLeft: Int?
+
+        /// Before anything was recorded.
+        public init() {}
     }
 
     /// What came of it.

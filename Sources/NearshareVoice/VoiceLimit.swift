@@ -12,6 +12,13 @@ public struct VoiceLimit: Sendable, Hashable {
     public static let framePath = VoiceLimit(byteCount: 5 << 20)!
     private static let least: UInt64 = 16 << 10
 
+    /// What keeps within both.
+    /// - Parameters: nil for no limit.
+    public static func smaller(_ one: VoiceLimit?, _ other: VoiceLimit?) -> VoiceLimit? {
+        guard let one, let other else { return one ?? other }
+        return one.byteCount < other.byteCount ? one : other
+    }
+
     /// What one more second takes, nearly: content, and Ogg's page with its table of 50 packets.
     static func bytesPerSecond(bitrate: Int) -> Int { bitrate / 8 + 80 }
 

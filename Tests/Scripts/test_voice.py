@@ -15,6 +15,7 @@ import termios
 import time
 import unittest
 
+from bitchat_peer import BitchatPeer
 from harness import Peer, Story
 
 try:
@@ -195,6 +196,82 @@ class FileStory(VoiceStory):
         self.assertAlmostEqual(2, json.loads(self.ben.run("voice", "show", "--json", note).stdout)["seconds"], delta=0.001)
 
 
+class MeshStory(VoiceStory):
+    """Notes as frames, which carry little."""
+
+    def receive(self):
+        return self.anna.receive("--interface", "lo")
+
+    def join(self, running, name, **how):
+        peer = BitchatPeer(name, seed=self.seed, **how)
+        self.addCleanup(peer.close)
+        peer.connect("127.0.0.1", running.ready["port"], preamble=b"NSHM\x01\x01\0\0")
+        return peer
+
+    def voice(self, source, to, *arguments):
+        return self.ben.run("voice", "--input", source, "--to", to, "--via", "mesh", "--interface", "lo", "--json", *arguments,
+                            patience=120)
+
+    def test_a_note_arrives_through_the_mesh_as_one(self):
+        receiver = self.receive()
+        result = self.voice(speech(self.place / "speech.wav"), "anna")
+        self.assertCode(0, result)
+        events = json_lines(result)
+        self.assertEqual({"mesh"}, {event["via"] for event in events if "via" in event})
+        self.assertEqual(5 << 20, event_named(events, "recording")["limit"])
+        delivered = receiver.wait_for("delivered")
+        sent = event_named(events, "recorded")
+        self.assertEqual(pathlib.Path(sent["path"]).read_bytes(), pathlib.Path(delivered["path"]).read_bytes())
+        for name in ("seconds", "waveform", "speaker", "recorded", "size"):
+            self.assertEqual(sent[name], delivered["voice"][name])
+        # The id is good as soon as it is told.
+        self.assertCode(0, self.anna.run("voice", "show", delivered["voice"]["id"]))
+        [received] = json_lines(self.anna.run("voice", "list", "--json"))
+        self.assertEqual((True, delivered["voice"]["id"]), (received["is_received"], received["id"]))
+
+    def test_a_note_from_a_phone_is_shown_as_one(self):
+        note = self.place / "note.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", speech(self.place / "speech.wav"), "-o", note))
+        receiver = self.receive()
+        phone = self.join(receiver, "phone")
+        phone.send_private_file(phone.wait_for_peer("anna", 10), "voice_1.opus", "audio/ogg", note.read_bytes())
+        self.assertNote(receiver.wait_for("delivered")["path"])
+        [received] = json_lines(self.anna.run("voice", "list", "--json"))
+        self.assertEqual("from phone", received["way"])
+
+    def test_a_phone_gets_no_more_than_it_takes(self):
+        receiver = self.receive()
+        phone = self.join(receiver, "phone", capabilities=0x100)
+        source = write_wave(self.place / "s.wav", numpy_noise(self.random, 90))
+        note = self.place / "note.opus"
+        result = self.voice(source, "phone", "-o", note)
+        self.assertCode(0, result)
+        events = json_lines(result)
+        self.assertEqual(115_000, event_named(events, "recording")["limit"])
+        self.assertEqual("limit", event_named(events, "recorded")["ending"])
+        self.assertLessEqual(note.stat().st_size, 115_000)
+        self.assertGreater(note.stat().st_size, 90_000)
+        self.assertNote(note)
+        self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
+
+    def test_a_smaller_limit_of_ones_own_counts(self):
+        self.join(self.receive(), "phone", capabilities=0x100)
+        result = self.voice(write_wave(self.place / "s.wav", numpy_noise(self.random, 20)), "phone", "--limit", "40KiB")
+        self.assertCode(0, result)
+        self.assertEqual(40 << 10, event_named(json_lines(result), "recording")["limit"])
+
+    def test_a_file_waits_until_somebody_is_there(self):
+        self.receive()
+        result = self.voice(write_wave(self.place / "s.wav", tone(1)), "ben")
+        self.assertCode(3, result)
+        self.assertEqual([], json_lines(result))
+        self.assertFalse((self.ben.home / "data").exists())
+
+    def test_ways_that_make_no_sense(self):
+        for arguments in (["--via", "mesh"], ["--via", "mesh", "--to", "127.0.0.1:9"], ["--via", "pigeon", "--to", "anna"]):
+            self.assertCode(2, self.ben.run("voice", *arguments))
+
+
 class ALSAStory(VoiceStory):
     """Where no sound server runs."""
 
@@ -298,6 +375,35 @@ class SoundServerStory(VoiceStory):
         words = receiver.communicate(timeout=30)[0].decode()
         self.assertRegex(words, r"voice note of .*, 0:02; hear it with `nearshare voice play [0-9a-f]{6}`")
         self.assertIn("█", words)
+
+    def test_the_seconds_that_a_phone_leaves_are_known_before_anything_is_said(self):
+        receiver = self.anna.receive("--interface", "lo")
+        phone = BitchatPeer("phone", seed=self.seed, capabilities=0x100)
+        self.addCleanup(phone.close)
+        phone.connect("127.0.0.1", receiver.ready["port"], preamble=b"NSHM\x01\x01\0\0")
+        screen = Screen(self, self.ben.command("voice", "--to", "phone", "--via", "mesh", "--interface", "lo", "--limit", "20KiB"),
+                        self.ben.environment() | {"NO_COLOR": "1"})
+        screen.wait_for("phone's phone takes notes of at most 115 KB")
+        screen.wait_for(r"0:0[0-9] left")
+        # At the limit it ends by itself, and what was said is there to be sent.
+        self.server.say(write_wave(self.place / "tone.wav", numpy_noise(self.random, 9)))
+        screen.wait_for("that is what fits into")
+        screen.wait_for(r"\[s\]end to phone")
+        screen.press("s")
+        self.assertEqual(0, screen.end())
+        [note] = (self.ben.home / "data/nearshare/voice").iterdir()
+        self.assertNote(note)
+        self.assertLessEqual(note.stat().st_size, 20 << 10)
+        self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
+
+    def test_what_is_said_to_somebody_absent_is_kept(self):
+        self.anna.receive("--interface", "lo")
+        recording = self.ben.start("voice", "--json", "--no-trim", "--duration", "1", "--to", "cleo", "--interface", "lo")
+        self.assertEqual(5 << 20, recording.wait_for("recording")["limit"])
+        note = recording.wait_for("recorded")["path"]
+        self.assertEqual(3, recording.end())
+        self.assertIn("the note is kept", recording.story())
+        self.assertNote(note)
 
     def test_ctrl_c_ends_and_keeps(self):
         note = self.place / "note.opus"
@@ -479,6 +585,11 @@ class Screen:
 
 def json_lines(result):
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def event_named(events, name):
+    [event] = [event for event in events if event["event"] == name]
+    return event
 
 
 def numpy_columns(left, right):

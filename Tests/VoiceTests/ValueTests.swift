@@ -146,6 +146,15 @@ import Testing
         #expect(!limit.isReached(written: 10_000, unwritten: 1, bitrate: 24_000))
     }
 
+    @Test("of two ways the narrower counts, and none is no limit") func smaller() throws {
+        let narrow = try #require(VoiceLimit(byteCount: 115_000))
+        #expect(VoiceLimit.smaller(.framePath, narrow) == narrow)
+        #expect(VoiceLimit.smaller(narrow, .framePath) == narrow)
+        #expect(VoiceLimit.smaller(nil, narrow) == narrow)
+        #expect(VoiceLimit.smaller(narrow, nil) == narrow)
+        #expect(VoiceLimit.smaller(nil, nil) == nil)
+    }
+
     @Test func absurdlySmall() {
         #expect(VoiceLimit(byteCount: 100) == nil)
     }
