@@ -191,9 +191,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
             interface: interface ?? machine.configuration.interface, resumes: true, via: via)
         do {
-            try await Interruption.handled(asking: { sending.interrupt() }) { [peers] in
-                try await sending.run(to: peers.map { .text($0) }, on: node)
-            }
+            let targets = peers.map { Sending.Target.text($0) }
+            try await Interruption.handled(asking: sending.interrupt) { try await sending.run(to: targets, on: node) }
         } catch {
             // Nothing that was said is lost because nobody could be reached.
             Console.complain("the note is kept; `nearshare send` sends \(TerminalText.escaped(note.path, columns: 4096))")
