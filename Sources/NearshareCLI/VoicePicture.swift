@@ -87,7 +87,7 @@ enum VoiceScreen {
         let tail = now.isClipping ? " too loud" : ""
         let bar = VoicePicture.bar(now.level, width: width - tail.count, ink: ink) + ink.red(tail)
         let keys = hint(
-            ["Space \(isPaused ? "goes on" : "pauses")", "Enter ends", "Ctrl-C ends"], ["Space", "Enter"], width: width)
+            ["Space \(isPaused ? "goes on" : "pauses")", "Enter or Ctrl-C ends"], ["Space", "Enter"], width: width)
         return [title] + waves + [bar, ink.dim(keys)]
     }
 

@@ -141,13 +141,25 @@ struct VoiceListCommand: AsyncParsableCommand {
                 return
             }
             if entries.isEmpty { Console.say("no voice notes yet; `nearshare voice` records one") }
-            let rows = entries.map { entry in
-                [
-                    entry.note.id, InboxCommand.when(entry.when), entry.way, entry.note.duration.asClock,
-                    entry.note.summary.byteCount.asByteCount, TerminalText.escaped(entry.note.path, columns: 4096),
-                ]
+            for line in Self.lines(entries, columns: Console.isTerminal(STDOUT_FILENO) ? Console.columns(STDOUT_FILENO) : nil) {
+                Console.result(line)
             }
-            for line in Table.lines(rows) { Console.result(line) }
         }
+    }
+
+    /// - Parameter columns: where there is less room than whole paths take, the names of the files are shown.
+    private static func lines(_ entries: [VoiceArchive.Entry], columns: Int?) -> [String] {
+        func table(_ place: (String) -> String) -> [String] {
+            Table.lines(
+                entries.map { entry in
+                    [
+                        entry.note.id, InboxCommand.when(entry.when), entry.way, entry.note.duration.asClock,
+                        entry.note.summary.byteCount.asByteCount, TerminalText.escaped(place(entry.note.path), columns: 4096),
+                    ]
+                })
+        }
+        let whole = table { $0 }
+        guard let columns, whole.contains(where: { TerminalText.width(of: $0) > columns }) else { return whole }
+        return table { String($0.split(separator: "/").last ?? "") }
     }
 }

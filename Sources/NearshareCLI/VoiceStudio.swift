@@ -201,7 +201,7 @@ final class VoiceStudio: Sendable {
             default:
                 throw CommandFailure(
                     .failure,
-                    result.frames == 0
+                    result.recorded == .zero
                         ? "nothing was recorded"
                         : "nothing but silence was heard; is it the right microphone (--list-devices), and is it switched on? "
                             + "--no-trim keeps silence")
@@ -230,7 +230,9 @@ final class VoiceStudio: Sendable {
             say("that is what fits into \(order.settings.limit?.byteCount.asByteCount ?? ""), \(lengthText); all of it is kept")
         case .asked, .interrupted, .duration, .sourceEnded: break
         }
-        say("voice note, \(lengthText), \(note.summary.byteCount.asByteCount)")
+        let trimmed = result.recorded - result.duration
+        let remark = trimmed >= .seconds(1) ? "; \(trimmed.asClock) of silence left out" : ""
+        say("voice note, \(lengthText), \(note.summary.byteCount.asByteCount)\(remark)")
         return note
     }
 

@@ -27,12 +27,14 @@ public struct ALSA: AudioSystem {
             if direction != "Output" {
                 found.append(
                     AudioDevice(
-                        name: LinuxAudio.alsaPrefix + name, title: title, direction: .input, isDefault: name == "default"))
+                        name: LinuxAudio.alsaPrefix + name, title: title, direction: .input,
+                        isDefault: name == ALSADevice.defaultName))
             }
             if direction != "Input" {
                 found.append(
                     AudioDevice(
-                        name: LinuxAudio.alsaPrefix + name, title: title, direction: .output, isDefault: name == "default"))
+                        name: LinuxAudio.alsaPrefix + name, title: title, direction: .output,
+                        isDefault: name == ALSADevice.defaultName))
             }
         }
         return found
@@ -45,11 +47,11 @@ public struct ALSA: AudioSystem {
     }
 
     public func openInput(device: String?, format: AudioFormat) throws(AudioError) -> any AudioInput {
-        try ALSAInput(ALSADevice(library, device ?? "default", SND_PCM_STREAM_CAPTURE, format))
+        try ALSAInput(ALSADevice(library, device ?? ALSADevice.defaultName, SND_PCM_STREAM_CAPTURE, format))
     }
 
     public func openOutput(device: String?, format: AudioFormat) throws(AudioError) -> any AudioOutput {
-        try ALSAOutput(ALSADevice(library, device ?? "default", SND_PCM_STREAM_PLAYBACK, format))
+        try ALSAOutput(ALSADevice(library, device ?? ALSADevice.defaultName, SND_PCM_STREAM_PLAYBACK, format))
     }
 }
 
@@ -59,6 +61,7 @@ private final class ALSADevice {
     let raw: OpaquePointer
     let format: AudioFormat
     let name: String
+    static let defaultName = "default"
     /// Repairs without any sound in between. A device behind a dead server is "repaired" for ever.
     private var repairs = 0
     private static let maximumRepairs = 8
@@ -70,10 +73,11 @@ private final class ALSADevice {
         var raw: OpaquePointer?
         let code = library.snd_pcm_open(&raw, name, direction, 0)
         guard code == 0, let raw else {
+            let kind = direction == SND_PCM_STREAM_CAPTURE ? "microphone" : "loudspeaker"
+            let what = name == Self.defaultName ? "ALSA's default \(kind)" : "\"\(shown(name))\""
             throw AudioError(
                 .unavailable,
-                "\"\(shown(name))\" can't be opened (\(Self.reason(library, code))); "
-                    + "`nearshare voice --list-devices` lists what can")
+                "\(what) can't be opened (\(Self.reason(library, code))); `nearshare voice --list-devices` lists what can")
         }
         self.raw = raw
         var parameters: OpaquePointer?

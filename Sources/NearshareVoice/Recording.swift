@@ -30,8 +30,8 @@ public final class Recording: Sendable {
         public var byteCount: UInt64
         /// Frames that the device had and that never came; silence stands in their place.
         public var lostFrames: UInt64
-        /// Frames that were recorded, silence at both ends among them.
-        public var frames: Int
+        /// What was recorded, silence at both ends included.
+        public var recorded: Duration
         /// Nothing is in the file: there was no sound, or no room for any.
         public var isEmpty: Bool
     }
@@ -125,8 +125,8 @@ public final class Recording: Sendable {
         if let failure = writer.failure { end(.failed(failure)) }
         let (ending, frames) = state.withLock { ($0.machine.ending ?? .sourceEnded, $0.machine.frames) }
         return Result(
-            ending: ending, duration: writer.duration, byteCount: file.size, lostFrames: input.lostFrames, frames: frames,
-            isEmpty: !isWhole || !gate.hasSound || frames == 0)
+            ending: ending, duration: writer.duration, byteCount: file.size, lostFrames: input.lostFrames,
+            recorded: .frames(frames, rate: rate), isEmpty: !isWhole || !gate.hasSound || frames == 0)
     }
 }
 

@@ -125,7 +125,7 @@ enum Notes {
         #expect(file.size > limit.byteCount * 3 / 4)
         let summary = try NoteSummary(of: file)
         #expect(!summary.isCut)
-        #expect(abs(summary.duration.inSeconds - Double(result.frames) / 16_000) < 0.001)
+        #expect(abs(summary.duration.inSeconds - result.recorded.inSeconds) < 0.001)
     }
 
     @Test("a full disk leaves a whole note of what was written")
