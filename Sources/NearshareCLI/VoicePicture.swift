@@ -68,13 +68,15 @@ enum VoiceScreen {
         let isPaused = now.state == .paused
         let isWaiting = now.state == .idle
         let mark = isPaused ? ink.yellow("‖") : ink.red("●")
-        let word = isPaused ? "paused" : isWaiting ? "waiting for sound" : "recording"
+        // Somebody who speaks into a microphone that is off has to see it before they have finished.
+        let isDeaf = !isPaused && !now.hasSound && now.elapsed >= .seconds(3)
+        let word = isPaused ? "paused" : isWaiting ? "waiting for sound" : isDeaf ? "nothing heard yet" : "recording"
         let clock = now.elapsed.asClock
         let left = now.secondsLeft.map { "\(Duration.seconds($0).asClock) left" } ?? now.byteCount.asByteCount
         var title = "\(mark) \(ink.bold(clock))"
         var used = 2 + clock.count
         if used + word.count + left.count + 4 <= width {
-            title += "  \(word)"
+            title += "  \(isDeaf ? ink.yellow(word) : word)"
             used += 2 + word.count
         }
         if used + left.count + 2 <= width {

@@ -13,6 +13,8 @@ public final class Recording: Sendable {
         /// 0 to 1.
         public var level = 0.0
         public var isClipping = false
+        /// Anything but silence was heard, or silence counts as well.
+        public var hasSound = false
         /// How loud the last moments were, the newest last, each 0 to 1.
         public var recentLevels: [Double] = []
         public var byteCount: UInt64 = 0
@@ -115,6 +117,7 @@ public final class Recording: Sendable {
                 state.snapshot.elapsed = .frames(state.machine.frames, rate: rate)
                 state.snapshot.level = state.machine.state == .paused ? 0 : meter.level
                 state.snapshot.isClipping = meter.isClipping
+                state.snapshot.hasSound = gate.hasSound
                 state.snapshot.recentLevels = history.levels
                 state.snapshot.byteCount = writer.byteCount
                 state.snapshot.secondsLeft = writer.secondsLeft

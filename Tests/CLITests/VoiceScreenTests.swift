@@ -15,6 +15,7 @@ import Testing
         now.isClipping = true
         now.recentLevels = (0..<240).map { Double($0 % 11) / 10 }
         now.byteCount = 123_456
+        now.hasSound = true
         return now
     }
 
@@ -40,6 +41,15 @@ import Testing
         #expect(title.hasPrefix("● 1:15  recording"))
         #expect(title.hasSuffix("0:36 left"))
         #expect(VoiceScreen.recorder(now, columns: 24, ink: plain)[0].hasSuffix("0:36 left"))
+    }
+
+    @Test("a microphone that is off is seen while somebody speaks")
+    func nothingHeard() {
+        var now = snapshot()
+        now.hasSound = false
+        #expect(VoiceScreen.recorder(now, columns: 80, ink: plain)[0].contains("nothing heard yet"))
+        now.elapsed = .seconds(2)
+        #expect(VoiceScreen.recorder(now, columns: 80, ink: plain)[0].contains("recording"))
     }
 
     @Test("bars reach from a line to the top, in eighths")

@@ -16,7 +16,7 @@ import time
 import unittest
 
 from bitchat_peer import BitchatPeer
-from harness import Peer, Story
+from harness import Peer, Story, has_namespaces
 
 try:
     from sound_machine import (FileDevices, Listener, SoundServer, ffprobe, likeness, missing_tools, opusinfo, read_sound,
@@ -194,6 +194,26 @@ class FileStory(VoiceStory):
         note = self.place / "note.opus"
         subprocess.run(["opusenc", "--quiet", write_wave(self.place / "s.wav", tone(2)), note], check=True)
         self.assertAlmostEqual(2, json.loads(self.ben.run("voice", "show", "--json", note).stdout)["seconds"], delta=0.001)
+
+
+    @unittest.skipUnless(has_namespaces(), "hiding a library needs root")
+    def test_without_the_libraries_their_packages_are_named_and_all_else_works(self):
+        source = write_wave(self.place / "s.wav", tone(2))
+        note = self.place / "note.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", source, "-o", note))
+        for library in ("libopusenc.so.0", "libopusfile.so.0", "libsndfile.so.1", "libpulse.so.0", "libasound.so.2"):
+            self.ben.hide(library)
+        for arguments, package in (
+                (["voice", "--input", source], b"libsndfile1"), (["voice", "--input", source, "--raw"], b"libopusenc0"),
+                (["voice", "play", note], b"libopusfile0"), (["voice"], b"libpulse0")):
+            with self.subTest(package):
+                result = self.ben.run(*arguments)
+                self.assertCode(1, result)
+                self.assertIn(b"apt install " + package, result.stderr)
+        self.assertCode(0, self.ben.run("voice", "show", note))
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", note, "--to", anna.address))
+        self.assertEqual(128, len(anna.wait_for("delivered")["voice"]["waveform"]))
 
 
 class MeshStory(VoiceStory):
@@ -427,6 +447,24 @@ class SoundServerStory(VoiceStory):
                 self.assertIn("is kept in", recording.story())
                 self.assertNote(note)
 
+    def test_a_window_that_is_closed_loses_nothing(self):
+        folder = self.ben.home / "data/nearshare/voice"
+        screen = Screen(self, self.ben.command("voice", "--no-trim"), self.ben.environment())
+        screen.wait_for("recording")
+        self.server.say(write_wave(self.place / "tone.wav", tone(3)))
+        [note] = folder.iterdir()
+        wait_until(lambda: screen.read(0) or note.stat().st_size > 5000, "some seconds of sound")
+        screen.hang_up()
+        self.assertEqual(130, screen.process.wait(30))
+        self.assertNote(note)
+
+    def test_a_microphone_that_is_off_is_seen(self):
+        screen = Screen(self, self.ben.command("voice"), self.ben.environment())
+        screen.wait_for("nothing heard yet")
+        screen.press("\r")
+        screen.wait_for("is it the right microphone")
+        self.assertEqual(1, screen.end())
+
     def test_what_a_killed_recorder_had_written_can_be_played(self):
         note = self.place / "note.opus"
         recording = self.record("--no-trim", "-o", note)
@@ -566,6 +604,10 @@ class Screen:
     def close_input_by_signal(self, number):
         self.process.send_signal(number)
 
+    def hang_up(self):
+        os.close(self.master)
+        self.master = None
+
     def end(self, patience=30):
         deadline = time.monotonic() + patience
         while self.process.poll() is None:
@@ -579,7 +621,8 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self.master)
+        if self.master is not None:
+            os.close(self.master)
         os.close(self.slave)
 
 
