@@ -1,5 +1,6 @@
 """Voice notes end to end: recorded through the real sound libraries from devices that are no hardware, sent from process to
 process, played into a loudspeaker that nobody hears, and judged by opusinfo, ffprobe and correlation."""
+import ctypes
 import fcntl
 import json
 import os
@@ -219,11 +220,16 @@ class FileStory(VoiceStory):
 class MeshStory(VoiceStory):
     """Notes as frames, which carry little."""
 
-    def receive(self):
-        return self.anna.receive("--interface", "lo")
+    def setUp(self):
+        super().setUp()
+        own_network(self)
+        self.anna_name, self.phone_name = (f"{name}-{self.seed:08x}" for name in ("anna", "phone"))
 
-    def join(self, running, name, **how):
-        peer = BitchatPeer(name, seed=self.seed, **how)
+    def receive(self):
+        return self.anna.receive("--interface", "lo", name=self.anna_name)
+
+    def join(self, running, **how):
+        peer = BitchatPeer(self.phone_name, seed=self.seed, **how)
         self.addCleanup(peer.close)
         peer.connect("127.0.0.1", running.ready["port"], preamble=b"NSHM\x01\x01\0\0")
         return peer
@@ -234,7 +240,7 @@ class MeshStory(VoiceStory):
 
     def test_a_note_arrives_through_the_mesh_as_one(self):
         receiver = self.receive()
-        result = self.voice(speech(self.place / "speech.wav"), "anna")
+        result = self.voice(speech(self.place / "speech.wav"), self.anna_name)
         self.assertCode(0, result)
         events = json_lines(result)
         self.assertEqual({"mesh"}, {event["via"] for event in events if "via" in event})
@@ -253,18 +259,18 @@ class MeshStory(VoiceStory):
         note = self.place / "note.opus"
         self.assertCode(0, self.ben.run("voice", "--input", speech(self.place / "speech.wav"), "-o", note))
         receiver = self.receive()
-        phone = self.join(receiver, "phone")
-        phone.send_private_file(phone.wait_for_peer("anna", 10), "voice_1.opus", "audio/ogg", note.read_bytes())
+        phone = self.join(receiver)
+        phone.send_private_file(phone.wait_for_peer(self.anna_name, 10), "voice_1.opus", "audio/ogg", note.read_bytes())
         self.assertNote(receiver.wait_for("delivered")["path"])
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
-        self.assertEqual("from phone", received["way"])
+        self.assertEqual(f"from {self.phone_name}", received["way"])
 
     def test_a_phone_gets_no_more_than_it_takes(self):
         receiver = self.receive()
-        phone = self.join(receiver, "phone", capabilities=0x100)
+        phone = self.join(receiver, capabilities=0x100)
         source = write_wave(self.place / "s.wav", numpy_noise(self.random, 90))
         note = self.place / "note.opus"
-        result = self.voice(source, "phone", "-o", note)
+        result = self.voice(source, self.phone_name, "-o", note)
         self.assertCode(0, result)
         events = json_lines(result)
         self.assertEqual(115_000, event_named(events, "recording")["limit"])
@@ -275,14 +281,14 @@ class MeshStory(VoiceStory):
         self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
 
     def test_a_smaller_limit_of_ones_own_counts(self):
-        self.join(self.receive(), "phone", capabilities=0x100)
-        result = self.voice(write_wave(self.place / "s.wav", numpy_noise(self.random, 20)), "phone", "--limit", "40KiB")
+        self.join(self.receive(), capabilities=0x100)
+        result = self.voice(write_wave(self.place / "s.wav", numpy_noise(self.random, 20)), self.phone_name, "--limit", "40KiB")
         self.assertCode(0, result)
         self.assertEqual(40 << 10, event_named(json_lines(result), "recording")["limit"])
 
     def test_a_file_waits_until_somebody_is_there(self):
         self.receive()
-        result = self.voice(write_wave(self.place / "s.wav", tone(1)), "ben")
+        result = self.voice(write_wave(self.place / "s.wav", tone(1)), f"nobody-{self.seed:08x}")
         self.assertCode(3, result)
         self.assertEqual([], json_lines(result))
         self.assertFalse((self.ben.home / "data").exists())
@@ -397,18 +403,20 @@ class SoundServerStory(VoiceStory):
         self.assertIn("█", words)
 
     def test_the_seconds_that_a_phone_leaves_are_known_before_anything_is_said(self):
-        receiver = self.anna.receive("--interface", "lo")
-        phone = BitchatPeer("phone", seed=self.seed, capabilities=0x100)
+        own_network(self)
+        anna, name = f"anna-{self.seed:08x}", f"phone-{self.seed:08x}"
+        receiver = self.anna.receive("--interface", "lo", name=anna)
+        phone = BitchatPeer(name, seed=self.seed, capabilities=0x100)
         self.addCleanup(phone.close)
         phone.connect("127.0.0.1", receiver.ready["port"], preamble=b"NSHM\x01\x01\0\0")
-        screen = Screen(self, self.ben.command("voice", "--to", "phone", "--via", "mesh", "--interface", "lo", "--limit", "20KiB"),
-                        self.ben.environment() | {"NO_COLOR": "1"})
-        screen.wait_for("phone's phone takes notes of at most 115 KB")
+        command = self.ben.command("voice", "--to", name, "--via", "mesh", "--interface", "lo", "--limit", "20KiB")
+        screen = Screen(self, command, self.ben.environment() | {"NO_COLOR": "1"})
+        screen.wait_for(f"{name}'s phone takes notes of at most 115 KB")
         screen.wait_for(r"0:0[0-9] left")
         # At the limit it ends by itself, and what was said is there to be sent.
         self.server.say(write_wave(self.place / "tone.wav", numpy_noise(self.random, 9)))
         screen.wait_for("that is what fits into")
-        screen.wait_for(r"\[s\]end to phone")
+        screen.wait_for(r"\[s\]end to phone-")
         screen.press("s")
         self.assertEqual(0, screen.end())
         [note] = (self.ben.home / "data/nearshare/voice").iterdir()
@@ -417,8 +425,8 @@ class SoundServerStory(VoiceStory):
         self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
 
     def test_what_is_said_to_somebody_absent_is_kept(self):
-        self.anna.receive("--interface", "lo")
-        recording = self.ben.start("voice", "--json", "--no-trim", "--duration", "1", "--to", "cleo", "--interface", "lo")
+        recording = self.ben.start("voice", "--json", "--no-trim", "--duration", "1", "--to", f"nobody-{self.seed:08x}",
+                                   "--interface", "lo")
         self.assertEqual(5 << 20, recording.wait_for("recording")["limit"])
         note = recording.wait_for("recorded")["path"]
         self.assertEqual(3, recording.end())
@@ -624,6 +632,21 @@ class Screen:
         if self.master is not None:
             os.close(self.master)
         os.close(self.slave)
+
+
+def own_network(test):
+    """From here to the test's end, what this thread starts has a loopback of its own, without those of other tests' peers on
+    the same machine. Where that takes rights that are missing, the common one has to do."""
+    if not has_namespaces():
+        return
+    new_network = 0x40000000
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    test.addCleanup(os.close, before)
+    if libc.unshare(new_network) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    test.addCleanup(libc.setns, before, new_network)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 def json_lines(result):
