@@ -86,11 +86,11 @@ def recording(binary, place, seconds):
                 raise SystemExit("the sound server does not answer")
             time.sleep(0.05)
         note = place / "long.opus"
+        begun = time.monotonic()
         process = subprocess.Popen(
             [binary, "voice", "--yes", "--json", "--no-trim", "--duration", str(seconds), "-o", note], env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         process.stdout.readline()
-        begun = time.monotonic()
         recorded = json.loads(process.stdout.readline())
         took = time.monotonic() - begun
         _, status, usage = os.wait4(process.pid, 0)
@@ -102,7 +102,7 @@ def recording(binary, place, seconds):
     jumps, worst = phase_jumps(note)
     return "\n".join([
         f"### Recording {seconds} s from a sound server that keeps time\n", "| | |", "|---|---|",
-        f"| length of the note | {recorded['seconds']:.3f} s |", f"| on the clock | {took:.1f} s |",
+        f"| length of the note | {recorded['seconds']:.3f} s |", f"| on the clock, with starting and ending | {took:.1f} s |",
         f"| samples lost | {recorded['lost_samples']} |",
         f"| places where the tone's phase jumps | {jumps} (largest change in 20 ms: {worst:.3f} of a turn) |",
         f"| CPU | {(usage.ru_utime + usage.ru_stime) / seconds * 100:.1f} % of one core |",
