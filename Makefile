@@ -56,6 +56,7 @@ completions:
 bench: build
 	@.ci/install-packages bench
 	swift build -c release --static-swift-stdlib --product frames-benchmark
+	swift build -c release --static-swift-stdlib --product mesh-benchmark
 	python3 Tests/Benchmarks/bench.py --nearshare $(BINARY)
 
 install: build

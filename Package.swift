@@ -108,6 +108,13 @@ let package = Package(
         .executableTarget(
             name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
             path: "Tests/Benchmarks/frames", swiftSettings: strict),
+        .systemLibrary(name: "CMalloc", path: "Tests/Benchmarks/CMalloc"),
+        .executableTarget(
+            name: "mesh-benchmark",
+            dependencies: [
+                "CMalloc", "NearshareBase", "NearshareMesh", "NearshareSecurity", "NearshareTesting", "NearshareWire",
+            ],
+            path: "Tests/Benchmarks/mesh", swiftSettings: strict),
         tests("WireTests", ["DecoderProperties", "NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(

@@ -31,6 +31,8 @@ def main():
     options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
     options.add_argument("--frames", type=pathlib.Path, default=pathlib.Path(".build/release/frames-benchmark"),
                          help="measures the frame path's packets; left out where it is not built")
+    options.add_argument("--mesh", type=pathlib.Path, default=pathlib.Path(".build/release/mesh-benchmark"),
+                         help="measures a node of the frame path; left out where it is not built")
     options.add_argument("--runs", type=int, default=7)
     options.add_argument("--only", choices=["file", "tree", "small", "cable", "voice"], help="one of the pieces of work")
     options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
@@ -45,13 +47,14 @@ def main():
         if arguments.only in (None, "voice"):
             print(voice.report(bench.binary, arguments.runs, arguments.recording), flush=True)
         if arguments.only is None:
-            print(frames(arguments.frames), flush=True)
+            print(frame_path("The frame path's packets, one core", arguments.frames), flush=True)
+            print(frame_path("A node of the frame path, one core", arguments.mesh), flush=True)
 
 
-def frames(binary):
+def frame_path(title, binary):
     if not binary.exists():
-        return f"frame path: left out, there is no {binary}\n"
-    return "The frame path's packets, one core\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
+        return f"{title}: left out, there is no {binary}\n"
+    return f"{title}\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
 
 
 class Bench:
