@@ -12,7 +12,8 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test test-bluetooth check format fuzz bench bench-bluetooth install uninstall packages packages-test completions
+.PHONY: build demo test test-bluetooth check format fuzz bench bench-sessions bench-bluetooth install uninstall packages packages-test
+.PHONY: completions
 
 build: packages
 	swift build $(RELEASE)
@@ -63,7 +64,15 @@ completions:
 bench: build
 	@.ci/install-packages bench
 	swift build -c release --static-swift-stdlib --product frames-benchmark
+	swift build -c release --static-swift-stdlib --product mesh-benchmark
 	python3 Tests/Benchmarks/bench.py --nearshare $(BINARY)
+	$(MAKE) bench-sessions
+
+# A package of its own, because its rivals are: SwiftNIO, ZeroMQ.
+bench-sessions:
+	@.ci/install-packages bench
+	swift build -c release --package-path Tests/Benchmarks/sessions --scratch-path .build/sessions
+	place=$$(mktemp -d -p /dev/shm) && .build/sessions/release/session-benchmark $$place; status=$$?; rm -rf $$place; exit $$status
 
 # Printed, not judged: an emulated machine says little about a radio.
 bench-bluetooth: packages

@@ -54,11 +54,11 @@ int nearshare_l2cap_send_limit(int descriptor) {
     return getsockopt(descriptor, SOL_BLUETOOTH, BT_SNDMTU, &limit, &length) ? -1 : limit;
 }
 
-int nearshare_l2cap_send(int descriptor, uint8_t kind, const void *bytes, uint32_t count) {
+int nearshare_l2cap_send(int descriptor, uint8_t kind, const void *bytes, uint32_t count, int waits) {
     struct iovec parts[] = {{&kind, 1}, {(void *)bytes, count}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count ? 2 : 1};
     for (;;) {
-        if (sendmsg(descriptor, &message, MSG_NOSIGNAL) >= 0) return 0;
+        if (sendmsg(descriptor, &message, MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT)) >= 0) return 0;
         if (errno != EINTR) return -1;
     }
 }

@@ -103,6 +103,7 @@ public final class LocalMachine: Sendable {
             },
             log: log)
         settings.radio = radio
+        settings.datagrams = UDPTransport()
         return settings
     }
 

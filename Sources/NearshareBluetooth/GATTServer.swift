@@ -11,6 +11,8 @@ final class GATTServer {
     /// What we tell of ourselves; nil while nothing is served.
     var record: ServiceRecord?
     private(set) var isAdvertising = false
+    /// When to advertise anew.
+    private var advertiseAt: MonotonicInstant?
     private let bus: SystemBus
     private let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
     private let queue: NotificationQueue
@@ -37,6 +39,9 @@ final class GATTServer {
     /// So many go to the daemon before it has to say that it has dealt with half of them: it would queue without a bound.
     private static let window = 16
     private static let smallestMTU = 23
+    /// BlueZ is busy with a connection that has just been made.
+    private static let readvertisingPause = Duration.milliseconds(500)
+    private static let retryPause = Duration.seconds(10)
 
     init(bus: SystemBus, post: @escaping @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void) throws(BusError) {
         self.bus = bus
@@ -79,8 +84,7 @@ final class GATTServer {
     }
 
     private func unregister(on adapter: String) {
-        try? bus.send(
-            BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", [.objectPath(Path.advertisement)]))
+        unadvertise(on: adapter)
         try? bus.send(BlueZ.call(adapter, BlueZ.gattManager, "UnregisterApplication", [.objectPath(Path.root)]))
     }
 
@@ -88,8 +92,26 @@ final class GATTServer {
         // The daemon calls us back before it answers these two.
         ask(BlueZ.call(adapter, BlueZ.gattManager, "RegisterApplication", [.objectPath(Path.root), .dictionary([:])])) {
             server in
-            server.ask(
-XX
+            server.advertise(on: adapter)
+        }
+    }
+
+    private func advertise(on adapter: String) {
+        ask(
+            BlueZ.call(
+                adapter, BlueZ.advertisingManager, "RegisterAdvertisement",
+                [.objectPath(Path.advertisement), .dictionary([:])])
+        ) { server in
+            server.isAdvertising = true
+            server.settle(nil)
+        }
+    }
+
+    private func unadvertise(on adapter: String) {
+        try? bus.send(
+            BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", [.objectPath(Path.advertisement)]))
+    }
+
     private func ask(_ call: BusCall, then: @escaping (GATTServer) -> Void) {
         do throws(BusError) {
             try bus.call(call, timeout: .seconds(10)) { [weak self] result in
@@ -97,7 +119,10 @@ XX
                 switch result {
                 case .success: then(self)
                 case .failure(let error):
-                    settle(call.member == "RegisterAdvertisement" ? .cannotAdvertise(error.text) : BluetoothError(error))
+                    let isAdvertisement = call.member == "RegisterAdvertisement"
+                    // Not every controller can while somebody is connected.
+                    if isAdvertisement, isAdvertising { advertiseAt = .now + Self.retryPause }
+                    settle(isAdvertisement ? .cannotAdvertise(error.text) : BluetoothError(error))
                 }
             }
         } catch {
@@ -127,13 +152,17 @@ XX
         underWay = 0
     }
 
-    var deadline: MonotonicInstant? { (links.values.map { $0.lastWrite + Self.silence } + [advertiseAt].compactMap { $0 }).min() }
+    var deadline: MonotonicInstant? {
+        (links.values.map { $0.lastWrite + Self.silence } + [advertiseAt].compactMap { $0 }).min()
+    }
 
     func tick(at now: MonotonicInstant, on adapter: String) {
         for (link, lastWrite) in links.values where now - lastWrite >= Self.silence { link.close() }
         if let due = advertiseAt, now >= due {
             advertiseAt = nil
-            advertiseAgain(on: adapter)
+            guard isAdvertising else { return }
+            unadvertise(on: adapter)
+            advertise(on: adapter)
         }
     }
 
@@ -141,14 +170,6 @@ XX
     /// connects and says nothing would keep everybody else out.
     func connected(at now: MonotonicInstant) {
         if isAdvertising, links.count < Self.maximumLinks { advertiseAt = now + Self.readvertisingPause }
-    }
-
-    private func advertiseAgain(on adapter: String) {
-        guard isAdvertising else { return }
-        try? bus.send(
-            BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", [.objectPath(Path.advertisement)]))
-        // Where the controller can't do both at once this fails, and the next one has to wait.
-        advertise(on: adapter)
     }
 
     private func written(_ bytes: [UInt8], by device: String, mtu: Int) {

@@ -87,7 +87,7 @@ final class L2CAPLink: StreamLink {
             case Kind.end:
                 state.withLock { $0.hasHeardEnd = true }
                 // Lost only with the channel, whose end says the same.
-                _ = nearshare_l2cap_send(descriptor, Kind.endHeard, nil, 0)
+                _ = nearshare_l2cap_send(descriptor, Kind.endHeard, nil, 0, 1)
                 return 0
             default: throw LinkError(.broken, "\(remote) sends what is no message of a channel of ours")
             }
@@ -115,11 +115,27 @@ final class L2CAPLink: StreamLink {
         _ = poll(&waiting, nfds_t(waiting.count), milliseconds)
     }
 
+    /// Addresses of radios mean nothing to those out of their range.
+    var localHost: String? { nil }
+
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        var rest = bytes
+        while !rest.isEmpty {
+            let piece = UnsafeRawBufferPointer(rebasing: rest.prefix(sendLimit))
+            if nearshare_l2cap_send(descriptor, Kind.content, piece.baseAddress, UInt32(piece.count), 0) != 0 {
+                guard errno == EAGAIN else { throw LinkError(.broken, "the channel to \(remote) broke: \(systemError())") }
+                break
+            }
+            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(piece.count))
+        }
+        return bytes.count - rest.count
+    }
+
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
         var rest = bytes
         while !rest.isEmpty {
             let piece = UnsafeRawBufferPointer(rebasing: rest.prefix(sendLimit))
-            guard nearshare_l2cap_send(descriptor, Kind.content, piece.baseAddress, UInt32(piece.count)) == 0 else {
+            guard nearshare_l2cap_send(descriptor, Kind.content, piece.baseAddress, UInt32(piece.count), 1) == 0 else {
                 throw LinkError(.broken, "the channel to \(remote) broke: \(systemError())")
             }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(piece.count))
@@ -131,7 +147,7 @@ final class L2CAPLink: StreamLink {
             defer { state.hasSentEnd = true }
             return !state.hasSentEnd && !state.isClosed
         }
-        if isFirst { _ = nearshare_l2cap_send(descriptor, Kind.end, nil, 0) }
+        if isFirst { _ = nearshare_l2cap_send(descriptor, Kind.end, nil, 0, 1) }
     }
 
     func close() {

@@ -23,13 +23,6 @@ final class Sending: Sendable {
     private let via: Way?
     private let state = Mutex(State())
 
-    /// How long a name is looked for.
-    private static let lookTime = Duration.seconds(5)
-    /// Before the mesh is asked as well.
-    private static let firstLookTime = Duration.milliseconds(1500)
-    /// Those behind others, or in range of a radio, take longer to show.
-    private static let meshLookTime = Duration.seconds(10)
-    private static let radioLookTime = Duration.seconds(15)
     /// After the first, of one send.
     private static let maximumRetryCount = 3
 
@@ -122,7 +115,9 @@ final class Sending: Sendable {
                 retryCount += 1
                 voice.say("the link broke; looking for another way…")
                 voice.emit("looking", ["peer": .text(id.hex)])
-                guard let again = try? await node.find(id.hex, timeout: Self.radioLookTime, on: media, interface: interface)
+                guard
+                    let again = try? await node.find(
+                        id.hex, timeout: PeerLocator.radioLookTime, on: media, interface: interface)
                 else { throw failure }
                 destination = again.destination
             }
@@ -131,65 +126,12 @@ final class Sending: Sendable {
 
     private var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
 
-    private enum Destination {
-        case direct(PeerDestination)
-        case mesh(Mesh, MeshPeer)
-    }
-
-    private func locate(_ target: Target, on node: Node) async throws -> Destination {
+    private func locate(_ target: Target, on node: Node) async throws -> PeerLocator.Destination {
         switch target {
-        case .peer(let peer): return .direct(peer.destination)
+        case .peer(let peer): .direct(peer.destination)
         case .text(let text):
-            if let address = Address.parse(text) { return .direct(PeerDestination(addresses: [address])) }
-            voice.say("looking for \(TerminalText.escaped(text))…")
-            voice.emit("looking", ["peer": .text(text)])
-            let name = resolveGivenName(text)
-            if via == .mesh { return try await locateInMesh(name, node.joinMesh(interface: interface), Self.meshLookTime) }
-            if via == .bluetooth { return try await locateDirectly(name, on: node, Self.radioLookTime, [.bluetooth]) }
-            do {
-                return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime, [.network])
-            } catch PeerLookupError.notFound where via == nil {
-                // Not at once: most are found directly, and then the mesh would be joined for nothing.
-                let mesh = node.joinMesh(interface: interface)
-                do {
-                    let time = node.hasRadio ? Self.meshLookTime : Self.lookTime - Self.firstLookTime
-                    return try await locateDirectly(name, on: node, time, media)
-                } catch let error as PeerLookupError {
-                    guard case .notFound = error, let found = try? await locateInMesh(name, mesh, .zero) else { throw error }
-                    return found
-                }
-            }
+            try await PeerLocator(machine: machine, voice: voice, interface: interface, via: via).locate(text, on: node)
         }
-    }
-
-    private func locateDirectly(
-        _ name: String, on node: Node, _ time: Duration, _ media: Set<LinkAddress.Medium>
-    ) async throws -> Destination {
-        let peer = try await node.find(name, timeout: time, on: media, interface: interface)
-        remember(peer.id, peer.name)
-        let way = Way(peer.addresses.first?.medium ?? .network)
-        voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(way.rawValue)])
-        return .direct(peer.destination)
-    }
-
-    private func locateInMesh(_ name: String, _ mesh: Mesh, _ time: Duration) async throws -> Destination {
-        let peer = try await mesh.find(name, timeout: time)
-        remember(peer.id, peer.name)
-        voice.emit(
-            "found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.mesh.rawValue)])
-        return .mesh(mesh, peer)
-    }
-
-    /// A name that the local person has given stands for the key it was given to.
-    private func resolveGivenName(_ text: String) -> String {
-        guard let book = try? machine.trust.read() else { return text }
-        let given = book.entries.filter { $0.value.givenName?.claimed.lowercased() == text.lowercased() }
-        return given.count == 1 ? given.first!.key.peerID.hex : text
-    }
-
-    private func remember(_ id: PeerID, _ name: DisplayName) {
-        // Only for completing names; nothing depends on it.
-        try? RecentPeers.note([RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall())], in: machine.state)
     }
 
     /// A known name with another key is a loud stop (K2).

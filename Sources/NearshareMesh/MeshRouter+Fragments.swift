@@ -31,7 +31,7 @@ extension MeshRouter {
             }
             for link in targets {
                 // Fragments are cut to fit, so encoding them can't fail.
-                guard let frame = try? packet.encoded() else { continue }
+                guard let frame = try? packet.encoded(compression: .none) else { continue }
                 if frame.count <= links[link]!.profile.largestWrite {
                     links[link]!.outbox.append(frame, .bulk)
                 } else {
@@ -54,7 +54,11 @@ extension MeshRouter {
 
     private func targets(of job: FragmentJob) -> [MeshLinkID] {
         if let fixed = job.links { return fixed.filter { links[$0] != nil } }
-        if let recipient = job.recipient, let direct = peers[recipient].flatMap({ best(of: $0.links) }) { return [direct] }
+        if let recipient = job.recipient, let first = peers[recipient].flatMap({ best(of: $0.links) }) {
+            // Who claims to be a neighbour may not be one; what the peer has sealed came from where it is.
+            guard let proven = peers[recipient]!.provenLink, links[proven] != nil else { return [first] }
+            return peers[recipient]!.links.contains(proven) ? [proven] : [first, proven]
+        }
         return onePerNeighbour(Set(links.keys)).sorted { $0.rawValue < $1.rawValue }
     }
 

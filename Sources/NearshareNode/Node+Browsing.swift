@@ -9,18 +9,24 @@ extension Node {
         case settled
     }
 
-    /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks.
-    public func browse(interface: String? = nil) throws(NodeError) -> NearbyChanges {
+    /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer that
+    /// is seen on several interfaces is one peer.
+    /// - Parameter service: the type that the others advertise.
+    public func browse(
+        for service: ServiceType = .nearshare, interface: String? = nil
+    ) throws(NodeError) -> NearbyChanges {
         guard let discovery = settings.discovery else {
             throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
         }
-        return try browse(discovery, interface: interface)
+        return try browse(discovery, for: service, interface: interface)
     }
 
-    private func browse(_ discovery: any Discovery, interface: String?) throws(NodeError) -> NearbyChanges {
+    private func browse(
+        _ discovery: any Discovery, for service: ServiceType, interface: String?
+    ) throws(NodeError) -> NearbyChanges {
         let events: AsyncThrowingStream<DiscoveryEvent, any Error>
         do {
-            events = try discovery.browse(for: .nearshare, interface: interface)
+            events = try discovery.browse(for: service, interface: interface)
         } catch {
             throw .unavailable(error.description)
         }
@@ -31,16 +37,16 @@ extension Node {
     /// worth trying.
     /// - Throws: where none of the media can be looked at; one that fails beside another is only noted in the log.
     public func browse(
-        _ media: Set<LinkAddress.Medium>, interface: String? = nil
+        _ media: Set<LinkAddress.Medium>, for service: ServiceType = .nearshare, interface: String? = nil
     ) async throws(NodeError) -> NearbyChanges {
         var found: [NearbyChanges] = []
         var failure: NodeError?
         if media.contains(.network) {
-            do throws(NodeError) { found.append(try browse(interface: interface)) } catch { failure = error }
+            do throws(NodeError) { found.append(try browse(for: service, interface: interface)) } catch { failure = error }
         }
         if media.contains(.bluetooth) {
             do throws(NodeError) {
-                found.append(try browse(try await openRadio().discovery, interface: nil))
+                found.append(try browse(try await openRadio().discovery, for: service, interface: nil))
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
                 failure = error
@@ -96,12 +102,13 @@ extension Node {
     /// beginning of a name is decided when everybody has had time to answer.
     /// - Throws: ``PeerLookupError``.
     public func find(
-        _ text: String, timeout: Duration, on media: Set<LinkAddress.Medium> = [.network], interface: String? = nil
+        _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
+        on media: Set<LinkAddress.Medium> = [.network], interface: String? = nil
     ) async throws -> NearbyPeer {
         let finder = PeerFinder(text: text, clock: settings.clock)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
-            let changes = try await browse(media, interface: interface)
+            let changes = try await browse(media, for: service, interface: interface)
             group.addTask {
                 for try await change in changes { finder.take(change) }
             }

@@ -14,6 +14,10 @@ public struct NodeSettings: Sendable {
     /// Opens the radio, which may take a moment; nil for a node without one. The error says what to try.
     public var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
     public var limits = NodeLimits()
+    /// For all links of this node.
+    public var encryption = EncryptionPreference.required
+    /// For unreliable messages; nil where they share the links with all else.
+    public var datagrams: (any DatagramTransport)?
     public var clock: @Sendable () -> MonotonicInstant
     public var wallClock: @Sendable () -> WallTime
     /// Fresh random bytes from the kernel, as many as asked for.

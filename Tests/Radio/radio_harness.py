@@ -100,9 +100,15 @@ def bluez(path, member, *arguments):
 
 
 def power(adapter, is_on):
-    subprocess.run(
-        bluez(f"/org/bluez/{adapter}", "org.freedesktop.DBus.Properties.Set", "string:org.bluez.Adapter1", "string:Powered",
-              f"variant:boolean:{'true' if is_on else 'false'}"), check=True, capture_output=True)
+    command = bluez(
+        f"/org/bluez/{adapter}", "org.freedesktop.DBus.Properties.Set", "string:org.bluez.Adapter1", "string:Powered",
+        f"variant:boolean:{'true' if is_on else 'false'}")
+    end = time.monotonic() + PATIENCE
+    # One that another stack has given back takes a moment to be there.
+    while (done := subprocess.run(command, capture_output=True, text=True)).returncode and time.monotonic() < end:
+        time.sleep(0.2)
+    if done.returncode:
+        raise AssertionError(done.stderr)
 
 
 def restart_bluetoothd():

@@ -22,8 +22,8 @@ int nearshare_l2cap_accept(int listener, struct nearshare_bluetooth_address *pee
 /// The largest message that the other side takes, or -1.
 int nearshare_l2cap_send_limit(int descriptor);
 
-/// Sends one message of a kind and what follows it; 0, or -1 with errno set.
-int nearshare_l2cap_send(int descriptor, uint8_t kind, const void *bytes, uint32_t count);
+/// Sends one message of a kind and what follows it; 0, or -1 with errno set. Waits for room, or gives EAGAIN.
+int nearshare_l2cap_send(int descriptor, uint8_t kind, const void *bytes, uint32_t count, int waits);
 
 /// Takes one message without waiting: how many bytes followed its kind, which is told. -1 with errno set; -2 at the end; -3 when
 /// it did not fit.
