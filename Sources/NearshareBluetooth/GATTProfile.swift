@@ -8,6 +8,9 @@ enum GATTProfile {
     static let recordService = "6e736872-7265-4b1d-9a53-0b7c41e6a2d0"
     static let recordCharacteristic = "6e736872-7265-4b1d-9a53-0b7c41e6a2d1"
 
+    /// What every device has that was asked for its services: the Generic Attribute service.
+    static let attributeService = "00001801-0000-1000-8000-00805f9b34fb"
+
     /// The least that BlueZ before 5.69 refuses is one more. The other side's version is not known, so that this is written to
     /// everybody; frames of phones are fragmented to less anyway.
     static let largestWrite = 510

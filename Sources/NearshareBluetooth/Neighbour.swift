@@ -34,6 +34,10 @@ struct Neighbour {
     var phase = Phase.idle
     var isHeard = false
     var speaksMesh = false
+    /// BlueZ has asked it for its services at some time, and believes that answer rather than what is advertised since.
+    var isKnownByHeart = false
+    /// Paired, or trusted by the person here: not ours to forget.
+    var isBonded = false
     var isConnected = false
     var isResolved = false
     /// Connected by us, so that we may also end it.
@@ -58,6 +62,9 @@ struct Neighbour {
         self.since = since
         dueAt = since
     }
+
+    /// It may have taken up our service since BlueZ asked, as somebody does who has sent something and now receives.
+    var isStale: Bool { isHeard && isKnownByHeart && !speaksMesh && !isConnected && !isBonded }
 
     var link: CentralLink? { if case .linked(let link, _) = phase { link } else { nil } }
 

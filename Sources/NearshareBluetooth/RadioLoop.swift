@@ -31,6 +31,8 @@ final class RadioLoop: ConfinedLoop {
     private let log: @Sendable (String) -> Void
     /// Since when connections are kept that nobody has asked for.
     private var unwantedSince: MonotonicInstant?
+    /// Devices that BlueZ was made to forget, and when.
+    private var refreshed: [BluetoothAddress: MonotonicInstant] = [:]
     let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
 
     struct Adapter {
@@ -66,6 +68,7 @@ final class RadioLoop: ConfinedLoop {
     private static let settleTime = Duration.seconds(3)
     private static let connectTime = Duration.seconds(10)
     private static let graceTime = Duration.seconds(10)
+    private static let refreshPause = Duration.seconds(60)
     /// A channel that is open past the grace time is looked at so often.
     private static let lookAgain = Duration.seconds(1)
 
@@ -187,7 +190,9 @@ final class RadioLoop: ConfinedLoop {
         guard interface == BlueZ.device, neighbours[path] != nil else { return }
         if let uuids = changed["UUIDs"]?.texts {
             neighbours[path]!.speaksMesh = uuids.contains { $0.lowercased() == GATTProfile.meshService }
+            neighbours[path]!.isKnownByHeart = uuids.contains { $0.lowercased() == GATTProfile.attributeService }
         }
+        if changed["Paired"]?.flag == true || changed["Trusted"]?.flag == true { neighbours[path]!.isBonded = true }
         if changed["RSSI"] != nil { neighbours[path]!.isHeard = true }
         if gone.contains("RSSI") { neighbours[path]!.isHeard = false }
         if let isResolved = changed["ServicesResolved"]?.flag {
@@ -407,7 +412,10 @@ final class RadioLoop: ConfinedLoop {
         for (path, neighbour) in neighbours {
             if let deadline = neighbour.phase.deadline, now >= deadline { giveUp(path) }
         }
-        if adapter.isPowered, wantsNeighbours { connectNext(at: now) }
+        if adapter.isPowered, wantsNeighbours {
+            refreshStale(at: now)
+            connectNext(at: now)
+        }
         letGoIfUnwanted(at: now)
         steerDiscovery(at: now)
         bus.flush()
@@ -501,6 +509,18 @@ final class RadioLoop: ConfinedLoop {
         case .attached: return frames != nil && linkCount < Self.maximumLinks
         default: return false
         }
+    }
+
+    /// Has BlueZ forget devices of which it may know no longer what they speak; it tells of them anew as soon as they are heard.
+    private func refreshStale(at now: MonotonicInstant) {
+        for neighbour in neighbours.values where neighbour.isStale {
+            let isLate = refreshed[neighbour.address].map { now - $0 >= Self.refreshPause } ?? true
+            guard isLate, refreshed.count < Self.maximumNeighbours else { continue }
+            refreshed[neighbour.address] = now
+            log("\(BlueZ.name(of: neighbour.path)) is looked at anew")
+            try? bus.send(BlueZ.call(adapter.path, BlueZ.adapter, "RemoveDevice", [.objectPath(neighbour.path)]))
+        }
+        refreshed = refreshed.filter { now - $0.value < Self.refreshPause }
     }
 
     private func connectNext(at now: MonotonicInstant) {

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -44,6 +45,8 @@ class RadioPeer(Peer):
 
     def command(self, *arguments):
         adapter = ["--adapter", self.adapter] if arguments[0] in ("send", "receive", "browse", "doctor") else []
+        # A failure's story tells what the radio did.
+        adapter += ["-vv"] if arguments[0] in ("send", "receive") else []
         return unprivileged(harness.BINARY, *arguments, *adapter)
 
     def receive(self, *arguments, accept="all", name="anna", radio=True):
@@ -88,11 +91,11 @@ def network(is_on):
 
 def rest():
     """Whatever a test that was cut short has left connected."""
-    for number in range(len(ADDRESSES)):
-        for other in ADDRESSES:
-            path = f"/org/bluez/hci{number}/dev_{other.replace(':', '_')}"
-            subprocess.run(bluez(path, "org.bluez.Device1.Disconnect"), capture_output=True)
-            subprocess.run(bluez(f"/org/bluez/hci{number}", "org.bluez.Adapter1.RemoveDevice", f"objpath:{path}"), capture_output=True)
+    listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
+    shown = subprocess.run(listing, capture_output=True, text=True).stdout
+    for path in set(re.findall(r'object path "(/org/bluez/hci\d+/dev_\w+)"', shown)):
+        subprocess.run(bluez(path, "org.bluez.Device1.Disconnect"), capture_output=True)
+        subprocess.run(bluez(path.rsplit("/", 1)[0], "org.bluez.Adapter1.RemoveDevice", f"objpath:{path}"), capture_output=True)
 
 
 def bluez(path, member, *arguments):

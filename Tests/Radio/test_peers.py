@@ -40,6 +40,15 @@ class TwoPeersStory(RadioStory):
         self.assertEqual("see you at 8", anna.wait_for("delivered")["text"])
         self.assertEqual({"bluetooth"}, ways(result))
 
+    def test_who_has_sent_is_found_when_they_receive(self):
+        # BlueZ has asked Ben's machine for its services while it had none of ours.
+        self.anna.receive(name="anna")
+        self.assertCode(0, self.ben.run("send", "--text", "one", "--to", "anna", "--via", "bluetooth", patience=PATIENCE))
+        self.anna.stop_all()
+        ben = self.ben.receive(name="ben")
+        self.assertCode(0, self.anna.run("send", "--text", "two", "--to", "ben", "--via", "bluetooth", patience=PATIENCE))
+        self.assertEqual("two", ben.wait_for("delivered")["text"])
+
     def test_browse_lists_who_is_in_range(self):
         self.anna.receive()
         result = self.ben.run("browse", "--json", "--via", "bluetooth", "--timeout", "20", patience=PATIENCE)

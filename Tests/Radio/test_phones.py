@@ -1,4 +1,5 @@
 """bitchat's service as a stack and a peer have it that share no code with nearshare: Bumble, and the peer of Tests/Scripts."""
+import sys
 import unittest
 
 from radio_harness import PATIENCE, RadioStory, power
@@ -28,11 +29,19 @@ class PhoneStory(RadioStory):
         return radio
 
     def phone(self, radio, name="phone"):
+        self.addCleanup(self.tell_stories)
         radio.wait(PATIENCE)
         phone = BitchatPeer(name, seed=self.seed)
         self.addCleanup(phone.close)
         phone.attach(radio.socket)
         return phone
+
+    def tell_stories(self):
+        """What nearshare saw of a test that failed."""
+        if self._outcome.result.failures or self._outcome.result.errors or not self._outcome.success:
+            for peer in (self.anna, self.ben):
+                for running in peer.started:
+                    print(running.story(), file=sys.stderr)
 
     def test_a_phone_as_central_sends_a_private_file_of_100_kB(self):
         anna = self.anna.receive()
