@@ -655,7 +655,7 @@ _nearshare_voice_record() {
         return
         ;;
     '--via')
-        __nearshare_add_completions -W 'lan'$'\n''mesh'
+        __nearshare_add_completions -W 'lan'$'\n''bluetooth'$'\n''mesh'
         return
         ;;
     '--timeout')

@@ -20,6 +20,8 @@ struct PeerLocator: Sendable {
     /// Those behind others, or in range of a radio, take longer to show.
     private static let meshLookTime = Duration.seconds(10)
     static let radioLookTime = Duration.seconds(15)
+    /// Neighbours are connected to one by one, and one that is hardly in range takes its time.
+    private static let radioMeshLookTime = Duration.seconds(30)
 
     /// - Parameter text: a name, the beginning of one, an id, or an address with a port.
     func locate(_ text: String, on node: Node) async throws -> Destination {
@@ -27,7 +29,10 @@ struct PeerLocator: Sendable {
         voice.say("looking for \(TerminalText.escaped(text))…")
         voice.emit("looking", ["peer": .text(text)])
         let name = resolveGivenName(text)
-        if via == .mesh { return try await locateInMesh(name, node.joinMesh(interface: interface), Self.meshLookTime) }
+        if via == .mesh {
+            let mesh = node.joinMesh(interface: interface)
+            return try await locateInMesh(name, mesh, await node.opensRadio() ? Self.radioMeshLookTime : Self.meshLookTime)
+        }
         if via == .bluetooth { return try await locateDirectly(name, on: node, Self.radioLookTime, [.bluetooth]) }
         do {
             return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime, [.network])
@@ -35,7 +40,7 @@ struct PeerLocator: Sendable {
             // Not at once: most are found directly, and then the mesh would be joined for nothing.
             let mesh = node.joinMesh(interface: interface)
             do {
-                let time = node.hasRadio ? Self.meshLookTime : Self.lookTime - Self.firstLookTime
+                let time = await node.opensRadio() ? Self.meshLookTime : Self.lookTime - Self.firstLookTime
                 return try await locateDirectly(name, on: node, time, [.network, .bluetooth])
             } catch let error as PeerLookupError {
                 guard case .notFound = error, let found = try? await locateInMesh(name, mesh, .zero) else { throw error }

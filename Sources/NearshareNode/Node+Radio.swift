@@ -17,6 +17,9 @@ extension Node {
     /// Whether its settings have one; it may still turn out not to be there.
     public var hasRadio: Bool { settings.radio != nil }
 
+    /// Whether it has one, and that one can be used.
+    public func opensRadio() async -> Bool { (try? await openRadio()) != nil }
+
     /// Receives over the radio as well, from when it is there until the node shuts down.
     func startRadio(_ mesh: Mesh, _ waiting: Receiving.Continuations, _ told: OneTimeEvent<RadioState>) {
         start { [self] in
