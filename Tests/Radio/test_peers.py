@@ -3,7 +3,7 @@ import json
 import subprocess
 import unittest
 
-from radio_harness import ADDRESSES, PATIENCE, RadioStory, network, power, restart_bluetoothd
+from radio_harness import PATIENCE, RadioStory, network, power, restart_bluetoothd
 from harness import INTERRUPT, digest
 
 
@@ -154,40 +154,6 @@ class TwoMediaStory(RadioStory):
         self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
         self.assertEqual(0, sending.end(2 * PATIENCE), sending.story())
         self.assertEqual(digest(photo), digest(anna.wait_for("delivered", patience=PATIENCE)["path"]))
-
-
-class ThreePeersStory(RadioStory):
-    """Anna and Ben are out of each other's range; Cleo is between them."""
-
-    count = 3
-
-    def apart(self, one, other):
-        for here, there in ((one, other), (other, one)):
-            change = f"btmgmt --index {here} {{}} -t 1 {ADDRESSES[there]}"
-            self.script(change.format("block"))
-            self.addCleanup(self.script, change.format("unblock"))
-
-    def script(self, command):
-        # It says nothing, and ends at once, without a terminal.
-        subprocess.run(["script", "-qec", command, "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
-
-    def relays(self, anna, ben, cleo):
-        self.anna.adapter, self.ben.adapter, self.cleo.adapter = f"hci{anna}", f"hci{ben}", f"hci{cleo}"
-        self.apart(anna, ben)
-        photo = self.file("photo.jpg", 20_000)
-        self.cleo.receive(name="cleo", accept="none")
-        ben = self.ben.receive(name="ben")
-        result = self.anna.run("send", photo, "--to", "ben", "--via", "mesh", "--json", patience=3 * PATIENCE)
-        self.assertCode(0, result)
-        self.assertEqual(digest(photo), digest(ben.wait_for("delivered")["path"]))
-        self.assertEqual({}, self.cleo.received())
-
-    def test_one_with_links_of_both_kinds_relays(self):
-        self.relays(anna=0, ben=2, cleo=1)
-
-    def test_one_that_both_have_connected_to_relays(self):
-        # Of two that advertise the lower address connects: Ben to Cleo here. Notifications go to both at once.
-        self.relays(anna=0, ben=1, cleo=2)
 
 
 if __name__ == "__main__":
