@@ -270,6 +270,8 @@ final class RadioLoop: ConfinedLoop {
         guard let neighbour = neighbours[path] else { return }
         log("\(BlueZ.name(of: path)) is left alone for a while (\(neighbour.phase))")
         neighbour.link?.close()
+        // BlueZ may hold on to what was half done; the next attempt begins with a connection of its own.
+        if neighbour.phase.isConnecting { disconnect(neighbour) }
         neighbours[path]!.rest(at: .now)
         if neighbours[path]!.failures >= Neighbour.givesUpAfter { tellGone(neighbour) }
     }
