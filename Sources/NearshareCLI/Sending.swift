@@ -112,8 +112,10 @@ final class Sending: Sendable {
                 let failure = CommandFailure(error)
                 // Nobody there any more is no answer either, once something has begun.
                 let isBroken = failure.status == .peerGone || (retryCount > 0 && error is NodeError)
-                let canRetry = isBroken && via != .lan && resumes && self.source.canResume && node.hasRadio && !isInterrupted
-                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id else { throw broken ?? failure }
+                let canRetry = isBroken && via != .lan && resumes && self.source.canResume && !isInterrupted
+                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id, await node.opensRadio() else {
+                    throw broken ?? failure
+                }
                 retryCount += 1
                 if failure.status == .peerGone { broken = failure }
                 voice.say("the link broke; looking for another way…")
