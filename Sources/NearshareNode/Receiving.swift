@@ -39,6 +39,11 @@ public struct Receiving: Sendable {
         }
     }
 
+    /// Is found by nobody any more. Who knows the address, or is on a link already, is heard as before.
+    public func stopAdvertising() {
+        advertisement?.stop()
+    }
+
     /// Tells browsers something else than before.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
     public func update(info: DiscoveryInfo) throws(NodeError) {

@@ -1,8 +1,7 @@
-extension StructuredValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
-    ExpressibleByFloatLiteral, ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+// Not by `nil`: in an optional value that would mean `null` where nothing is meant.
+extension StructuredValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+    ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
-    /// `null`.
-    public init(nilLiteral: ()) { self = .null }
     /// `true` or `false`.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     /// A whole number.

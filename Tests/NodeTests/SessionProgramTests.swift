@@ -50,7 +50,7 @@ import Testing
             try await joined.send(SessionMessage(["greeting": "hello", "to": ["anna", "ben"]]))
             try await joined.send(SessionMessage(text: "good bye"))
             try await joined.send(SessionMessage(kind: .structured, bytes: [0xff]))
-            var messages = begun.messages.makeAsyncIterator()
+            let messages = begun.messages.makeAsyncIterator()
             #expect(try await messages.next()?.message.decode(Reading.self) == reading)
             #expect(try await messages.next()?.message.structured?["to"]?[1] == "ben")
             let text = try #require(await messages.next()?.message)

@@ -25,7 +25,7 @@ import Testing
     static let reading = Reading(
         sensor: "attic", celsius: 21.5, count: 7, quality: .good, note: nil,
         place: Reading.Place(latitude: -3.25, names: ["loft", "été"]), raw: [0, 255, 7], history: [1, -2, .max],
-        by: ["anna": true], extra: ["deep": [1, nil, "x"]])
+        by: ["anna": true], extra: ["deep": [1, .null, "x"]])
 
     @Test func aTypeComesBackAsItWas() throws {
         let value = try StructuredValue(encoding: Self.reading)
