@@ -158,7 +158,8 @@ extension NearbySession {
 
     private func give(up driver: LinkDriver, _ approach: LinkApproach) {
         approach.outcome.happen(
-            .failure(.untrusted("the short codes were not found to be the same; somebody may be pretending to be who you invited")))
+            .failure(
+                .untrusted("the short codes were not found to be the same; somebody may be pretending to be who you invited")))
         driver.send(.withdraw(id))
         driver.close(.verificationFailed)
     }
@@ -254,7 +255,7 @@ extension NearbySession {
             noteLinks(of: link.peer, &state)
         }
         // Another link may have to take over.
-        for other in linksTo(link.peer) { other.wake() }
+        for other in linksTo(link.peer) { write(to: other) }
     }
 
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members[member]?.links ?? [] } }
@@ -384,7 +385,8 @@ final class LinkApproach: Sendable {
 
     func objection(to peer: ProvenPeer, at address: LinkAddress, _ settings: NodeSettings) -> SessionError? {
         if let expected, peer.id != expected {
-            return .untrusted("whoever answers at \(address) is not who was expected there (\(peer.id.hex), not \(expected.hex))")
+            return .untrusted(
+                "whoever answers at \(address) is not who was expected there (\(peer.id.hex), not \(expected.hex))")
         }
         return settings.standing(peer, nil).isBlocked ? SessionError(NodeError.blocked(peer.id.hex)) : nil
     }

@@ -228,7 +228,8 @@ public struct DirectHandshake: Sendable {
             opener: RecordOpener(RecordCipher(cipher, key: Self.recordKey(keys.receive, keys.handshakeHash, cipher))),
             handshakeHash: keys.handshakeHash,
             datagrams: NoiseDatagrams(
-                send: Self.datagramKey(keys.send, keys.handshakeHash), receive: Self.datagramKey(keys.receive, keys.handshakeHash)),
+                send: Self.datagramKey(keys.send, keys.handshakeHash),
+                receive: Self.datagramKey(keys.receive, keys.handshakeHash)),
             leftover: buffer)
     }
 

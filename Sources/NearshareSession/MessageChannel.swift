@@ -77,6 +77,7 @@ public struct MessageChannel: Sendable {
     private var passedOn: UInt64 = 0
     /// What was received and not passed on yet.
     private var waitingByteCount = 0
+    private var isLate = false
 
     /// - Parameter life: random.
     public init(life: UInt64, limits: Limits = Limits()) {
@@ -137,19 +138,32 @@ public struct MessageChannel: Sendable {
         guard link.hasResumed else { return .resume }
         guard let next = link.next, isPreferred(id) else { return nil }
         if next < nextNumber { return .message(max(next, firstKept)) }
-        // Told in portions: each costs the other side as much as a message.
-        let isDue = passedOn - link.acknowledged >= Self.acknowledgementInterval || passedOn == expected
-        return passedOn > link.acknowledged && isDue ? .acknowledgement : nil
+        let owed = passedOn - link.acknowledged
+        return owed >= Self.acknowledgementInterval || (owed > 0 && isLate) ? .acknowledgement : nil
     }
 
     public func hasFrame(for id: LinkID) -> Bool { due(on: id) != nil }
+
+    /// Something was passed on that the other side has not been told of. It waits for a message that can carry the news, but
+    /// not for long: then ``acknowledgeSoon()`` is called.
+    public var owesAcknowledgement: Bool {
+        links.contains { $0.value.next != nil && isPreferred($0.key) && passedOn > $0.value.acknowledged }
+    }
+
+    /// What is owed is due now.
+    public mutating func acknowledgeSoon() {
+        isLate = true
+    }
+
+    /// The other side knows of everything but one message: whoever sent it waits for nothing else.
+    public var isQuiet: Bool { keptCount <= 1 }
 
     /// The next frame for a link; nil when there is none for now. Messages go over the newest link that is ready.
     public mutating func nextFrame(for id: LinkID) -> [UInt8]? {
         switch due(on: id) {
         case .resume:
             links[id]!.hasResumed = true
-            links[id]!.acknowledged = passedOn
+            noteAcknowledged(on: id)
             return Self.encode(Self.resumeType) { writer in
                 writer.write(ownLife)
                 writer.write(theirLife ?? 0)
@@ -158,16 +172,23 @@ public struct MessageChannel: Sendable {
         case .message(let number):
             let message = kept[keptStart + Int(number - firstKept)]
             links[id]!.next = number + 1
+            noteAcknowledged(on: id)
             return Self.encode(Self.messageType, reserving: message.bytes.count) { writer in
                 writer.write(number)
+                writer.write(passedOn)
                 writer.write(message.kind.rawValue)
                 writer.write(message.bytes)
             }
         case .acknowledgement:
-            links[id]!.acknowledged = passedOn
+            noteAcknowledged(on: id)
             return Self.encode(Self.acknowledgementType) { $0.write(passedOn) }
         case nil: return nil
         }
+    }
+
+    private mutating func noteAcknowledged(on id: LinkID) {
+        links[id]!.acknowledged = passedOn
+        isLate = false
     }
 
     private func isPreferred(_ id: LinkID) -> Bool {
@@ -187,9 +208,11 @@ public struct MessageChannel: Sendable {
             return try resume(id, theirs: theirs, ours: ours, next: next)
         case Self.messageType:
             let number: UInt64 = try reader.readInteger()
+            let upTo: UInt64 = try reader.readInteger()
             let kind: UInt8 = try reader.readInteger()
             let bytes = reader.readRemaining()
             guard links[id]?.next != nil else { throw MalformedInput("message: before it was said where to begin") }
+            try acknowledge(upTo: upTo)
             guard number <= expected else { throw MalformedInput("message: one is missing before it") }
             // Came over another link already.
             guard number == expected else { return nil }

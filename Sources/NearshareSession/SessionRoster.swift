@@ -264,7 +264,8 @@ public struct SessionRoster: Sendable {
     /// When ``advance(to:)`` or ``approaches(now:)`` have something new to say by time alone.
     public var deadline: MonotonicInstant? {
         let chances = missed.keys.filter { $0.hex < own.hex && !approached.contains($0) && failures[$0] == nil }
-        return (missed.values.map { $0 + limits.patience } + chances.map { secondChance(of: $0) }
+        return
+            (missed.values.map { $0 + limits.patience } + chances.map { secondChance(of: $0) }
             + failures.filter { !approached.contains($0.key) }.values.map(\.until)).min()
     }
 

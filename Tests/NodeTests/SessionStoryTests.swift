@@ -127,7 +127,9 @@ import Testing
         }
     }
 
-    @Test("after a break the session goes on without a new invitation, and no message is lost or doubled", arguments: Way.allCases)
+    @Test(
+        "after a break the session goes on without a new invitation, and no message is lost or doubled", arguments: Way.allCases
+    )
     func reconnects(_ way: Way) async throws {
         try await withSession(of: 2, way) { neighbourhood, sessions in
             let count = 3000
@@ -150,7 +152,9 @@ import Testing
         }
     }
 
-    @Test("who leaves is gone for all; sending to them is an error", arguments: Way.allCases) func leaves(_ way: Way) async throws {
+    @Test("who leaves is gone for all; sending to them is an error", arguments: Way.allCases) func leaves(_ way: Way)
+        async throws
+    {
         try await withSession(of: 3, way) { neighbourhood, sessions in
             await sessions[2].leave()
             try await sessions[0].wait { $0.members.count == 1 }
