@@ -5,7 +5,7 @@ import NearshareSession
 import NearshareWire
 
 extension DecoderProperty {
-    static let direct = [controlFrame, entryHeader, preamble, handshakeParameters, txtRecord, record, dnsMessage, structuredValue]
+    static let direct = [controlFrame, entryHeader, preamble, handshakeParameters, txtRecord, record, dnsMessage]
 
     /// Offers come in frames.
     private static let controlFrame = Self(name: "control-frame", seeds: sampleFrames.map(\.encoded)) {
