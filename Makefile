@@ -40,6 +40,7 @@ check: packages-test
 	.ci/check-purity
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
+	.ci/check-documentation
 
 # Programs as users of the library would write them.
 examples: packages

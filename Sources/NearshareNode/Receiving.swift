@@ -59,7 +59,9 @@ public struct Receiving: Sendable {
 
 /// Somebody asks whether this screen shows the same short code as theirs.
 public struct Comparison: Sendable {
+    /// Who asks.
     public let peer: Peer
+    /// The eight digits that should be the same there.
     public let shortCode: ShortCodeText
     let link: LinkDriver
     let end: OneTimeEvent<TransferOutcome>
