@@ -37,6 +37,23 @@ import Testing
         }
     }
 
+    @Test("what is opened too early is an error here, never a refusal there", arguments: Way.allCases)
+    func opensEarly(_ way: Way) async throws {
+        try await withTwo(way) { begun, joined in
+            let other = try #require(joined.members.first).id
+            var early: ByteStream?
+            do throws(SessionError) {
+                early = try joined.openStream(named: "early", to: other)
+            } catch {
+                #expect(error == .notConnected(other))
+            }
+            guard let early else { return }
+            try await early.write([1])
+            let incoming = try #require(await begun.streams.first { _ in true })
+            #expect(try await incoming.stream.read() == [1])
+        }
+    }
+
     struct Reading: Codable, Equatable {
         var celsius: Double
         var raw: [UInt8]
