@@ -60,6 +60,8 @@ public final class NearbySession: Sendable {
     struct State {
         var roster: SessionRoster
         var members: [PeerID: Membership] = [:]
+        /// Keys that have been decided about: whose link breaks comes back without a question.
+        var trusted: [PeerID: Fingerprint] = [:]
         /// Invitations of ours that nobody has answered.
         var pendingInvitations = 0
         /// Our own addresses, the latest first.
@@ -205,7 +207,10 @@ public final class NearbySession: Sendable {
             let result = body(&state)
             let changes = state.roster.takeChanges()
             var gone: [SessionLink] = []
-            for case .left(let member) in changes { gone += state.members.removeValue(forKey: member)?.links ?? [] }
+            for case .left(let member) in changes {
+                gone += state.members.removeValue(forKey: member)?.links ?? []
+                state.trusted[member] = nil
+            }
             return (result, changes, state.roster.takeNews(), state.members.values.flatMap(\.links), gone)
         }
         for change in changes { continuations.changes.yield(change) }
@@ -219,6 +224,8 @@ public final class NearbySession: Sendable {
 
     /// - Returns: whether the key is trusted.
     func judge(_ check: IdentityCheck) async -> Bool {
+        let proven = check.peer.proven
+        if state.withLock({ $0.trusted[proven.id] == proven.fingerprint }) { return true }
         switch await settings.trust.judge(check) {
         case .trusted: return true
         case .untrusted: return false

@@ -12,7 +12,7 @@ public struct IdentityCheck: Sendable {
     public let voucher: PeerID?
 }
 
-/// Decides whether a key is who it should be, before its bearer is let into a session.
+/// Decides whether a key is who it should be, before its bearer is let into a session; not again while they are in it.
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted

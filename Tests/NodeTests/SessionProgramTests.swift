@@ -7,16 +7,16 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct SessionProgramTests {
     /// - Parameter body: is given the session of who began it, and of who was invited.
     private func withTwo(
-        _ way: Way, _ body: @escaping @Sendable (NearbySession, NearbySession) async throws -> Void
+        _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings = SessionStoryTests.trusting,
+        _ body: @escaping @Sendable (NearbySession, NearbySession) async throws -> Void
     ) async throws {
-        let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(0)) { first in
             try await withNode(neighbourhood.settings(1)) { second in
                 let receiving = try second.receive(interface: way.interface)
-                let begun = try first.beginSession(SessionStoryTests.trusting)
+                let begun = try first.beginSession(settings)
                 async let invited = begun.invite(neighbourhood.destination(1, receiving.port))
                 let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
-                let joined = try invitation.accept(SessionStoryTests.trusting)
+                let joined = try invitation.accept(settings)
                 try await body(begun, joined)
                 _ = try await invited
             }
@@ -25,7 +25,7 @@ import Testing
 
     @Test("who has just accepted can wait until streams are welcome", arguments: Way.allCases)
     func waitsUntilConnected(_ way: Way) async throws {
-        try await withTwo(way) { begun, joined in
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
             let other = try #require(joined.members.first)
             try await joined.waitUntilConnected(to: other.id)
             let stream = try joined.openStream(named: "greeting", to: other.id)
@@ -37,9 +37,28 @@ import Testing
         }
     }
 
+    @Test("who was let in once comes back after a break without a question", arguments: Way.allCases)
+    func asksOnce(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        try await withTwo(neighbourhood, way, SessionSettings()) { begun, joined in
+            var questions = begun.identityQuestions.makeAsyncIterator()
+            try #require(await questions.next()).answer(isSame: true)
+            try await joined.waitUntilConnected(to: neighbourhood.id(0))
+            try await begun.send(SessionMessage(text: "before"))
+            let messages = joined.messages.makeAsyncIterator()
+            #expect(await messages.next()?.message.text == "before")
+            neighbourhood.keepApart(0, 1)
+            neighbourhood.letMeet(0, 1)
+            try await begun.send(SessionMessage(text: "after"))
+            #expect(await messages.next()?.message.text == "after")
+            await begun.leave()
+            #expect(await questions.next() == nil)
+        }
+    }
+
     @Test("what is opened too early is an error here, never a refusal there", arguments: Way.allCases)
     func opensEarly(_ way: Way) async throws {
-        try await withTwo(way) { begun, joined in
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
             let other = try #require(joined.members.first).id
             var early: ByteStream?
             do throws(SessionError) {
@@ -61,7 +80,7 @@ import Testing
 
     @Test("structured messages arrive as what was sent, texts as texts", arguments: Way.allCases)
     func structuredMessages(_ way: Way) async throws {
-        try await withTwo(way) { begun, joined in
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
             let reading = Reading(celsius: 21.5, raw: [0, 255])
             try await joined.send(SessionMessage(encoding: reading))
             try await joined.send(SessionMessage(["greeting": "hello", "to": ["anna", "ben"]]))
@@ -90,7 +109,7 @@ import Testing
         let file = try #require(fopen("\(folder)/notes.txt", "w"))
         fputs("hello", file)
         fclose(file)
-        try await withTwo(way) { begun, joined in
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
             let other = try #require(joined.members.first?.id)
             try await joined.waitUntilConnected(to: other)
             #expect(throws: StorageError.self) { try joined.sendResource(at: "\(folder)/missing", to: [other]) }

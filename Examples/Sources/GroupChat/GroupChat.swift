@@ -33,7 +33,7 @@ import Nearshare
     }
 
     static func join(_ receiving: Receiving) async throws -> NearbySession {
-        print("waiting for an invitation")
+        print("waiting for an invitation on port \(receiving.port)")
         for await invitation in receiving.sessionInvitations {
             let code = await invitation.shortCode?.description ?? "not agreed on"
             print("\(invitation.peer.name.shown) invites, short code \(code). Join (y/n)?")

@@ -27,7 +27,7 @@ import Nearshare
             } else {
                 let receiving = try node.receive(
                     as: service, info: DiscoveryInfo(["measures": "temperature"]), interface: interface)
-                print("measuring as \(node.name.shown)")
+                print("measuring as \(node.name.shown) on port \(receiving.port)")
                 await withDiscardingTaskGroup { group in
                     for await session in receiving.sessions(InvitationPolicy { _ in true }, settings) {
                         group.addTask { await measure(for: session) }
