@@ -45,6 +45,14 @@ struct CommandFailure: Error, Sendable {
         case let error as PeerLookupError: self.init(.peerNotFound, error.description)
         case let error as StorageError:
             self.init(error.code == .noSpace || error.code == .overLimit ? .noSpace : .failure, error.description)
+        case let error as AudioError:
+            let status: ExitStatus =
+                switch error.code {
+                case .noSpace, .overLimit: .noSpace
+                case .damaged: .damaged
+                case .unavailable, .deviceGone, .failed: .failure
+                }
+            self.init(status, error.description)
         case is CancellationError: self.init(.interrupted, "interrupted")
         default: self.init(.failure, "\(error)")
         }
@@ -87,7 +95,7 @@ extension TransferOutcome {
         case .declined(.declined): "\(name) declined"
         case .declined(.expired), .expired: "\(name) did not answer in time; ask them to look at their screen, and send again"
         case .declined(.notAllowed): "\(name) takes things from friends only; ask to be befriended there"
-        case .declined(.tooLarge): "\(name) does not take that much; see --max-size there"
+        case .declined(.tooLarge): "\(name) does not take that much; see --max-size and --max-per-peer there"
         case .declined(.noSpace): "\(name) has not enough room on the disk"
         case .declined(.busy): "\(name) has been asked too often or is busy; try again in a minute"
         case .declined(.identityChanged):

@@ -21,6 +21,7 @@ import tempfile
 import time
 
 import cable
+import voice
 
 CHUNK = 1 << 20
 
@@ -30,9 +31,12 @@ def main():
     options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
     options.add_argument("--frames", type=pathlib.Path, default=pathlib.Path(".build/release/frames-benchmark"),
                          help="measures the frame path's packets; left out where it is not built")
+    options.add_argument("--mesh", type=pathlib.Path, default=pathlib.Path(".build/release/mesh-benchmark"),
+                         help="measures a node of the frame path; left out where it is not built")
     options.add_argument("--runs", type=int, default=7)
-    options.add_argument("--only", choices=["file", "tree", "small", "cable"], help="one of the four pieces of work")
+    options.add_argument("--only", choices=["file", "tree", "small", "cable", "voice"], help="one of the pieces of work")
     options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
+    options.add_argument("--recording", type=int, default=60, help="seconds of the voice note that is recorded; 3600 for all of it")
     arguments = options.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="nearshare-bench-") as place, contextlib.ExitStack() as stack:
         bench = Bench(pathlib.Path(place), arguments, stack)
@@ -40,14 +44,17 @@ def main():
         for work in ("file", "tree", "small", "cable"):
             if arguments.only in (None, work):
                 print(getattr(bench, work)(), flush=True)
+        if arguments.only in (None, "voice"):
+            print(voice.report(bench.binary, arguments.runs, arguments.recording), flush=True)
         if arguments.only is None:
-            print(frames(arguments.frames), flush=True)
+            print(frame_path("The frame path's packets, one core", arguments.frames), flush=True)
+            print(frame_path("A node of the frame path, one core", arguments.mesh), flush=True)
 
 
-def frames(binary):
+def frame_path(title, binary):
     if not binary.exists():
-        return f"frame path: left out, there is no {binary}\n"
-    return "The frame path's packets, one core\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
+        return f"{title}: left out, there is no {binary}\n"
+    return f"{title}\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
 
 
 class Bench:
