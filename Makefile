@@ -12,7 +12,7 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test check format fuzz bench bench-sessions install uninstall packages packages-test completions
+.PHONY: build demo test check examples docs format fuzz bench bench-sessions install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -40,9 +40,24 @@ check: packages-test
 	.ci/check-purity
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
+	.ci/check-documentation
+
+# Programs as users of the library would write them.
+examples: packages
+	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources
+	swift build --package-path Examples --scratch-path .build/examples
+
+# Pages to read in a browser: `python3 -m http.server --directory .build/documentation` serves them.
+docs: packages
+	swift build --product nearshare
+	rm -rf .build/symbol-graphs .build/documentation
+	.ci/symbol-graphs .build/symbol-graphs
+	docc convert Sources/Nearshare/Nearshare.docc --additional-symbol-graph-dir .build/symbol-graphs \
+		--diagnostic-level error --fallback-display-name Nearshare --fallback-bundle-identifier nearshare \
+		--output-path .build/documentation
 
 format:
-	swift format --in-place --recursive --parallel Sources Tests Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Examples/Package.swift Examples/Sources Package.swift
 
 # Makes up bytes for every decoder of what strangers send.
 fuzz: packages

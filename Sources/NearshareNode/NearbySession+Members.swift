@@ -198,6 +198,7 @@ extension NearbySession {
                 datagramTag: Self.integer(random.suffix(8)), cipher: secrets.datagrams)
             membership.links.append(made)
             state.members[peer.id] = membership
+            state.trusted[peer.id] = peer.fingerprint
             return made
         }
         guard let sessionLink else { return nil }

@@ -255,7 +255,11 @@ extension NearbySession {
     }
 
     private func bestLink(to member: PeerID) throws(SessionError) -> SessionLink {
-        let (isOver, links) = state.withLock { ($0.isOver, $0.members[member]?.links ?? []) }
+        let (isOver, links) = state.withLock { state in
+            // Before the other end has let us in as well it would refuse what is opened (A1).
+            let isReady = state.roster.state(of: member).isConnected
+            return (state.isOver, isReady ? state.members[member]?.links ?? [] : [])
+        }
         if isOver { throw .left }
         guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { throw .notConnected(member) }
         return link

@@ -6,7 +6,9 @@ internal import Synchronization
 
 /// Somebody invites into a session. Accept it, decline it, or drop it, which declines it too.
 public final class SessionInvitation: Sendable {
+    /// Who invites.
     public let peer: Peer
+    /// Into which session.
     public let session: SessionID
     /// Bytes for the program, as the peer's program wrote them: at most `SessionFrame.maximumContextByteCount`.
     public let context: [UInt8]
@@ -55,6 +57,7 @@ public final class SessionInvitation: Sendable {
         return try join(settings)
     }
 
+    /// Does not join. Answered already, nothing happens.
     public func decline() {
         decline(.declined)
     }
@@ -87,6 +90,7 @@ public final class SessionInvitation: Sendable {
 public struct InvitationPolicy: Sendable {
     let accepts: @Sendable (SessionInvitation) async -> Bool
 
+    /// Decides by itself; accepted where it says true.
     public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.accepts = accepts
     }

@@ -2,6 +2,7 @@ public import NearshareBase
 
 /// A message of a session, as a program sends and gets it.
 public struct SessionMessage: Sendable, Hashable {
+    /// What its bytes are.
     public enum Kind: UInt8, Sendable, Hashable {
         /// Whatever the programs have agreed on.
         case bytes = 0
@@ -12,10 +13,12 @@ public struct SessionMessage: Sendable, Hashable {
     /// Larger things are streams or resources.
     public static let maximumByteCount = 1 << 20
 
+    /// What its bytes are.
     public var kind: Kind
     /// At most ``maximumByteCount`` bytes.
     public var bytes: [UInt8]
 
+    /// Puts a message together.
     public init(kind: Kind = .bytes, bytes: [UInt8]) {
         self.kind = kind
         self.bytes = bytes
@@ -32,11 +35,14 @@ public struct SessionMessage: Sendable, Hashable {
 ///
 /// A value that is told what came and asked what is to be sent.
 public struct MessageChannel: Sendable {
+    /// What may be under way to one member.
     public struct Limits: Sendable, Hashable {
         /// Bytes and messages that were sent and not yet passed on there; then ``hasRoom`` is false.
         public var unacknowledgedByteCount = 2 << 20
+        /// Messages, however short.
         public var unacknowledgedCount = 4096
 
+        /// What every receiver takes.
         public init() {}
     }
 
@@ -45,7 +51,9 @@ public struct MessageChannel: Sendable {
         let number: UInt64
     }
 
+    /// What has come of a frame.
     public enum Event: Sendable, Hashable {
+        /// The next message, for the program.
         case message(SessionMessage)
         /// The other side has begun anew and knows nothing of before: what it had not passed on is lost.
         case restarted(lost: Int)
@@ -105,6 +113,7 @@ public struct MessageChannel: Sendable {
         return nextNumber - 1
     }
 
+    /// The other side has passed the message on to its program.
     public func isAcknowledged(_ number: UInt64) -> Bool { number < firstKept }
 
     /// The program has taken a message: the other side may send another.
@@ -116,6 +125,7 @@ public struct MessageChannel: Sendable {
 
     // MARK: Links
 
+    /// A link has come up.
     public mutating func attach() -> LinkID {
         lastLink += 1
         let id = LinkID(number: lastLink)
@@ -123,6 +133,7 @@ public struct MessageChannel: Sendable {
         return id
     }
 
+    /// A link is gone; what it carried and was not acknowledged goes over others.
     public mutating func detach(_ id: LinkID) {
         links[id] = nil
     }
@@ -142,6 +153,7 @@ public struct MessageChannel: Sendable {
         return owed >= Self.acknowledgementInterval || (owed > 0 && isLate) ? .acknowledgement : nil
     }
 
+    /// ``nextFrame(for:)`` has one.
     public func hasFrame(for id: LinkID) -> Bool { due(on: id) != nil }
 
     /// Something was passed on that the other side has not been told of. It waits for a message that can carry the news, but

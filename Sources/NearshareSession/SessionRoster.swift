@@ -3,17 +3,22 @@ public import NearshareWire
 
 /// Where a member of a session is, seen from here.
 public enum MemberState: Sendable, Hashable {
+    /// Out of reach; looked for until ``SessionRoster/Limits/patience`` ends.
     case notConnected
+    /// A way is being tried.
     case connecting
     /// Over a link of our own, or through another member.
     case connected(via: PeerID?)
 
+    /// Over a link of our own or through another member.
     public var isConnected: Bool { if case .connected = self { true } else { false } }
 }
 
 /// Something that changed about who is in a session.
 public enum SessionChange: Sendable, Hashable {
+    /// Somebody has come.
     case joined(SessionMember)
+    /// A member is reached otherwise than before.
     case state(PeerID, MemberState)
     /// Left, was gone for too long, or was shown out.
     case left(PeerID)
@@ -24,12 +29,14 @@ public enum SessionChange: Sendable, Hashable {
 ///
 ///     a member seen from here:   not connected ──► connecting ──► connected (directly or through another) ──► not connected
 public struct SessionRoster: Sendable {
+    /// How many there may be, and how long they are waited for.
     public struct Limits: Sendable, Hashable {
         /// Members at once, ourselves included.
         public var members = 8
         /// How long a member may be out of reach before it counts as gone.
         public var patience = Duration.seconds(30)
 
+        /// As most sessions have them.
         public init() {}
     }
 
@@ -41,7 +48,9 @@ public struct SessionRoster: Sendable {
         case relay(SessionMember, through: PeerID)
     }
 
+    /// Of the session.
     public let id: SessionID
+    /// As the program wants them.
     public let limits: Limits
     private let own: PeerID
     private var entries: [PeerID: SessionMember] = [:]
@@ -55,6 +64,7 @@ public struct SessionRoster: Sendable {
     private var changes: [SessionChange] = []
     private var isDirty = false
 
+    /// Of a session in which nobody else is yet.
     public init(id: SessionID, own: SessionMember, limits: Limits = Limits()) {
         self.id = id
         self.own = own.id
@@ -62,6 +72,7 @@ public struct SessionRoster: Sendable {
         entries[own.id] = own
     }
 
+    /// What has changed since it was asked last.
     public mutating func takeChanges() -> [SessionChange] {
         defer { changes = [] }
         return changes
@@ -74,6 +85,7 @@ public struct SessionRoster: Sendable {
         return .roster(id, Array(all))
     }
 
+    /// All that is known, for somebody who has just been connected.
     public var roster: SessionFrame { .roster(id, all) }
 
     private var all: [SessionMember] {
@@ -85,10 +97,13 @@ public struct SessionRoster: Sendable {
         entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id.hex < $1.id.hex }
     }
 
+    /// Somebody else, or ourselves; nil for who is not in it.
     public func member(_ id: PeerID) -> SessionMember? { entries[id].flatMap { $0.presence == .present ? $0 : nil } }
 
+    /// How a member is reached.
     public func state(of id: PeerID) -> MemberState { states[id] ?? .notConnected }
 
+    /// Nobody else may come in.
     public var isFull: Bool { others.count + 1 >= limits.members }
 
     // MARK: Joining and leaving
@@ -183,6 +198,7 @@ public struct SessionRoster: Sendable {
         tellNeighbours()
     }
 
+    /// The last link to a member is gone.
     public mutating func disconnected(_ id: PeerID, now: MonotonicInstant) {
         guard member(id) != nil else { return }
         if missed[id] == nil { missed[id] = now }
