@@ -12,7 +12,8 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test check examples docs format fuzz bench bench-sessions install uninstall packages packages-test completions
+.PHONY: build demo test test-bluetooth check examples docs format fuzz bench bench-sessions bench-bluetooth
+.PHONY: install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -32,6 +33,13 @@ test: packages-test
 # By themselves: they wait for real multicast, and the others would keep both processors busy.
 	swift test --skip-build --filter DiscoveryTests
 	python3 -m unittest discover -s Tests/Scripts -v
+
+# In a machine of its own, with a real Bluetooth stack and no radio.
+test-bluetooth: packages
+	@.ci/install-packages bluetooth
+	swift build --product nearshare
+	swift build --product radio-probe
+	Tests/Radio/run
 
 # What a change must not break besides the tests.
 check: packages-test
@@ -80,6 +88,13 @@ bench-sessions:
 	@.ci/install-packages bench
 	swift build -c release --package-path Tests/Benchmarks/sessions --scratch-path .build/sessions
 	place=$$(mktemp -d -p /dev/shm) && .build/sessions/release/session-benchmark $$place; status=$$?; rm -rf $$place; exit $$status
+
+# Printed, not judged: an emulated machine says little about a radio.
+bench-bluetooth: packages
+	@.ci/install-packages bluetooth
+	swift build -c release --product nearshare
+	swift build -c release --product radio-probe
+	Tests/Radio/bench
 
 install: build
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare

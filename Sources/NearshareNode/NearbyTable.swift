@@ -119,8 +119,10 @@ public struct NearbyTable: Sendable {
         }
         var addresses: [LinkAddress] = []
         for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
-        // Link-local addresses work only through their own interface; others are tried first.
-        let ranked = addresses.filter { !$0.host.contains("%") } + addresses.filter { $0.host.contains("%") }
+        // Link-local addresses work only through their own interface; others are tried first, and a network before a radio.
+        let isLocal = { (address: LinkAddress) in address.host.contains("%") }
+        let network = addresses.filter { $0.medium == .network }
+        let ranked = network.filter { !isLocal($0) } + network.filter(isLocal) + addresses.filter { $0.medium != .network }
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: Array(ranked.prefix(Self.maximumAddresses)),
             takesFrames: first.record.takesFrames, info: first.record.info)

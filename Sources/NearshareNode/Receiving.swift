@@ -27,6 +27,13 @@ public struct Receiving: Sendable {
     public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
     let record: PeerTXTRecord
+    let radioEvent: OneTimeEvent<Node.RadioState>
+
+    /// Waits until it is known whether others can reach this node over its radio; for ever where it has none. nil when the task
+    /// is cancelled before.
+    public var radio: Node.RadioState? {
+        get async { await radioEvent.happened }
+    }
 
     /// Joins the sessions that a policy allows, and declines all others.
     public func sessions(
