@@ -53,6 +53,8 @@ check: packages-test
 # Programs as users of the library would write them.
 examples: packages
 	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources
+# What imports through re-exports is not always compiled anew when these change.
+	rm -rf $(foreach name,FileDrop GroupChat SensorStream,.build/examples/debug/$(name).build)
 	swift build --package-path Examples --scratch-path .build/examples
 
 # Pages to read in a browser: `python3 -m http.server --directory .build/documentation` serves them.
