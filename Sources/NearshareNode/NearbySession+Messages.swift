@@ -45,8 +45,8 @@ extension NearbySession {
                 guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                 if state.members[member] == nil {
                     // Told of by others and not met yet: kept until then.
-                    let life = node.settings.random(8).reduce(0) { $0 << 8 | UInt64($1) } | 1
-                    state.members[member] = Membership(channel: MessageChannel(life: life, limits: settings.channel))
+                    let life = node.settings.random(8).reduce(0) { $0 << 8 | UInt64($1) }
+                    state.members[member] = makeMembership(for: member, life: life)
                 }
                 guard state.members[member]!.channel.hasRoom else { return nil }
                 state.members[member]!.channel.append(message)
@@ -100,7 +100,6 @@ extension NearbySession {
     }
 
     private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
-        var messages: [SessionMessage] = []
         var failure: MalformedInput?
         let (isToBeWoken, hasRoom) = state.withLock { state in
             guard state.members[link.peer] != nil else { return (false, false) }
@@ -108,7 +107,8 @@ extension NearbySession {
             do throws(MalformedInput) {
                 for frame in frames {
                     if case .message(let message) = try state.members[link.peer]!.channel.receive(frame, on: link.channelLink) {
-                        messages.append(message)
+                        // Before another link of the same member brings the next one.
+                        inbox.give(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
                     }
                 }
             } catch {
@@ -117,7 +117,6 @@ extension NearbySession {
             let channel = state.members[link.peer]!.channel
             return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
         }
-        for message in messages { inbox.give(ReceivedMessage(sender: link.peer, message: message, mode: .reliable)) }
         if isToBeWoken { link.wake() }
         if hasRoom { progress.wakeAll() }
         if let failure { throw failure }

@@ -102,9 +102,13 @@ public final class NearbySession: Sendable {
         state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
         let (changes, changeContinuation) = AsyncStream.makeStream(
             of: SessionChange.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
-        let (streams, streamContinuation) = AsyncStream.makeStream(of: ReceivedStream.self)
-        let (resources, resourceContinuation) = AsyncStream.makeStream(of: Invitation.self)
-        let (questions, questionContinuation) = AsyncStream.makeStream(of: IdentityQuestion.self)
+        // What is one too many is dropped, which cuts a stream, declines an offer, and answers a question with no.
+        let (streams, streamContinuation) = AsyncStream.makeStream(
+            of: ReceivedStream.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (resources, resourceContinuation) = AsyncStream.makeStream(
+            of: Invitation.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (questions, questionContinuation) = AsyncStream.makeStream(
+            of: IdentityQuestion.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
         (self.changes, self.streams, self.resources, identityQuestions) = (changes, streams, resources, questions)
         continuations = Continuations(
             changes: changeContinuation, streams: streamContinuation, resources: resourceContinuation,
@@ -125,6 +129,8 @@ public final class NearbySession: Sendable {
     }
 
     private static let keptChanges = 4096
+    /// Of each kind, while the program does not look.
+    private static let keptEvents = 256
 
     // MARK: Life
 
