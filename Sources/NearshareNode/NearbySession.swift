@@ -238,7 +238,7 @@ public final class NearbySession: Sendable {
             for approach in approaches { node.start { await self.approach(approach) } }
             closeIdleRelays()
             alarm.update { $0.isDue = false }
-            let wake = [state.withLock { $0.roster.deadline }, hasRetiring ? now + Self.idleCheckInterval : nil].compactMap {
+            let wake = [state.withLock { $0.roster.deadline(after: now) }, hasRetiring ? now + Self.idleCheckInterval : nil].compactMap {
                 $0
             }.min()
             let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in

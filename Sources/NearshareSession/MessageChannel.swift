@@ -246,7 +246,8 @@ public struct MessageChannel: Sendable {
             staleCount += expected - passedOn
             (expected, passedOn) = (0, 0)
             links[id]!.acknowledged = 0
-            for other in links.keys where other != id { links[other] = nil }
+            // Those on which nothing was said yet may be of the new life.
+            for (other, link) in links where link.next != nil { links[other] = nil }
         }
         theirLife = theirs
         if ours == ownLife {

@@ -148,11 +148,13 @@ public struct SessionRoster: Sendable {
         set(member, now: now)
     }
 
-    /// Others believe that we are gone: we say again that we are here.
+    /// Others believe that we are gone, or know an earlier life of ours that said other things: we say again that we are here.
     private mutating func defendOurselves(_ claim: SessionMember) {
         guard var mine = entries[own], mine.presence == .present else { return }
-        let isNews = claim.incarnation > mine.incarnation || (claim.incarnation == mine.incarnation && claim.presence == .gone)
-        guard isNews else { return }
+        guard claim.incarnation >= mine.incarnation, claim != mine else { return }
+        // Told late, what we said before in this life is known to us.
+        let isOld = claim.incarnation == mine.incarnation && claim.presence == .present && claim.revision < mine.revision
+        guard !isOld else { return }
         mine.incarnation = claim.incarnation &+ 1
         entries[own] = mine
         isDirty = true
@@ -305,13 +307,14 @@ public struct SessionRoster: Sendable {
         for (id, since) in missed where now - since >= limits.patience { left(id, now: now) }
     }
 
-    /// When ``advance(to:)`` or ``approaches(now:)`` have something new to say by time alone.
-    public var deadline: MonotonicInstant? {
+    /// When ``advance(to:)`` or ``approaches(now:)`` have something new to say by time alone, after they were asked at `now`.
+    public func deadline(after now: MonotonicInstant) -> MonotonicInstant? {
         let chances = missed.keys.filter { $0.hex < own.hex && !approached.contains($0) && failures[$0] == nil }
-        return
-            (missed.values.map { $0 + limits.patience } + chances.map { secondChance(of: $0) }
-            + doubts.values.map { $0.since + Self.doubtTime }
-            + failures.filter { !approached.contains($0.key) }.values.map(\.until)).min()
+        let times =
+            missed.values.map { $0 + limits.patience } + doubts.values.map { $0.since + Self.doubtTime }
+            + chances.map { secondChance(of: $0) } + failures.filter { !approached.contains($0.key) }.values.map(\.until)
+        // What was due already led to nothing; waiting for it would never end.
+        return times.filter { $0 > now }.min()
     }
 
     private static let firstPause = Duration.milliseconds(500)
