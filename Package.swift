@@ -119,6 +119,8 @@ let package = Package(
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
+        .executableTarget(
+            name: "session-probe", dependencies: ["Nearshare"], path: "Tests/Support/session-probe", swiftSettings: strict),
         tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI"]),
     ],

@@ -238,9 +238,10 @@ public final class NearbySession: Sendable {
             for approach in approaches { node.start { await self.approach(approach) } }
             closeIdleRelays()
             alarm.update { $0.isDue = false }
-            let wake = [state.withLock { $0.roster.deadline(after: now) }, hasRetiring ? now + Self.idleCheckInterval : nil].compactMap {
-                $0
-            }.min()
+            let wake = [state.withLock { $0.roster.deadline(after: now) }, hasRetiring ? now + Self.idleCheckInterval : nil]
+                .compactMap {
+                    $0
+                }.min()
             let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in
                 alarm.isOver ? true : alarm.isDue ? false : nil
             }
