@@ -50,6 +50,10 @@ public protocol StreamLink: AnyObject, Sendable {
     /// Blocks until all of it has been taken over.
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError)
 
+    /// Takes over as much as it can at once, and never blocks.
+    /// - Returns: how many bytes were taken over.
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int
+
     /// Ends our direction in order: the other side reads all that was written, then the end.
     func finishWriting()
 

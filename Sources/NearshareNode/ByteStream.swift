@@ -1,3 +1,4 @@
+internal import NearshareBase
 internal import NearshareSession
 public import NearshareWire
 
@@ -37,6 +38,16 @@ public final class ByteStream: Sendable {
     /// Ends our direction: the other side reads all that was written, then the end. Reading goes on.
     public func finish() {
         streams.finish(id)
+    }
+
+    // MARK: Without waiting
+
+    func read(_ take: @escaping LinkStreams.Take) throws(MalformedInput) { try streams.read(id, take) }
+
+    func writeNow(
+        _ bytes: ArraySlice<UInt8>, isFlushed: Bool = false, onRoom: @escaping LinkStreams.Waker
+    ) throws(StreamError) -> Int {
+        try streams.writeNow(bytes, on: id, isFlushed: isFlushed, onRoom: onRoom)
     }
 
     /// Nobody here takes it.

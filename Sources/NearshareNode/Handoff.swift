@@ -13,8 +13,13 @@ final class Handoff<Element: Sendable>: Sendable {
 
     /// Nothing happens any more once it is finished.
     func give(_ element: Element) {
+        give(contentsOf: [element])
+    }
+
+    func give(contentsOf elements: [Element]) {
+        guard !elements.isEmpty else { return }
         state.withLock { state in
-            if !state.isFinished { state.elements.append(element) }
+            if !state.isFinished { state.elements += elements }
         }
         takers.wakeAll()
     }

@@ -44,6 +44,8 @@ final class LinkDriver: Sendable {
         var sources: [TransferID: SourcePump] = [:]
         var sinks: [TransferID: SinkPump] = [:]
         var handshakeDeadline: MonotonicInstant
+        /// A turn of the writing thread is due although no frame waits.
+        var owesTurn = false
         /// The connection is closed: what is queued goes out, and then the link ends.
         var isEnding = false
         var lingers = true
@@ -199,6 +201,24 @@ final class LinkDriver: Sendable {
     /// The peer broke the protocol on one of its streams.
     func violated(_ what: MalformedInput) {
         decide { _, connection, _ in connection.violation(what) }
+    }
+
+    /// Sends what is due from this very thread, as far as nobody else is at it and the link takes it at once; the writing thread
+    /// does the rest.
+    func flush() {
+        do throws(LinkError) {
+            let isDone = try writer.tryTurn {
+                let frames = shared.withLock { shared in
+                    defer { shared.frames = [] }
+                    return shared.frames
+                }
+                return frames + streams.takeFrames()
+            }
+            if !isDone { shared.update { $0.owesTurn = true } }
+        } catch {
+            // As in `send(_:of:)`.
+            link.close()
+        }
     }
 
     /// Sends something at once, or not at all.
@@ -535,7 +555,7 @@ final class LinkDriver: Sendable {
                 case .frames:
                     try writer.withTurn { (turn) throws(LinkError) in
                         let frames = shared.withLock { shared in
-                            defer { shared.frames = [] }
+                            defer { (shared.frames, shared.owesTurn) = ([], false) }
                             return shared.frames
                         }
                         try turn.write(frames + streams.takeFrames())
@@ -563,7 +583,7 @@ final class LinkDriver: Sendable {
     private func nextWork() -> Work {
         let deadline = shared.withLock { $0.connection?.deadline ?? $0.handshakeDeadline }
         let next = shared.wait(untilNanoseconds: deadline.nanoseconds) { shared -> Work? in
-            if !shared.frames.isEmpty { return .frames }
+            if !shared.frames.isEmpty || shared.owesTurn { return .frames }
             if shared.isEnding { return .end(lingers: shared.lingers && !shared.hasReadAll) }
             if shared.connection != nil, streams.hasFrames { return .frames }
             // Something new is due earlier than what is waited for here.

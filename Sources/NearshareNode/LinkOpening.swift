@@ -123,6 +123,7 @@ private final class ReplayedLink: StreamLink {
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try link.write(bytes) }
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try link.writeNow(bytes) }
     func finishWriting() { link.finishWriting() }
     func close() { link.close() }
 }

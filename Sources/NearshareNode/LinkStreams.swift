@@ -11,9 +11,24 @@ final class LinkStreams: Sendable {
         var streams: ByteStreams
         /// Who waits for something to happen on a stream.
         var waiting: [StreamID: [Waker]] = [:]
+        /// Streams that are read as bytes come in, on the thread that reads the link.
+        var readers: [StreamID: Reader] = [:]
         /// Somebody here takes streams from the other end; until then they are refused (A1).
         var isWelcoming = false
         var isClosed = false
+    }
+
+    /// Takes what comes on a stream; nil at its end.
+    typealias Take = @Sendable ([UInt8]?) throws(MalformedInput) -> Void
+
+    private final class Reader: Sendable {
+        let take: Take
+        /// One at a time, so that bytes stay in their order.
+        let turn = Mutex(())
+
+        init(_ take: @escaping Take) {
+            self.take = take
+        }
     }
 
     /// Lets a task or a thread go on.
@@ -64,13 +79,42 @@ final class LinkStreams: Sendable {
             }
         }
         if let failure { throw failure }
+        try drain(frame.id)
         if hasFrames { wake() }
+    }
+
+    /// From now on `take` gets what comes on a stream, where it comes in: it must not block.
+    func read(_ id: StreamID, _ take: @escaping Take) throws(MalformedInput) {
+        state.withLock { $0.readers[id] = Reader(take) }
+        try drain(id)
+    }
+
+    private func drain(_ id: StreamID) throws(MalformedInput) {
+        guard let reader = state.withLock({ $0.readers[id] }) else { return }
+        let failure: MalformedInput? = reader.turn.withLock { _ in
+            do throws(MalformedInput) {
+                while true {
+                    switch try? attempt({ state throws(StreamError) in try state.streams.read(id, upTo: .max) }) {
+                    case .bytes(let bytes)?: try reader.take(bytes)
+                    case .nothing?: return nil
+                    case .end?, nil:
+                        state.withLock { _ = $0.readers.removeValue(forKey: id) }
+                        try reader.take(nil)
+                        return nil
+                    }
+                }
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
     }
 
     /// The link is over, and all streams with it.
     func close() {
         let waiting = state.withLock { state in
             state.isClosed = true
+            state.readers = [:]
             defer { state.waiting = [:] }
             return state.waiting.values.flatMap { $0 }
         }
@@ -104,6 +148,25 @@ final class LinkStreams: Sendable {
             rest = rest.dropFirst(count)
             if !rest.isEmpty { await wait(on: id) { $0.room(on: id) > 0 } }
         }
+    }
+
+    /// Writes as much as there is room for.
+    /// - Parameters:
+    ///   - isFlushed: the caller sees to it that it goes out.
+    ///   - onRoom: called once there is room for more, where not all was taken; it must not block.
+    /// - Returns: how many bytes were taken.
+    func writeNow(
+        _ bytes: ArraySlice<UInt8>, on id: StreamID, isFlushed: Bool, onRoom: @escaping Waker
+    ) throws(StreamError) -> Int {
+        var taken = 0
+        while taken < bytes.count {
+            let rest = bytes.dropFirst(taken)
+            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            taken += count
+            if taken < bytes.count, register(onRoom, on: id, unless: { $0.room(on: id) > 0 }) { break }
+        }
+        if taken > 0, !isFlushed { wake() }
+        return taken
     }
 
     /// - Returns: nil at the end.

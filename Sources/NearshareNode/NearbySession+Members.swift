@@ -266,7 +266,7 @@ extension NearbySession {
             noteLinks(of: link.peer, &state)
         }
         // Another link may have to take over.
-        for other in linksTo(link.peer) { other.wake() }
+        for other in linksTo(link.peer) { write(to: other) }
     }
 
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members[member]?.links ?? [] } }

@@ -29,18 +29,20 @@ extension NearbySession {
     }
 
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
-        let (isOver, present) = state.withLock { ($0.isOver, $0.roster.others.map(\.id)) }
-        if isOver { throw .left }
-        guard let members else { return present }
-        guard !members.isEmpty else { throw .invalidParameter("nobody is named to whom it should go") }
-        if let absent = members.first(where: { !present.contains($0) }) { throw .notConnected(absent) }
-        return members
+        if let members, members.isEmpty { throw .invalidParameter("nobody is named to whom it should go") }
+        let found: Result<[PeerID], SessionError> = state.withLock { state in
+            if state.isOver { return .failure(.left) }
+            guard let members else { return .success(state.roster.others.map(\.id)) }
+            let absent = members.first { state.roster.member($0) == nil }
+            return absent.map { .failure(.notConnected($0)) } ?? .success(members)
+        }
+        return try found.get()
     }
 
     private func append(_ message: SessionMessage, for member: PeerID) async throws(SessionError) {
         while true {
             if Task.isCancelled { throw .cancelled }
-            let attempt: Result<[SessionLink], SessionError>? = state.withLock { state in
+            let attempt: Result<(links: [SessionLink], isQuiet: Bool), SessionError>? = state.withLock { state in
                 if state.isOver { return .failure(.left) }
                 guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                 if state.members[member] == nil {
@@ -50,10 +52,12 @@ extension NearbySession {
                 }
                 guard state.members[member]!.channel.hasRoom else { return nil }
                 state.members[member]!.channel.append(message)
-                return .success(state.members[member]!.links)
+                return .success((state.members[member]!.links, state.members[member]!.channel.isQuiet))
             }
             if let attempt {
-                for link in try attempt.get() { link.wake() }
+                let (links, isQuiet) = try attempt.get()
+                // Alone it goes out from here, at once; in company, the writing thread sends many together.
+                for link in links { write(to: link, isFlushed: isQuiet) }
                 return
             }
             await progress.wait { [self] in
@@ -62,28 +66,53 @@ extension NearbySession {
         }
     }
 
-    /// Moves messages over one link until it ends.
+    /// Moves messages over one link until it ends. They are read where the link's bytes come in, and written by whoever has
+    /// something to say: each change of thread on the way costs more than all the rest.
     func exchangeMessages(on link: SessionLink, _ stream: ByteStream) async {
-        await withDiscardingTaskGroup { group in
-            group.addTask {
-                for await _ in link.wakeups {
-                    while let batch = self.nextBatch(for: link) {
-                        guard (try? await stream.write(batch)) != nil else { return }
+        link.output.withLock { $0.stream = stream }
+        let framing = Mutex(MessageFraming())
+        do throws(MalformedInput) {
+            try stream.read { [self] (bytes) throws(MalformedInput) in
+                guard let bytes else { return }
+                let frames: Result<[[UInt8]], MalformedInput> = framing.withLock { framing in
+                    do throws(MalformedInput) {
+                        return .success(try framing.receive(bytes))
+                    } catch {
+                        return .failure(error)
                     }
                 }
+                try take(try frames.get(), from: link)
             }
-            group.addTask {
-                do {
-                    var framing = MessageFraming()
-                    for try await bytes in stream { try self.take(try framing.receive(bytes), from: link) }
-                } catch let error as MalformedInput {
-                    link.driver.violated(error)
-                } catch {
-                    // The link has ended; whoever follows its events deals with that.
+        } catch {
+            link.driver.violated(error)
+        }
+        write(to: link)
+        for await _ in link.wakeups { write(to: link) }
+    }
+
+    /// Writes what is due on a link, as far as there is room.
+    /// - Parameter isFlushed: from this very thread.
+    func write(to link: SessionLink, isFlushed: Bool = false) {
+        fill(link, isFlushed)
+        if isFlushed { link.driver.flush() }
+    }
+
+    private func fill(_ link: SessionLink, _ isFlushed: Bool) {
+        link.output.withLock { output in
+            guard let stream = output.stream else { return }
+            while true {
+                if output.pending.isEmpty {
+                    guard let batch = nextBatch(for: link) else { return }
+                    output.pending = batch[...]
                 }
-                link.end()
+                guard let count = try? stream.writeNow(output.pending, isFlushed: isFlushed, onRoom: { link.wake() }) else {
+                    // The link has ended; what it did not take goes over another one.
+                    output = SessionLink.Output()
+                    return
+                }
+                output.pending = output.pending.dropFirst(count)
+                if !output.pending.isEmpty { return }
             }
-            link.wake()
         }
     }
 
@@ -100,6 +129,7 @@ extension NearbySession {
     }
 
     private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
+        var messages: [ReceivedMessage] = []
         var failure: MalformedInput?
         let (isToBeWoken, hasRoom) = state.withLock { state in
             guard state.members[link.peer] != nil else { return (false, false) }
@@ -107,17 +137,18 @@ extension NearbySession {
             do throws(MalformedInput) {
                 for frame in frames {
                     if case .message(let message) = try state.members[link.peer]!.channel.receive(frame, on: link.channelLink) {
-                        // Before another link of the same member brings the next one.
-                        inbox.give(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
+                        messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
                     }
                 }
             } catch {
                 failure = error
             }
+            // Before another link of the same member brings the next ones.
+            inbox.give(contentsOf: messages)
             let channel = state.members[link.peer]!.channel
             return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
         }
-        if isToBeWoken { link.wake() }
+        if isToBeWoken { write(to: link) }
         if hasRoom { progress.wakeAll() }
         if let failure { throw failure }
     }
@@ -125,14 +156,36 @@ extension NearbySession {
     /// The program has taken a message.
     func notePassedOn(_ received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
-        let links = state.withLock { state in
-            guard state.members[received.sender] != nil else { return [SessionLink]() }
+        let (links, isFirstOwed) = state.withLock { state -> ([SessionLink], Bool) in
+            guard state.members[received.sender] != nil else { return ([], false) }
             state.members[received.sender]!.channel.notePassedOn(received.message)
             let membership = state.members[received.sender]!
-            return membership.links.filter { membership.channel.hasFrame(for: $0.channelLink) }
+            let due = membership.links.filter { membership.channel.hasFrame(for: $0.channelLink) }
+            guard due.isEmpty, state.acknowledgements == nil else { return (due, false) }
+            state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay
+            return (due, true)
         }
-        for link in links { link.wake() }
+        for link in links { write(to: link) }
+        if isFirstOwed { alarm.update { $0.isDue = true } }
     }
+
+    /// What has been passed on and was not told with a message in the meantime is told now.
+    func sendDueAcknowledgements(now: MonotonicInstant) {
+        let links = state.withLock { state -> [SessionLink] in
+            guard let due = state.acknowledgements, due <= now else { return [] }
+            state.acknowledgements = nil
+            var links: [SessionLink] = []
+            for id in state.members.keys where state.members[id]!.channel.owesAcknowledgement {
+                state.members[id]!.channel.acknowledgeSoon()
+                links += state.members[id]!.links
+            }
+            return links
+        }
+        for link in links { write(to: link) }
+    }
+
+    /// How long news waits for a message to carry it.
+    private static var acknowledgementDelay: Duration { .milliseconds(20) }
 
     private static var batchByteCount: Int { 64 << 10 }
 

@@ -54,6 +54,8 @@ public final class NearbySession: Sendable {
         var pendingInvitations = 0
         /// Our own addresses, the latest first.
         var addresses: [SessionMember.Address] = []
+        /// When what has been passed on is to be told at the latest.
+        var acknowledgements: MonotonicInstant?
         var isOver = false
     }
 
@@ -187,6 +189,13 @@ public final class NearbySession: Sendable {
     /// Changes who is in the session and how they are reached, and tells programs and members of it.
     @discardableResult
     func change<Result>(_ body: (inout State) -> Result) -> Result {
+        // Other deadlines may hold now.
+        defer { alarm.update { $0.isDue = true } }
+        return changeInTime(body)
+    }
+
+    /// As ``change(_:)``, for the thread that keeps the deadlines.
+    private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, changes, news, links, gone) = state.withLock { state in
             let result = body(&state)
             let changes = state.roster.takeChanges()
@@ -200,7 +209,6 @@ public final class NearbySession: Sendable {
         }
         for link in gone { link.driver.close(.done) }
         if !changes.isEmpty { progress.wakeAll() }
-        alarm.update { $0.isDue = true }
         return result
     }
 
@@ -228,8 +236,9 @@ public final class NearbySession: Sendable {
 
     private func keepTime() {
         while true {
+            alarm.update { $0.isDue = false }
             let now = node.settings.clock()
-            let approaches: [SessionRoster.Approach] = change { state in
+            let approaches: [SessionRoster.Approach] = changeInTime { state in
                 state.roster.advance(to: now)
                 let approaches = state.roster.approaches(now: now)
                 for approach in approaches { state.roster.connecting(approach.member.id) }
@@ -237,11 +246,11 @@ public final class NearbySession: Sendable {
             }
             for approach in approaches { node.start { await self.approach(approach) } }
             closeIdleRelays()
-            alarm.update { $0.isDue = false }
-            let wake = [state.withLock { $0.roster.deadline(after: now) }, hasRetiring ? now + Self.idleCheckInterval : nil]
-                .compactMap {
-                    $0
-                }.min()
+            sendDueAcknowledgements(now: now)
+            let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
+            let wake = state.withLock {
+                [$0.roster.deadline(after: now), $0.acknowledgements, idleCheck].compactMap { $0 }.min()
+            }
             let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in
                 alarm.isOver ? true : alarm.isDue ? false : nil
             }

@@ -35,6 +35,14 @@ final class RelayedLink: StreamLink {
         }
     }
 
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        do throws(StreamError) {
+            return try stream.writeNow(Array(bytes)[...], onRoom: {})
+        } catch {
+            throw LinkError(.broken, "the way to \(remote) broke: \(error)")
+        }
+    }
+
     func finishWriting() { stream.finish() }
     func close() { stream.cut() }
 }

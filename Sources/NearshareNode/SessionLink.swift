@@ -27,9 +27,17 @@ final class SessionLink: Sendable {
     /// What datagrams for us on this link carry in front.
     let datagramTag: UInt64
     let datagramPath: Mutex<DatagramPath>
-    /// Something may be there to be sent on the message stream.
+    /// What goes out on the message stream; one thread at a time.
+    let output = Mutex(Output())
+    /// There is room again on the message stream.
     let wakeups: AsyncStream<Void>
     private let wakeup: AsyncStream<Void>.Continuation
+
+    struct Output {
+        var stream: ByteStream?
+        /// What the stream had no room for.
+        var pending: ArraySlice<UInt8> = []
+    }
 
     init(
         peer: PeerID, driver: LinkDriver, remote: LinkAddress, localHost: String?, relay: PeerID?, isInitiator: Bool,

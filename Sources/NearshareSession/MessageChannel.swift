@@ -80,6 +80,8 @@ public struct MessageChannel: Sendable {
     private var waitingByteCount = 0
     /// Messages from before the other side began anew that still wait, in front of all others.
     private var staleCount: UInt64 = 0
+    /// What is owed waits no longer.
+    private var isLate = false
 
     /// - Parameters:
     ///   - life: random, not 0.
@@ -153,12 +155,24 @@ public struct MessageChannel: Sendable {
         let number = max(next, firstKept)
         if number < nextNumber { return .message(number) }
         guard passedOn > link.acknowledged else { return nil }
-        // Told in portions: each costs the other side as much as a message.
-        let isDue = passedOn - link.acknowledged >= Self.acknowledgementInterval || passedOn == expected
-        return isDue ? .acknowledgement : nil
+        return isLate || passedOn - link.acknowledged >= Self.acknowledgementInterval ? .acknowledgement : nil
     }
 
     public func hasFrame(for id: LinkID) -> Bool { due(on: id) != nil }
+
+    /// Something was passed on that the other side has not been told of. It waits for a message that can carry the news, but
+    /// not for long: then ``acknowledgeSoon()`` is called.
+    public var owesAcknowledgement: Bool {
+        links.contains { $0.value.next != nil && isPreferred($0.key) && passedOn > $0.value.acknowledged }
+    }
+
+    /// What is owed is due now.
+    public mutating func acknowledgeSoon() {
+        isLate = true
+    }
+
+    /// The other side knows of everything but one message: whoever sent it waits for nothing else.
+    public var isQuiet: Bool { keptCount <= 1 }
 
     /// The next frame for a link; nil when there is none for now. Messages go over the newest link that is ready.
     public mutating func nextFrame(for id: LinkID) -> [UInt8]? {
@@ -173,16 +187,23 @@ public struct MessageChannel: Sendable {
         case .message(let number):
             let message = kept[keptStart + Int(number - firstKept)]
             links[id]!.next = number + 1
+            noteAcknowledged(on: id)
             return Self.encode(Self.messageType, reserving: message.bytes.count) { writer in
                 writer.write(number)
+                writer.write(passedOn)
                 writer.write(message.kind.rawValue)
                 writer.write(message.bytes)
             }
         case .acknowledgement:
-            links[id]!.acknowledged = passedOn
+            noteAcknowledged(on: id)
             return Self.encode(Self.acknowledgementType) { $0.write(passedOn) }
         case nil: return nil
         }
+    }
+
+    private mutating func noteAcknowledged(on id: LinkID) {
+        links[id]!.acknowledged = passedOn
+        isLate = false
     }
 
     private func isPreferred(_ id: LinkID) -> Bool {
@@ -202,12 +223,14 @@ public struct MessageChannel: Sendable {
             return try resume(id, theirs: theirs, ours: ours, next: next)
         case Self.messageType:
             let number: UInt64 = try reader.readInteger()
+            let upTo: UInt64 = try reader.readInteger()
             let kind: UInt8 = try reader.readInteger()
             let bytes = reader.readRemaining()
             guard bytes.count <= SessionMessage.maximumByteCount else {
                 throw MalformedInput("message: it is longer than \(SessionMessage.maximumByteCount) bytes")
             }
             guard links[id]?.next != nil else { throw MalformedInput("message: before it was said where to begin") }
+            try acknowledge(upTo: upTo)
             guard number <= expected else { throw MalformedInput("message: one is missing before it") }
             // Came over another link already.
             guard number == expected else { return nil }
@@ -218,6 +241,7 @@ public struct MessageChannel: Sendable {
             // Kinds that later versions add are passed over.
             guard let kind = SessionMessage.Kind(rawValue: kind) else {
                 passedOn += 1
+                isLate = true
                 return nil
             }
             waitingByteCount += bytes.count + Self.overhead
@@ -250,6 +274,8 @@ public struct MessageChannel: Sendable {
             for (other, link) in links where link.next != nil { links[other] = nil }
         }
         theirLife = theirs
+        // What is passed on is told anew on each link.
+        isLate = passedOn > 0
         if ours == ownLife {
             guard next <= nextNumber else { throw MalformedInput("message: what was never sent is expected after") }
             // It has come, but was not passed on: it fills the window there, and so it does here.

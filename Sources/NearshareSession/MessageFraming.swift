@@ -3,7 +3,7 @@ public import NearshareBase
 /// Messages on a byte stream, one behind the other: length u32, then so many bytes (`docs/PROTOCOL.md`, section 11).
 public struct MessageFraming: Sendable {
     /// A message and what a channel says of it.
-    public static let maximumByteCount = SessionMessage.maximumByteCount + 16
+    public static let maximumByteCount = SessionMessage.maximumByteCount + 24
 
     private var held: [UInt8] = []
 

@@ -42,6 +42,15 @@ final class TCPLink: StreamLink {
         }
     }
 
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        let count = send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+        if count >= 0 { return count }
+        guard errno == EAGAIN || errno == EINTR else {
+            throw LinkError(.broken, "the connection to \(remote) broke: \(systemError())")
+        }
+        return 0
+    }
+
     func finishWriting() {
         shutdown(descriptor, Int32(SHUT_WR))
     }

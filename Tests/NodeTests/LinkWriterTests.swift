@@ -15,6 +15,12 @@ struct LinkWriterTests {
 
         func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { 0 }
         func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { written.update { $0 += bytes } }
+        func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+            // Half of it, so that something is left.
+            let part = UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count / 2)])
+            written.update { $0 += part }
+            return part.count
+        }
         func finishWriting() {}
         func close() {}
     }

@@ -19,6 +19,8 @@ private struct ChannelPair {
     var waiting: [[SessionMessage]] = [[], []]
     var restarts: [Int] = []
     var readsAtOnce = true
+    /// Nobody waits for a message that carries an acknowledgement.
+    var isImpatient = true
 
     init(limits: MessageChannel.Limits = MessageChannel.Limits()) {
         ends = [MessageChannel(life: 11, limits: limits), MessageChannel(life: 22, limits: limits)]
@@ -40,6 +42,7 @@ private struct ChannelPair {
     /// Puts what an end wants to send on its way, up to so many frames.
     mutating func send(from end: Int, on index: Int, upTo limit: Int = .max) {
         var count = 0
+        if isImpatient { ends[end].acknowledgeSoon() }
         while count < limit, let frame = ends[end].nextFrame(for: links[index].ids[end]) {
             links[index].queues[1 - end].append(frame)
             count += 1
@@ -223,19 +226,26 @@ private struct ChannelPair {
         #expect(count == 4096)
     }
 
-    @Test func acknowledgementsComeInPortionsAndWhenNothingWaits() throws {
+    @Test func acknowledgementsComeInPortionsWithMessagesAndWhenTheyAreLate() throws {
         var pair = ChannelPair()
         pair.readsAtOnce = false
+        pair.isImpatient = false
         let link = pair.connect()
         pair.append(0..<100)
         try pair.settle(link)
         pair.take(1, upTo: 63)
-        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
         pair.take(1, upTo: 1)
-        #expect(pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
         try pair.settle(link)
         #expect(pair.ends[0].isAcknowledged(63) && !pair.ends[0].isAcknowledged(64))
+        // A message of their own carries it.
+        pair.take(1, upTo: 1)
+        pair.append([7], at: 1)
+        try pair.settle(link)
+        #expect(pair.ends[0].isAcknowledged(64) && !pair.ends[0].isAcknowledged(65) && !pair.ends[1].owesAcknowledgement)
         pair.take(1)
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
+        pair.ends[1].acknowledgeSoon()
         try pair.settle(link)
         #expect(pair.ends[0].isEmpty)
     }
@@ -268,7 +278,7 @@ private struct ChannelPair {
         #expect(try channel.receive(frame(0, 33, 0, 0), on: new) == .restarted(lost: 3))
         channel.append(SessionMessage(bytes: [1]))
         #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 1), on: old) }
-        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, tail: [0, 9]), on: old) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, 0, tail: [0, 9]), on: old) }
         #expect(channel.nextFrame(for: old) == nil)
         #expect(!channel.isEmpty)
     }
@@ -282,7 +292,7 @@ private struct ChannelPair {
             _ = try channel.receive(frame(0, life, 11, 0), on: link)
             do {
                 for number in 0..<100 as Range<UInt64> {
-                    _ = try channel.receive(frame(1, number, tail: [0, 1]), on: link)
+                    _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link)
                     received += 1
                 }
             } catch {
@@ -306,33 +316,34 @@ private struct ChannelPair {
         var channel = MessageChannel(life: 11, stale: stale)
         let link = channel.attach()
         _ = try channel.receive(frame(0, 22, 11, 0), on: link)
-        for number in 0..<96 as Range<UInt64> { _ = try channel.receive(frame(1, number, tail: [0, 1]), on: link) }
-        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 96, tail: [0, 1]), on: link) }
+        for number in 0..<96 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link) }
         for message in stale { channel.notePassedOn(message) }
-        _ = try channel.receive(frame(1, 96, tail: [0, 1]), on: link)
+        _ = try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link)
     }
 
     @Test func kindsOfLaterVersionsAreTakenAndDropped() throws {
         var (channel, link) = try begun()
         _ = channel.nextFrame(for: link)
-        #expect(try channel.receive(frame(1, 0, tail: [200, 1, 2]), on: link) == nil)
+        #expect(try channel.receive(frame(1, 0, 0, tail: [200, 1, 2]), on: link) == nil)
         #expect(channel.nextFrame(for: link) == frame(2, 1))
         #expect(
-            try channel.receive(frame(1, 1, tail: [1, 7]), on: link) == .message(SessionMessage(kind: .structured, bytes: [7])))
+            try channel.receive(frame(1, 1, 0, tail: [1, 7]), on: link)
+                == .message(SessionMessage(kind: .structured, bytes: [7])))
         #expect(try channel.receive([77, 1, 2, 3], on: link) == nil)
     }
 
     @Test("A2 R7: messages beyond the window are a violation, by number and by bytes") func beyondTheWindow() throws {
         var (channel, link) = try begun()
-        for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, tail: [0]), on: link) }
+        for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
         #expect(throws: MalformedInput("message: more than may wait")) {
-            try channel.receive(frame(1, 4096, tail: [0]), on: link)
+            try channel.receive(frame(1, 4096, 0, tail: [0]), on: link)
         }
         (channel, link) = try begun()
         let large = [UInt8](repeating: 0, count: SessionMessage.maximumByteCount)
-        for number in 0..<2 as Range<UInt64> { _ = try channel.receive(frame(1, number, tail: [0] + large), on: link) }
+        for number in 0..<2 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0] + large), on: link) }
         #expect(throws: MalformedInput("message: more than may wait")) {
-            try channel.receive(frame(1, 2, tail: [0]), on: link)
+            try channel.receive(frame(1, 2, 0, tail: [0]), on: link)
         }
     }
 
@@ -346,7 +357,7 @@ private struct ChannelPair {
         var (channel, link) = try begun(appending: 2)
         #expect(throws: MalformedInput.self) { try channel.receive(bytes, on: link) }
         #expect(!channel.isEmpty)
-        #expect(try channel.receive(frame(1, 0, tail: [0, 5]), on: link) == .message(SessionMessage(bytes: [5])))
+        #expect(try channel.receive(frame(1, 0, 0, tail: [0, 5]), on: link) == .message(SessionMessage(bytes: [5])))
     }
 
     @Test("R7: numbers that make no sense are violations") func senselessNumbers() throws {
@@ -355,13 +366,13 @@ private struct ChannelPair {
             #expect(throws: MalformedInput.self, "\(Hex.encode(bytes))") { try channel.receive(bytes, on: link) }
         }
         try refuses(frame(0, 22, 11, 0))  // Said twice where to begin.
-        for number in [1, 1 << 32, .max] as [UInt64] { try refuses(frame(1, number, tail: [0])) }
+        for number in [1, 1 << 32, .max] as [UInt64] { try refuses(frame(1, number, 0, tail: [0])) }
         for number in [3, 1 << 63, .max] as [UInt64] { try refuses(frame(2, number)) }
-        try refuses(frame(1, 0, tail: [0] + [UInt8](repeating: 1, count: SessionMessage.maximumByteCount + 1)))
+        try refuses(frame(1, 0, 0, tail: [0] + [UInt8](repeating: 1, count: SessionMessage.maximumByteCount + 1)))
 
         var channel = MessageChannel(life: 11)
         let link = channel.attach()
-        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, tail: [0, 1]), on: link) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, 0, tail: [0, 1]), on: link) }
         #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 0), on: link) }
         #expect(throws: MalformedInput.self) { try channel.receive(frame(0, 22, 11, 1), on: link) }
     }
@@ -373,12 +384,12 @@ private struct ChannelPair {
         #expect(channel.isEmpty && channel.nextFrame(for: link) == nil)
         #expect(try channel.receive(frame(2, 1), on: link) == nil)
         channel.append(SessionMessage(bytes: [9]))
-        #expect(channel.nextFrame(for: link) == frame(1, 3, tail: [0, 9]))
+        #expect(channel.nextFrame(for: link) == frame(1, 3, 0, tail: [0, 9]))
         // A new link that wants what is long gone.
         let other = channel.attach()
         _ = try channel.receive(frame(0, 22, 11, 0), on: other)
         _ = channel.nextFrame(for: other)
-        #expect(channel.nextFrame(for: other) == frame(1, 3, tail: [0, 9]))
+        #expect(channel.nextFrame(for: other) == frame(1, 3, 0, tail: [0, 9]))
     }
 
     @Test("made-up frames never trap", arguments: 0..<300 as Range<UInt64>) func madeUp(seed: UInt64) {
@@ -391,7 +402,7 @@ private struct ChannelPair {
             func field() -> UInt64 { fields.randomElement(using: &random)! }
             switch Int.random(in: 0..<9, using: &random) {
             case 0: _ = try? channel.receive(frame(0, field(), field(), field()), on: link)
-            case 1...2: _ = try? channel.receive(frame(1, field(), tail: random.bytes(3)), on: link)
+            case 1...2: _ = try? channel.receive(frame(1, field(), field(), tail: random.bytes(3)), on: link)
             case 3: _ = try? channel.receive(frame(2, field()), on: link)
             case 4: channel.append(SessionMessage(bytes: [1]))
             case 5: links.append(channel.attach())
@@ -422,11 +433,12 @@ private struct ChannelPair {
     }
 
     @Test("R1: a message said to be longer than the longest is refused before it is awaited") func tooLong() throws {
+        func length(_ count: Int) -> [UInt8] { withUnsafeBytes(of: UInt32(count).bigEndian) { Array($0) } }
         var framing = MessageFraming()
-        #expect(try framing.receive([0, 0x10, 0, 16]) == [])
+        #expect(try framing.receive(length(MessageFraming.maximumByteCount)) == [])
         #expect(!framing.isBetweenMessages)
         framing = MessageFraming()
-        #expect(throws: MalformedInput.self) { try framing.receive([0, 0x10, 0, 17]) }
+        #expect(throws: MalformedInput.self) { try framing.receive(length(MessageFraming.maximumByteCount + 1)) }
         framing = MessageFraming()
         #expect(throws: MalformedInput.self) { try framing.receive([255, 255, 255, 255]) }
     }

@@ -381,6 +381,7 @@ struct SimulatedSession {
     private mutating func write(_ number: LinkNumber, _ member: Int) {
         guard let link = links[number] else { return }
         let side = link.side(of: member)
+        members[member].channels[link.other(than: member)]?.acknowledgeSoon()
         if let stream = link.ends[side].stream {
             while true {
                 if links[number]!.ends[side].pending.isEmpty {
