@@ -148,8 +148,9 @@ extension SessionStoryTests {
 
     @Test("what may be lost comes at once, over packets where they arrive, else over links", arguments: [true, false])
     func unreliable(_ hasPackets: Bool) async throws {
-        try await withSession(of: 2, .tcp, adjust: { if hasPackets { $1.datagrams = UDPTransport() } }) {
-            neighbourhood, sessions in
+        try await withSession(of: 2, .tcp) { _, settings in
+            if hasPackets { settings.datagrams = UDPTransport() }
+        } _: { neighbourhood, sessions in
             // Each that comes is answered; one of those that follow gets through, whatever is lost.
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -243,7 +244,9 @@ extension SessionStoryTests {
     }
 
     @Test("two members of one name are two members", arguments: Way.allCases) func oneName(_ way: Way) async throws {
-        try await withSession(of: 3, way, adjust: { $1.name = DisplayName(truncating: "twin")! }) { neighbourhood, sessions in
+        try await withSession(of: 3, way) {
+            $1.name = DisplayName(truncating: "twin")!
+        } _: { neighbourhood, sessions in
             #expect(Set(sessions[0].members.map(\.name.claimed)) == ["twin"])
             try await sessions[0].send(SessionMessage(bytes: [1]), to: [neighbourhood.id(1)])
             try await sessions[0].send(SessionMessage(bytes: [2]), to: [neighbourhood.id(2)])
