@@ -117,9 +117,13 @@ public final class NearbySession: Sendable {
         state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
         let (changes, changeContinuation) = AsyncStream.makeStream(
             of: SessionChange.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
-        let (streams, streamContinuation) = AsyncStream.makeStream(of: ReceivedStream.self)
-        let (resources, resourceContinuation) = AsyncStream.makeStream(of: Invitation.self)
-        let (questions, questionContinuation) = AsyncStream.makeStream(of: IdentityQuestion.self)
+        // What is one too many is dropped, which cuts a stream, declines an offer, and answers a question with no.
+        let (streams, streamContinuation) = AsyncStream.makeStream(
+            of: ReceivedStream.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (resources, resourceContinuation) = AsyncStream.makeStream(
+            of: Invitation.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (questions, questionContinuation) = AsyncStream.makeStream(
+            of: IdentityQuestion.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
         (self.changes, self.streams, self.resources, identityQuestions) = (changes, streams, resources, questions)
         continuations = Continuations(
             changes: changeContinuation, streams: streamContinuation, resources: resourceContinuation,
@@ -140,6 +144,8 @@ public final class NearbySession: Sendable {
     }
 
     private static let keptChanges = 4096
+    /// Of each kind, while the program does not look.
+    private static let keptEvents = 256
 
     // MARK: Life
 
@@ -260,7 +266,9 @@ public final class NearbySession: Sendable {
             closeIdleRelays()
             sendDueAcknowledgements(now: now)
             let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
-            let wake = state.withLock { [$0.roster.deadline, $0.acknowledgements, idleCheck].compactMap { $0 }.min() }
+            let wake = state.withLock {
+                [$0.roster.deadline(after: now), $0.acknowledgements, idleCheck].compactMap { $0 }.min()
+            }
             let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in
                 alarm.isOver ? true : alarm.isDue ? false : nil
             }

@@ -265,6 +265,9 @@ public struct ByteStreams: Sendable {
     private mutating func receiveOpen(_ id: StreamID, _ purpose: StreamPurpose, _ name: StreamName) throws(MalformedInput) {
         guard !isOwn(id), id.rawValue > lastTheirs else { throw MalformedInput("stream: its number is not the next one") }
         lastTheirs = id.rawValue
+        guard control.count < Self.maximumControlCount else {
+            throw MalformedInput("stream: more are opened than their answers are read")
+        }
         guard streams.keys.count(where: { !isOwn($0) }) < limits.incoming else {
             control.append(.reset(id, .tooMany))
             return
@@ -311,6 +314,9 @@ public struct ByteStreams: Sendable {
     private mutating func markReady(_ id: StreamID) {
         if isSendable(id), !ready.contains(id) { ready.append(id) }
     }
+
+    /// Words about streams that wait until the other end reads.
+    private static let maximumControlCount = 4096
 
     private mutating func removeIfDone(_ id: StreamID) {
         if streams[id]?.isDone == true { streams[id] = nil }

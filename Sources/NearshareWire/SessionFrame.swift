@@ -209,7 +209,7 @@ extension SessionMember {
         var addresses: [Address] = []
         for _ in 0..<addressCount {
             let host = try reader.readCounted(by: UInt8.self, upTo: Address.maximumHostByteCount, field: "an address")
-            guard let text = String(validating: host, as: UTF8.self), !text.isEmpty else {
+            guard let text = String(validating: host, as: UTF8.self), Self.isNumeric(host) else {
                 throw MalformedInput("session frame: an address that is none")
             }
             addresses.append(Address(host: text, port: try reader.readInteger()))
@@ -223,5 +223,12 @@ extension SessionMember {
         self.init(
             fingerprint: fingerprint, name: name, incarnation: incarnation, presence: presence, addresses: addresses,
             neighbours: neighbours, revision: revision)
+    }
+
+    /// Of the form of an IPv4 or IPv6 address, so that nobody has us look up names.
+    private static func isNumeric(_ host: ArraySlice<UInt8>) -> Bool {
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return host.contains(UInt8(ascii: ":"))
+            || (!host.isEmpty && host.allSatisfy { digits.contains($0) || $0 == UInt8(ascii: ".") })
     }
 }
