@@ -12,8 +12,8 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test test-bluetooth check format fuzz bench bench-sessions bench-bluetooth install uninstall packages packages-test
-.PHONY: completions
+.PHONY: build demo test test-bluetooth check examples docs format fuzz bench bench-sessions bench-bluetooth
+.PHONY: install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -48,9 +48,26 @@ check: packages-test
 	.ci/check-purity
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
+	.ci/check-documentation
+
+# Programs as users of the library would write them.
+examples: packages
+	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources
+# What imports through re-exports is not always compiled anew when these change.
+	rm -rf $(foreach name,FileDrop GroupChat SensorStream,.build/examples/debug/$(name).build)
+	swift build --package-path Examples --scratch-path .build/examples
+
+# Pages to read in a browser: `python3 -m http.server --directory .build/documentation` serves them.
+docs: packages
+	swift build --product nearshare
+	rm -rf .build/symbol-graphs .build/documentation
+	.ci/symbol-graphs .build/symbol-graphs
+	docc convert Sources/Nearshare/Nearshare.docc --additional-symbol-graph-dir .build/symbol-graphs \
+		--diagnostic-level error --fallback-display-name Nearshare --fallback-bundle-identifier nearshare \
+		--output-path .build/documentation
 
 format:
-	swift format --in-place --recursive --parallel Sources Tests Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Examples/Package.swift Examples/Sources Package.swift
 
 # Makes up bytes for every decoder of what strangers send.
 fuzz: packages

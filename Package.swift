@@ -145,6 +145,8 @@ let package = Package(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
         tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
+        .executableTarget(
+            name: "session-probe", dependencies: ["Nearshare"], path: "Tests/Support/session-probe", swiftSettings: strict),
         tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareVoice"]),
     ],

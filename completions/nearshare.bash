@@ -188,7 +188,7 @@ _nearshare_receive() {
     repeating_flags=(-v)
     non_repeating_flags=(--once --json --stdout --version -h --help)
     repeating_options=()
-    non_repeating_options=(--inbox --name --accept --max-size --port --interface --adapter --log-level)
+    non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
@@ -204,6 +204,9 @@ _nearshare_receive() {
         return
         ;;
     '--max-size')
+        return
+        ;;
+    '--max-per-peer')
         return
         ;;
     '--port')

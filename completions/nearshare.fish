@@ -23,7 +23,7 @@ function __nearshare_parse_tokens -S
         __nearshare_parse_subcommand 0 'version' 'h/help'
         switch $unparsed_tokens[1]
         case 'receive'
-            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'once' 'max-size=' 'json' 'stdout' 'port=' 'interface=' 'adapter=' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'once' 'max-size=' 'max-per-peer=' 'json' 'stdout' 'port=' 'interface=' 'adapter=' 'v' 'log-level=' 'version' 'h/help'
         case 'send'
             __nearshare_parse_subcommand -r 1 'to=+' 'text=' 'as=' 'links' 'keep-modes' 'timeout=' 'no-resume' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
@@ -145,6 +145,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" accept' -l 'accept' -d 'Who is accepted: ask, friends, all or none (default: ask on a terminal, else friends).' -rfka 'ask friends all none'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" once' -l 'once' -d 'End after the first transfer that is complete.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" max-size' -l 'max-size' -d 'Decline what is larger, such as 500MB.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" max-per-peer' -l 'max-per-peer' -d 'Without asking, take no more than this from each peer while this runs, such as 2GB.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" json' -l 'json' -d 'Write one JSON event a line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" stdout' -l 'stdout' -d 'Write the received content to standard output instead of the inbox; ends after the first transfer.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" port' -l 'port' -d 'Listen on this TCP port instead of a free one.' -rfka ''

@@ -17,10 +17,15 @@ internal import NearshareTCP
 ///     let machine = try LocalMachine()
 ///     try await withNode(machine.nodeSettings()) { node in … }
 public final class LocalMachine: Sendable {
+    /// Where this person's files of nearshare are.
     public let directories: Directories
+    /// What the person has configured.
     public let configuration: Configuration
+    /// What is remembered: the key, names, the spool.
     public let state: StateDirectory
+    /// Whom the person knows, and how much they are trusted.
     public let trust: TrustFile
+    /// Asks libmagic what content is.
     public let detector = MediaTypeDetector()
 
     /// - Parameter environment: for the XDG variables; the process's own unless told otherwise.

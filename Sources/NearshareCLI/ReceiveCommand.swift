@@ -25,6 +25,11 @@ struct ReceiveCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Decline what is larger, such as 500MB.", valueName: "size"))
     var maxSize: SizeArgument?
 
+    @Option(
+        help: ArgumentHelp(
+            "Without asking, take no more than this from each peer while this runs, such as 2GB.", valueName: "size"))
+    var maxPerPeer: SizeArgument?
+
     @Flag(help: "Write one JSON event a line to standard output.")
     var json = false
 
@@ -74,8 +79,9 @@ struct ReceiveCommand: AsyncParsableCommand {
             let settings = try machine.nodeSettings(
                 name: name?.name, discovery: machine.discovery(), radio: radio.radio(log: log), log: log)
             let desk = ReceivingDesk(
-                machine: machine, place: place, policy: policy, isJSON: json, endsAfterFirst: once || stdout,
-                terminal: terminal, log: log)
+                machine: machine, place: place, policy: policy,
+                quota: PeerQuota(maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer), isJSON: json,
+                endsAfterFirst: once || stdout, terminal: terminal, log: log)
             try await withNode(settings) { [port, interface, json, radio] node in
                 let receiving = try node.receive(
                     port: port ?? machine.configuration.port ?? 0, interface: interface ?? machine.configuration.interface)

@@ -5,7 +5,9 @@ public import NearshareEdges
 extension Node {
     /// What browsing tells: each change, and the point at which all that was there should have been told.
     public enum Nearby: Sendable, Hashable {
+        /// Somebody was found, has changed, or is gone.
         case change(NearbyTable.Change)
+        /// All who were there should have been told of by now.
         case settled
     }
 
@@ -125,7 +127,9 @@ extension Node {
 
 /// Why nobody could be found.
 public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
+    /// Nobody of that name; these are there.
     case notFound(String, nearby: [NearbyPeer])
+    /// Several of that name, or that begin so.
     case ambiguous(String, [NearbyPeer])
 
     public var description: String {

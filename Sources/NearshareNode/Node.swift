@@ -43,6 +43,7 @@ public final class Node: Sendable {
         var isShuttingDown = false
     }
 
+    /// All transfers that this node takes part in, in either direction.
     public let transfers = TransferProgressManager()
     let settings: NodeSettings
     /// The node stops.
@@ -56,7 +57,9 @@ public final class Node: Sendable {
         (jobs, jobContinuation) = AsyncStream.makeStream()
     }
 
+    /// What others see it as.
     public var name: DisplayName { settings.name }
+    /// The beginning of its key's fingerprint.
     public var id: PeerID { settings.identity.peerID }
 
     // MARK: Scope

@@ -46,6 +46,11 @@ public struct Receiving: Sendable {
         }
     }
 
+    /// Is found by nobody any more. Who knows the address, or is on a link already, is heard as before.
+    public func stopAdvertising() {
+        advertisement?.stop()
+    }
+
     /// Tells browsers something else than before.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
     public func update(info: DiscoveryInfo) throws(NodeError) {
@@ -61,7 +66,9 @@ public struct Receiving: Sendable {
 
 /// Somebody asks whether this screen shows the same short code as theirs.
 public struct Comparison: Sendable {
+    /// Who asks.
     public let peer: Peer
+    /// The eight digits that should be the same there.
     public let shortCode: ShortCodeText
     let link: LinkDriver
     let end: OneTimeEvent<TransferOutcome>
