@@ -270,6 +270,8 @@ final class RadioLoop: ConfinedLoop {
         guard let neighbour = neighbours[path] else { return }
         log("\(BlueZ.name(of: path)) is left alone for a while (\(neighbour.phase))")
         neighbour.link?.close()
+        // BlueZ may hold on to what was half done; the next attempt begins with a connection of its own.
+        if neighbour.phase.isConnecting { disconnect(neighbour) }
         neighbours[path]!.rest(at: .now)
         if neighbours[path]!.failures >= Neighbour.givesUpAfter { tellGone(neighbour) }
     }
@@ -533,11 +535,11 @@ final class RadioLoop: ConfinedLoop {
     }
 
     /// Two that both advertise must not connect to each other at once: while they try, neither can be heard. And who has connected
-    /// to us is about to write.
+    /// to us is about to write; or it is a connection that BlueZ is about to end, in which nothing may be begun.
     private func dueAt(_ neighbour: Neighbour) -> MonotonicInstant {
-        let isTheirs = neighbour.isConnected ? !neighbour.isOurs : adapter.address > neighbour.address
-        return server.isAdvertising && isTheirs
-            ? max(neighbour.dueAt, neighbour.since + Neighbour.courtesyTime) : neighbour.dueAt
+        let isTheirs =
+            neighbour.isConnected ? !neighbour.isOurs : server.isAdvertising && adapter.address > neighbour.address
+        return isTheirs ? max(neighbour.dueAt, neighbour.since + Neighbour.courtesyTime) : neighbour.dueAt
     }
 
     private func connect(_ path: String, at now: MonotonicInstant) {
@@ -556,8 +558,20 @@ final class RadioLoop: ConfinedLoop {
 
     /// Goes on when BlueZ knows all services of the device. Called again when it says so.
     func resolve(_ path: String) {
-        guard let neighbour = neighbours[path], case .resolving = neighbour.phase, neighbour.isResolved else { return }
-        guard neighbour.meshPath != nil else { return fail(path) }
+        guard let neighbour = neighbours[path], case .resolving(let until) = neighbour.phase, neighbour.isResolved else {
+            return
+        }
+        // It says so before it has told of them all, where it remembers them from the last time.
+        neighbours[path]!.phase = .reading(until: until)
+        ask(path, BlueZ.getObjects, Self.connectTime) { loop, answer in
+            loop.take((answer.objects() ?? [:]).filter { $0.key.hasPrefix(path + "/") })
+            guard case .reading = loop.neighbours[path]!.phase else { return }
+            loop.read(path)
+        }
+    }
+
+    private func read(_ path: String) {
+        guard let neighbour = neighbours[path], neighbour.meshPath != nil else { return fail(path) }
         guard let recordPath = neighbour.recordPath else { return attach(path) }
         neighbours[path]!.phase = .reading(until: .now + Self.connectTime)
         ask(path, BlueZ.call(recordPath, BlueZ.characteristic, "ReadValue", [.dictionary([:])]), Self.connectTime) {

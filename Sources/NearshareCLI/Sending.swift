@@ -101,6 +101,8 @@ final class Sending: Sendable {
     private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
         var destination = first
         var retryCount = 0
+        // What is told when no other try gets further.
+        var broken: CommandFailure?
         while true {
             do {
                 return try await node.withConnection(to: destination) { connection in
@@ -110,15 +112,18 @@ final class Sending: Sendable {
                 let failure = CommandFailure(error)
                 // Nobody there any more is no answer either, once something has begun.
                 let isBroken = failure.status == .peerGone || (retryCount > 0 && error is NodeError)
-                let canRetry = isBroken && via != .lan && resumes && self.source.canResume && node.hasRadio && !isInterrupted
-                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id else { throw failure }
+                let canRetry = isBroken && via != .lan && resumes && self.source.canResume && !isInterrupted
+                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id, await node.opensRadio() else {
+                    throw broken ?? failure
+                }
                 retryCount += 1
+                if failure.status == .peerGone { broken = failure }
                 voice.say("the link broke; looking for another way…")
                 voice.emit("looking", ["peer": .text(id.hex)])
                 guard
                     let again = try? await node.find(
                         id.hex, timeout: PeerLocator.radioLookTime, on: media, interface: interface)
-                else { throw failure }
+                else { throw broken ?? failure }
                 destination = again.destination
             }
         }
