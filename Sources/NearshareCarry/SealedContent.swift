@@ -29,13 +29,10 @@ public struct OutgoingMessage: Sendable, Hashable {
     ///   - isSealed: else everybody can read it; only its acknowledgement's secret is sealed then.
     ///   - isPrivate: carriers learn neither who sent it nor whom it is for.
     public init(
-        _ encoded: [UInt8], from identity: LocalIdentity, to contact: CarriedContact?, isSealed: Bool, isPrivate: Bool,
+        _ encoded: [UInt8], from keys: CarrierKeys, to contact: CarriedContact?, isSealed: Bool, isPrivate: Bool,
         profile: PropagationProfile, created: WallTime, random: inout some RandomNumberGenerator
     ) {
-        let key =
-            isPrivate
-            // Any 32 bytes make a key.
-            ? try! SigningPrivateKey(seed: Self.bytes(SigningPrivateKey.byteCount, &random)) : identity.signingKey
+        let key = isPrivate ? Self.freshKey(&random) : keys.signingKey
         let secret = Self.bytes(CarriedAcknowledgement.secretByteCount, &random)
         let receiver: CarriedMessage.Receiver =
             switch contact {
@@ -50,7 +47,7 @@ public struct OutgoingMessage: Sendable, Hashable {
             // Only a key that is no point of the curve can't be sealed for, and ``AgreementPublicKey`` is never one.
             func seal(_ payload: [UInt8]) -> [UInt8] {
                 try! OneWayMessage.seal(
-                    payload, prologue: SealedContent.prologue(of: message), from: identity.agreementKey,
+                    payload, prologue: SealedContent.prologue(of: message), from: keys.agreementKey,
                     to: contact.agreementKey, ephemeral: Self.bytes(AgreementPrivateKey.byteCount, &random))
             }
             message.body = isSealed ? seal(SealedContent.padded(encoded, secret: secret)) : seal(secret) + encoded
@@ -59,6 +56,25 @@ public struct OutgoingMessage: Sendable, Hashable {
         }
         id = message.id
         copy = CarriedCopy(hops: 0, way: .routed, carriers: [], message: message, signature: message.signature(by: key))
+    }
+
+    /// An acknowledgement, in the open: its secret is one no longer.
+    init(
+        acknowledging acknowledgement: CarriedAcknowledgement, from keys: CarrierKeys, to sender: CarriedAddress,
+        isPrivate: Bool, profile: PropagationProfile, created: WallTime, random: inout some RandomNumberGenerator
+    ) {
+        let key = isPrivate ? Self.freshKey(&random) : keys.signingKey
+        let message = CarriedMessage(
+            kind: .acknowledgement, receiver: .address(sender), profile: profile, created: created,
+            senderKey: key.publicKey.bytes, lock: nil, body: acknowledgement.encoded)
+        id = message.id
+        copy = CarriedCopy(hops: 0, way: .routed, carriers: [], message: message, signature: message.signature(by: key))
+    }
+
+    /// For one message, so that nobody can tell that two have the same sender.
+    private static func freshKey(_ random: inout some RandomNumberGenerator) -> SigningPrivateKey {
+        // Any 32 bytes make a key.
+        try! SigningPrivateKey(seed: bytes(SigningPrivateKey.byteCount, &random))
     }
 
     private static func bytes(_ count: Int, _ random: inout some RandomNumberGenerator) -> [UInt8] {
@@ -118,13 +134,13 @@ enum SealedContent {
 extension CarriedMessage {
     /// Opens a message that is for us.
     /// - Returns: nil when it isn't; then its body was sealed for another key, or is nothing.
-    func opened(by identity: LocalIdentity, hops: Int) -> (message: IncomingMessage, secret: [UInt8]?)? {
+    func opened(by keys: CarrierKeys, hops: Int) -> (message: IncomingMessage, secret: [UInt8]?)? {
         guard let signingKey = try? SigningPublicKey(senderKey) else { return nil }
         var opened = IncomingMessage(
             id: id, content: body, signingKey: signingKey, sealedBy: nil, isForEverybody: receiver == .everybody,
             created: created, hops: hops)
         func open(_ sealed: [UInt8]) -> (sender: ProvenPeer, payload: [UInt8])? {
-            try? OneWayMessage.open(sealed, prologue: SealedContent.prologue(of: self), for: identity.agreementKey)
+            try? OneWayMessage.open(sealed, prologue: SealedContent.prologue(of: self), for: keys.agreementKey)
         }
         switch kind {
         case .acknowledgement: return nil

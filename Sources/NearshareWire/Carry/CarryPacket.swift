@@ -57,8 +57,8 @@ public enum CarryPacket: Sendable, Hashable {
 
 /// What a carrier tells a neighbour of itself: its place in the tree, whom it reaches below it, and what it has.
 ///
-///     flags u8 · root 8 · round u32 · distance u16 · [salt u32 · parameter u8 · range u32 · length u16 · filter]
-///     [length u16 · reach]
+///     flags u8 · root 8 · round u32 · distance u16 · [salt u32 · share u8 · share count u8 · parameter u8 ·
+///     range u32 · length u16 · filter] · [length u16 · reach]
 public struct CarryReport: Sendable, Hashable {
     /// A place in the tree that neighbours agree on.
     public struct Place: Sendable, Hashable {
@@ -104,11 +104,15 @@ public struct CarryReport: Sendable, Hashable {
         reach = nil
         if flags & Flag.summary != 0 {
             let salt: UInt32 = try reader.readInteger()
+            let share: UInt8 = try reader.readInteger()
+            let shareCount: UInt8 = try reader.readInteger()
+            guard share < shareCount else { throw MalformedInput("carry report: a share out of bounds") }
             let parameter = Int(try reader.readInteger(UInt8.self))
             let range: UInt32 = try reader.readInteger()
             let filter = try reader.readCounted(by: UInt16.self, upTo: GolombFilter.maximumByteCount, field: "the filter")
             summary = CarrySummary(
-                salt: salt, filter: try GolombFilter(parameter: parameter, range: range, bytes: Array(filter)))
+                salt: salt, share: share, shareCount: shareCount,
+                filter: try GolombFilter(parameter: parameter, range: range, bytes: Array(filter)))
         }
         if flags & Flag.reach != 0 {
             reach = try CarryReach(
@@ -129,6 +133,8 @@ public struct CarryReport: Sendable, Hashable {
         writer.write(place.distance)
         if let summary {
             writer.write(summary.salt)
+            writer.write(summary.share)
+            writer.write(summary.shareCount)
             writer.write(UInt8(summary.filter.parameter))
             writer.write(summary.filter.range)
             writer.writeCounted(summary.filter.bytes, by: UInt16.self)
@@ -144,41 +150,63 @@ public struct CarryReport: Sendable, Hashable {
     }
 }
 
-/// The messages that a carrier has, or knows to be done with, as a filter.
+/// The messages that a carrier has, or knows to be done with, as a filter. When they are too many for one, each summary is of a share
+/// of all ids, in turn.
 public struct CarrySummary: Sendable, Hashable {
     /// Drawn anew with each summary, so that a message that is taken for a member once isn't the next time, and nobody can make
     /// ids that stand for others'.
     public var salt: UInt32
+    /// Which ids it is about: those whose first 8 bytes, as a number, leave this remainder when divided by ``shareCount``.
+    public var share: UInt8
+    public var shareCount: UInt8
     public var filter: GolombFilter
 
     /// One false member in 2^10.
     public static let parameter = 10
+    /// Ids of one share, so that they fit with room to spare.
+    public static let idsInShare = 512
 
-    init(salt: UInt32, filter: GolombFilter) {
+    init(salt: UInt32, share: UInt8, shareCount: UInt8, filter: GolombFilter) {
         self.salt = salt
+        self.share = share
+        self.shareCount = shareCount
         self.filter = filter
     }
 
-    /// - Parameter ids: the newest first; the oldest are left out where they don't fit.
-    public init(of ids: some Sequence<CarriedID>, salt: UInt32) {
+    /// - Parameters:
+    ///   - ids: all of them, the newest last; the oldest are left out where a share does not fit.
+    ///   - turn: which summary this is; its share follows from it.
+    public init(of ids: [CarriedID], turn: Int, salt: UInt32) {
         self.salt = salt
+        shareCount = UInt8(clamping: (ids.count + Self.idsInShare - 1) / Self.idsInShare + (ids.isEmpty ? 1 : 0))
+        share = UInt8(turn % Int(shareCount))
+        let (share, shareCount) = (share, shareCount)
+        let shared = ids.reversed().lazy.filter { Self.isAbout($0, share, shareCount) }
         filter = GolombFilter(
-            hashes: ids.map { Self.hash($0, salt) }, parameter: Self.parameter, byteCount: GolombFilter.maximumByteCount)
+            hashes: shared.map { Self.hash($0, salt) }, parameter: Self.parameter,
+            byteCount: GolombFilter.maximumByteCount)
+    }
+
+    private static func isAbout(_ id: CarriedID, _ share: UInt8, _ shareCount: UInt8) -> Bool {
+        shareCount == 1 || id.short % UInt64(shareCount) == UInt64(share)
     }
 
     /// The members, to be asked more than once.
-    public var members: Members { Members(salt: salt, range: filter.range, values: filter.values) }
+    public var members: Members {
+        Members(salt: salt, share: share, shareCount: shareCount, range: filter.range, values: filter.values)
+    }
 
     public struct Members: Sendable {
         fileprivate let salt: UInt32
+        fileprivate let share: UInt8
+        fileprivate let shareCount: UInt8
         fileprivate let range: UInt32
         public let values: Set<UInt32>
 
-        public func contains(_ id: CarriedID) -> Bool { values.contains(value(of: id)) }
-
-        /// What stands for an id.
-        public func value(of id: CarriedID) -> UInt32 {
-            GolombFilter.value(of: CarrySummary.hash(id, salt), range: range)
+        /// What stands for an id in the filter; nil for one that the summary says nothing about.
+        public func value(of id: CarriedID) -> UInt32? {
+            guard CarrySummary.isAbout(id, share, shareCount) else { return nil }
+            return GolombFilter.value(of: CarrySummary.hash(id, salt), range: range)
         }
     }
 

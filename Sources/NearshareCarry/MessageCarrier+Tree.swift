@@ -1,0 +1,205 @@
+internal import NearshareBase
+internal import NearshareWire
+
+// A tree over all who are connected, the lowest address at its top. Each node knows whom it reaches below itself, so a message for
+// somebody goes up until it can go down, and one for everybody goes along the tree's links alone.
+//
+//     root: counts a round up ──► all its neighbours, who adopt it, choose a parent, and tell theirs ──► …
+//     reach: each child tells its parent whom it reaches ──► up to the root
+//
+// What neighbours say of the tree can't be checked. It decides where to try first, never whether a message is kept or spread.
+extension MessageCarrier {
+    var isRoot: Bool { place.root == address }
+
+    // MARK: Rounds
+
+    mutating func scheduleRound(now: CarryMoment) {
+        guard !isRoundDue else { return }
+        isRoundDue = true
+        schedule(.round, in: settings.roundInterval * chance(0.9, 1.1), now: now)
+    }
+
+    /// The root counts up; the others look whether it still does.
+    mutating func endRound(now: CarryMoment) {
+        isRoundDue = false
+        guard !neighbours.isEmpty else { return }
+        if isRoot {
+            place.round &+= 1
+            reportToAll(now: now)
+        } else if now.monotonic - lastRound > settings.roundInterval * Self.roundsUntilSilent {
+            if silentRoots.count >= Self.maximumSilentRootCount { silentRoots = [:] }
+            silentRoots[place.root] = place.round
+            becomeRoot(now: now)
+        }
+        scheduleRound(now: now)
+    }
+
+    private mutating func becomeRoot(now: CarryMoment) {
+        place = CarryReport.Place(root: address, round: place.root == address ? place.round &+ 1 : 0, distance: 0)
+        parent = nil
+        lastRound = now.monotonic
+        scheduleAdoption(now: now)
+    }
+
+    private static func isNewer(_ round: UInt32, than other: UInt32) -> Bool { Int32(bitPattern: round &- other) > 0 }
+
+    /// A neighbour that knows a way to a root that counts.
+    private func usable(_ neighbour: Neighbour) -> CarryReport.Place? {
+        guard let place = neighbour.place, place.distance < Self.maximumDistance, place.root != address,
+            silentRoots[place.root].map({ Self.isNewer(place.round, than: $0) }) ?? true
+        else { return nil }
+        return place
+    }
+
+    /// Whether a neighbour's place calls for another one of ours.
+    private func isBetter(_ other: CarryReport.Place) -> Bool {
+        if other.root != place.root { return other.root.rawValue < place.root.rawValue }
+        if Self.isNewer(other.round, than: place.round) { return true }
+        return place.distance == CarryReport.Place.detached && other.round == place.round && parent == nil
+            && other.distance < lostDistance
+    }
+
+    /// Waits a little, for the neighbour that is nearest to the root may not be the first to tell.
+    private mutating func scheduleAdoption(now: CarryMoment) {
+        guard !isAdopting else { return }
+        isAdopting = true
+        schedule(.adoption, in: .milliseconds(200) * chance(1, 2), now: now)
+    }
+
+    /// Chooses a parent by what all neighbours have told, and tells them.
+    mutating func adopt(now: CarryMoment) {
+        isAdopting = false
+        let offers = neighbours.compactMap { id, neighbour in usable(neighbour).map { (id: id, place: $0) } }
+        if let root = offers.map(\.place.root.rawValue).min(), root < address.rawValue {
+            let ofRoot = offers.filter { $0.place.root.rawValue == root }
+            var newest = ofRoot[0].place.round
+            for offer in ofRoot where Self.isNewer(offer.place.round, than: newest) { newest = offer.place.round }
+            let isNew = place.root.rawValue != root || Self.isNewer(newest, than: place.round)
+            // Who is further away than this node was may have its place from this node.
+            let candidates = ofRoot.filter { $0.place.round == newest && (isNew || $0.place.distance < lostDistance) }
+            guard isNew || parent == nil, let nearest = candidates.map(\.place.distance).min() else { return }
+            let best = candidates.filter { $0.place.distance == nearest }
+            let next = best.contains { $0.id == parent } ? parent! : best.min { $0.id.rawValue < $1.id.rawValue }!.id
+            if isNew { lastRound = now.monotonic }
+            place = CarryReport.Place(root: CarriedAddress(rawValue: root), round: newest, distance: nearest + 1)
+            changeParent(to: next)
+        } else if !isRoot {
+            place = CarryReport.Place(root: address, round: 0, distance: 0)
+            lastRound = now.monotonic
+            changeParent(to: nil)
+        }
+        reportToAll(now: now)
+    }
+
+    private mutating func changeParent(to next: CarriedAddress?) {
+        guard next != parent else { return }
+        parent = next
+        if let next { neighbours[next]!.toldReach = nil }
+    }
+
+    /// Another neighbour that is nearer to the root takes its place, for then there is no circle; else the next round brings one.
+    mutating func loseParent(now: CarryMoment) {
+        parent = nil
+        let others = neighbours.compactMap { id, neighbour in usable(neighbour).map { (id: id, place: $0) } }
+            .filter { $0.place.root == place.root && $0.place.round == place.round && $0.place.distance < place.distance }
+        guard let best = others.min(by: { ($0.place.distance, $0.id.rawValue) < ($1.place.distance, $1.id.rawValue) }) else {
+            lostDistance = place.distance
+            place.distance = CarryReport.Place.detached
+            return
+        }
+        place.distance = best.place.distance + 1
+        changeParent(to: best.id)
+        report(to: best.id, withSummary: false, now: now)
+        reachChanged(now: now)
+    }
+
+    /// Neighbours over which what is for everybody goes at once.
+    var treeNeighbours: [CarriedAddress] {
+        let linked = neighbours.keys.filter { $0 == parent || neighbours[$0]!.isChild }
+        // Not in a tree yet.
+        return (linked.isEmpty ? Array(neighbours.keys) : Array(linked)).sorted { $0.rawValue < $1.rawValue }
+    }
+
+    // MARK: Reach
+
+    mutating func reachChanged(now: CarryMoment) {
+        isReachStale = true
+        guard parent != nil, !isReachDue else { return }
+        isReachDue = true
+        // What grows large is told more seldom.
+        let pause = Self.reachPause + .milliseconds(5 * reach.bytes.count)
+        let earliest = lastReach.map { $0 + pause } ?? now.monotonic
+        due.insert(.reach, at: max(now.monotonic + Self.reachDelay * chance(0.5, 1), earliest))
+    }
+
+    mutating func tellReach(now: CarryMoment) {
+        isReachDue = false
+        guard let parent else { return }
+        lastReach = now.monotonic
+        report(to: parent, withSummary: false, now: now)
+    }
+
+    private mutating func refreshReach() {
+        guard isReachStale else { return }
+        isReachStale = false
+        var marks = [CarryReach.mark(of: address)]
+        for neighbour in neighbours.values where neighbour.isChild { marks += neighbour.reach.marks }
+        // Too many to be told: then only this node itself, and messages for the others go further up.
+        let next = CarryReach(marks: marks) ?? CarryReach(marks: [marks[0]])!
+        guard next != reach else { return }
+        reach = next
+        reachGeneration += 1
+    }
+
+    // MARK: Reports
+
+    mutating func reportToAll(now: CarryMoment) {
+        for neighbour in neighbours.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            report(to: neighbour, withSummary: true, now: now)
+        }
+    }
+
+    /// Tells a neighbour our place, and what else has changed since it was told last.
+    mutating func report(to neighbour: CarriedAddress, withSummary: Bool, isAgain: Bool = false, now: CarryMoment) {
+        refreshReach()
+        var report = CarryReport(place: place, isToParent: parent == neighbour)
+        if withSummary, isAgain || neighbours[neighbour]!.toldGeneration != known.generation {
+            neighbours[neighbour]!.toldGeneration = known.generation
+            report.summary = currentSummary()
+        }
+        // A short one is worth telling to all: it shortens the way.
+        if parent == neighbour || reach.bytes.count <= Self.sharedReachByteCount,
+            neighbours[neighbour]!.toldReach != reachGeneration
+        {
+            neighbours[neighbour]!.toldReach = reachGeneration
+            report.reach = reach
+        }
+        actions.append(.send(.report(report), to: neighbour))
+    }
+
+    private mutating func currentSummary() -> CarrySummary {
+        if let summary, summary.generation == known.generation, summary.value.shareCount == 1 { return summary.value }
+        summaryCount += 1
+        let value = CarrySummary(of: known.spread, turn: summaryCount, salt: UInt32(truncatingIfNeeded: random.next()))
+        summary = (known.generation, value)
+        return value
+    }
+
+    mutating func take(_ report: CarryReport, from neighbour: CarriedAddress, now: CarryMoment) {
+        neighbours[neighbour]!.place = report.place
+        let wasChild = neighbours[neighbour]!.isChild
+        neighbours[neighbour]!.isChild = report.isToParent
+        if let reach = report.reach { neighbours[neighbour]!.reach = reach }
+        if wasChild != report.isToParent || (report.isToParent && report.reach != nil) { reachChanged(now: now) }
+        if let place = usable(neighbours[neighbour]!), isBetter(place) { scheduleAdoption(now: now) }
+        if let summary = report.summary { compare(summary, of: neighbour, now: now) }
+    }
+
+    private static let roundsUntilSilent = 2.5
+    private static let maximumSilentRootCount = 16
+    /// No way is longer than messages may go.
+    private static let maximumDistance: UInt16 = 1_000
+    private static let reachDelay = Duration.seconds(2)
+    private static let reachPause = Duration.seconds(5)
+    private static let sharedReachByteCount = 512
+}
