@@ -104,6 +104,12 @@ let package = Package(
             name: "DecoderProperties",
             dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
             path: "Tests/Support/DecoderProperties", swiftSettings: strict),
+        .target(
+            name: "CarrySimulation",
+            dependencies: ["NearshareBase", "NearshareCarry", "NearshareCrypto", "NearshareTesting", "NearshareWire"],
+            path: "Tests/Support/CarrySimulation", swiftSettings: strict),
+        .executableTarget(
+            name: "carry-simulation", dependencies: ["CarrySimulation"], path: "Tests/Simulation", swiftSettings: strict),
         .executableTarget(
             name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
             path: "Tests/Benchmarks/frames", swiftSettings: strict),

@@ -64,7 +64,9 @@ extension MessageCarrier {
     }
 
     /// What a neighbour lacks is offered to it; where it has what we lack, it is told what we have.
-    mutating func compare(_ summary: CarrySummary, of neighbour: CarriedAddress, now: CarryMoment) {
+    mutating func compare(
+        _ summary: CarrySummary, isAnswer: Bool, of neighbour: CarriedAddress, now: CarryMoment
+    ) {
         let members = summary.members
         var matched = 0
         var missing: [CarriedID] = []
@@ -77,7 +79,7 @@ extension MessageCarrier {
                 missing.append(id)
             }
         }
-        if matched < members.values.count { report(to: neighbour, withSummary: true, isAgain: true, now: now) }
+        if matched < members.values.count, !isAnswer { report(to: neighbour, withSummary: true, isAnswer: true, now: now) }
         guard !missing.isEmpty else { return }
         neighbours[neighbour]!.queue = inTurn(missing)
         let time = missing.map { Int(entries[$0]!.sharingTime) }.max()!

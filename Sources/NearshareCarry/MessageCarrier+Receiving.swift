@@ -203,8 +203,12 @@ extension MessageCarrier {
 
     /// Says that a message has come, where the link doesn't.
     mutating func receipt(_ id: CarriedID, to neighbour: CarriedAddress, now: CarryMoment) {
+        receipt(id.short, to: neighbour, now: now)
+    }
+
+    mutating func receipt(_ number: UInt64, to neighbour: CarriedAddress, now: CarryMoment) {
         guard let link = neighbours[neighbour]?.link, !link.isReliable else { return }
-        neighbours[neighbour]!.receipts.append(id.short)
+        neighbours[neighbour]!.receipts.append(number)
         if neighbours[neighbour]!.receipts.count == 1 {
             schedule(.receipts(neighbour), in: Self.receiptDelay, now: now)
         } else if neighbours[neighbour]!.receipts.count >= CarryPacket.maximumReceiptCount {
@@ -220,6 +224,7 @@ extension MessageCarrier {
 
     mutating func take(receipt ids: [UInt64], from neighbour: CarriedAddress) {
         for short in ids {
+            if neighbours[neighbour]!.unconfirmed?.token == short { neighbours[neighbour]!.unconfirmed = nil }
             guard let offer = neighbours[neighbour]!.offers[short] else { continue }
             neighbours[neighbour]!.offers[short]!.isConfirmed = true
             handedOver(offer.id)
@@ -233,9 +238,11 @@ extension MessageCarrier {
     }
 
     private mutating func noteTrail(to sender: CarriedAddress, over neighbour: CarriedAddress, hops: Int, now: CarryMoment) {
-        if trails[sender] == nil, trails.count >= Self.maximumTrailCount,
-            let oldest = trails.min(by: { $0.value.at < $1.value.at })?.key
-        {
+        if let trail = trails[sender] {
+            // A longer way replaces only one that is no longer sure.
+            guard hops <= Int(trail.hops) || neighbours[trail.next] == nil || now.monotonic - trail.at > Self.trailTrust
+            else { return }
+        } else if trails.count >= Self.maximumTrailCount, let oldest = trails.min(by: { $0.value.at < $1.value.at })?.key {
             trails[oldest] = nil
         }
         trails[sender] = Trail(next: neighbour, hops: UInt16(clamping: hops), at: now.monotonic)
@@ -245,5 +252,6 @@ extension MessageCarrier {
     private static let receiptDelay = Duration.milliseconds(200)
     private static let offerLifetime = Duration.seconds(60)
     private static let trailLifetime = Duration.seconds(900)
+    private static let trailTrust = Duration.seconds(120)
     private static let maximumTrailCount = 256
 }

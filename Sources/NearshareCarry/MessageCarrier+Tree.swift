@@ -61,19 +61,29 @@ extension MessageCarrier {
 
     /// Waits a little, for the neighbour that is nearest to the root may not be the first to tell.
     private mutating func scheduleAdoption(now: CarryMoment) {
-        guard !isAdopting else { return }
-        isAdopting = true
-        schedule(.adoption, in: .milliseconds(200) * chance(1, 2), now: now)
+        guard adoptionEnd == nil else { return }
+        adoptionEnd = now.monotonic + Self.patienceWithParent
+        schedule(.adoption, in: Self.adoptionDelay * chance(1, 2), now: now)
     }
 
     /// Chooses a parent by what all neighbours have told, and tells them.
+    ///
+    /// The tree stays as it is from round to round where it can, for whom one reaches is told along it: the parent is waited for,
+    /// and another one is chosen only if it is nearer.
     mutating func adopt(now: CarryMoment) {
-        isAdopting = false
+        guard let end = adoptionEnd else { return }
+        adoptionEnd = nil
         let offers = neighbours.compactMap { id, neighbour in usable(neighbour).map { (id: id, place: $0) } }
         if let root = offers.map(\.place.root.rawValue).min(), root < address.rawValue {
             let ofRoot = offers.filter { $0.place.root.rawValue == root }
             var newest = ofRoot[0].place.round
             for offer in ofRoot where Self.isNewer(offer.place.round, than: newest) { newest = offer.place.round }
+            if now.monotonic < end, let parent, let told = usable(neighbours[parent]!), told.root.rawValue == root,
+                told.round != newest
+            {
+                adoptionEnd = end
+                return schedule(.adoption, in: Self.adoptionDelay, now: now)
+            }
             let isNew = place.root.rawValue != root || Self.isNewer(newest, than: place.round)
             // Who is further away than this node was may have its place from this node.
             let candidates = ofRoot.filter { $0.place.round == newest && (isNew || $0.place.distance < lostDistance) }
@@ -160,21 +170,39 @@ extension MessageCarrier {
     }
 
     /// Tells a neighbour our place, and what else has changed since it was told last.
-    mutating func report(to neighbour: CarriedAddress, withSummary: Bool, isAgain: Bool = false, now: CarryMoment) {
+    mutating func report(
+        to neighbour: CarriedAddress, withSummary: Bool, isAnswer: Bool = false, attempts: Int = 0, now: CarryMoment
+    ) {
         refreshReach()
-        var report = CarryReport(place: place, isToParent: parent == neighbour)
-        if withSummary, isAgain || neighbours[neighbour]!.toldGeneration != known.generation {
+        let lost = neighbours[neighbour]!.unconfirmed
+        if lost?.hasReach == true { neighbours[neighbour]!.toldReach = nil }
+        var report = CarryReport(place: place, isToParent: parent == neighbour, isAnswer: isAnswer)
+        let isSummaryOld = isAnswer || neighbours[neighbour]!.toldGeneration != known.generation
+        if lost?.hasSummary == true || withSummary && isSummaryOld {
             neighbours[neighbour]!.toldGeneration = known.generation
             report.summary = currentSummary()
         }
-        // A short one is worth telling to all: it shortens the way.
-        if parent == neighbour || reach.bytes.count <= Self.sharedReachByteCount,
-            neighbours[neighbour]!.toldReach != reachGeneration
-        {
-            neighbours[neighbour]!.toldReach = reachGeneration
-            report.reach = reach
+        // A short one is worth telling to all: it shortens the way. What was told before must not stay when it has grown long.
+        let isTold = parent == neighbour || reach.bytes.count <= Self.sharedReachByteCount
+        let told = isTold ? reachGeneration : -1
+        if neighbours[neighbour]!.toldReach ?? -1 != told {
+            neighbours[neighbour]!.toldReach = told
+            report.reach = isTold ? reach : .nobody
+        }
+        if !neighbours[neighbour]!.link.isReliable {
+            let token = random.next()
+            report.token = token
+            neighbours[neighbour]!.unconfirmed = UnconfirmedReport(
+                token: token, hasSummary: report.summary != nil, hasReach: report.reach != nil, attempts: attempts)
+            schedule(.report(neighbour, token: token), in: Self.reportRetryDelay * (Double(1 << attempts) * chance(1, 1.2)), now: now)
         }
         actions.append(.send(.report(report), to: neighbour))
+    }
+
+    mutating func reportAgain(to neighbour: CarriedAddress, _ token: UInt64, now: CarryMoment) {
+        guard let lost = neighbours[neighbour]?.unconfirmed, lost.token == token else { return }
+        guard lost.attempts < Self.maximumReportAttemptCount else { return }
+        report(to: neighbour, withSummary: lost.hasSummary, attempts: lost.attempts + 1, now: now)
     }
 
     private mutating func currentSummary() -> CarrySummary {
@@ -186,20 +214,25 @@ extension MessageCarrier {
     }
 
     mutating func take(_ report: CarryReport, from neighbour: CarriedAddress, now: CarryMoment) {
+        if let token = report.token { receipt(token, to: neighbour, now: now) }
         neighbours[neighbour]!.place = report.place
         let wasChild = neighbours[neighbour]!.isChild
         neighbours[neighbour]!.isChild = report.isToParent
         if let reach = report.reach { neighbours[neighbour]!.reach = reach }
         if wasChild != report.isToParent || (report.isToParent && report.reach != nil) { reachChanged(now: now) }
         if let place = usable(neighbours[neighbour]!), isBetter(place) { scheduleAdoption(now: now) }
-        if let summary = report.summary { compare(summary, of: neighbour, now: now) }
+        if let summary = report.summary { compare(summary, isAnswer: report.isAnswer, of: neighbour, now: now) }
     }
 
     private static let roundsUntilSilent = 2.5
+    private static let adoptionDelay = Duration.milliseconds(200)
+    private static let patienceWithParent = Duration.seconds(4)
+    private static let reportRetryDelay = Duration.milliseconds(600)
+    private static let maximumReportAttemptCount = 4
     private static let maximumSilentRootCount = 16
     /// No way is longer than messages may go.
     private static let maximumDistance: UInt16 = 1_000
     private static let reachDelay = Duration.seconds(2)
     private static let reachPause = Duration.seconds(5)
-    private static let sharedReachByteCount = 512
+    private static let sharedReachByteCount = 1_024
 }

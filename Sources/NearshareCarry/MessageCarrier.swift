@@ -24,6 +24,7 @@ public struct MessageCarrier: Sendable {
         /// Which summary and which reach it was told last.
         var toldGeneration: Int?
         var toldReach: Int?
+        var unconfirmed: UnconfirmedReport?
         var offers: [UInt64: Offer] = [:]
         /// Waits to be offered, paced.
         var queue: [CarriedID] = []
@@ -31,6 +32,14 @@ public struct MessageCarrier: Sendable {
         /// Has come from it, and is to be confirmed.
         var receipts: [UInt64] = []
         var signatures: Allowance
+    }
+
+    /// The last report to a neighbour over a link that loses packets. The next one says again what was in it.
+    struct UnconfirmedReport {
+        let token: UInt64
+        let hasSummary: Bool
+        let hasReach: Bool
+        var attempts: Int
     }
 
     /// A message that a neighbour was handed, or has itself.
@@ -57,6 +66,7 @@ public struct MessageCarrier: Sendable {
         case patience(CarriedID)
         case retry(CarriedID, CarriedAddress)
         case receipts(CarriedAddress)
+        case report(CarriedAddress, token: UInt64)
         case pace(CarriedAddress)
     }
 
@@ -81,7 +91,8 @@ public struct MessageCarrier: Sendable {
     var lostDistance: UInt16 = 0
     /// Roots that have fallen silent, and their last rounds.
     var silentRoots: [CarriedAddress: UInt32] = [:]
-    var isAdopting = false
+    /// A new round has come; until then the parent may say so too.
+    var adoptionEnd: MonotonicInstant?
     var reach = CarryReach.nobody
     var reachGeneration = 0
     var isReachStale = true
@@ -231,6 +242,7 @@ public struct MessageCarrier: Sendable {
             case .patience(let id): losePatience(id, now: now)
             case .retry(let id, let neighbour): retry(id, neighbour, now: now)
             case .receipts(let neighbour): confirm(to: neighbour)
+            case .report(let neighbour, let token): reportAgain(to: neighbour, token, now: now)
             case .pace(let neighbour): pump(neighbour, now: now)
             }
         }

@@ -10,7 +10,7 @@ extension MeshPacketType {
 public enum CarryPacket: Sendable, Hashable {
     case copy(CarriedCopy)
     case report(CarryReport)
-    /// These have come and are kept: the first 8 bytes of their ids. At most ``maximumReceiptCount``.
+    /// These have come and are kept: the first 8 bytes of the ids of messages, and tokens of reports. At most ``maximumReceiptCount``.
     case receipt([UInt64])
 
     public static let maximumReceiptCount = 64
@@ -57,7 +57,7 @@ public enum CarryPacket: Sendable, Hashable {
 
 /// What a carrier tells a neighbour of itself: its place in the tree, whom it reaches below it, and what it has.
 ///
-///     flags u8 · root 8 · round u32 · distance u16 · [salt u32 · share u8 · share count u8 · parameter u8 ·
+///     flags u8 · root 8 · round u32 · distance u16 · [token u64] · [salt u32 · share u8 · share count u8 · parameter u8 ·
 ///     range u32 · length u16 · filter] · [length u16 · reach]
 public struct CarryReport: Sendable, Hashable {
     /// A place in the tree that neighbours agree on.
@@ -81,14 +81,22 @@ public struct CarryReport: Sendable, Hashable {
     public var place: Place
     /// The neighbour who reads this is the sender's parent.
     public var isToParent: Bool
+    /// Said because a summary had what the sender lacks; it is not answered in turn.
+    public var isAnswer: Bool
+    /// To be confirmed by a receipt for it, as a message is.
+    public var token: UInt64?
     /// nil: as it was told last.
     public var summary: CarrySummary?
     /// nil: as it was told last.
     public var reach: CarryReach?
 
-    public init(place: Place, isToParent: Bool, summary: CarrySummary? = nil, reach: CarryReach? = nil) {
+    public init(
+        place: Place, isToParent: Bool, isAnswer: Bool = false, token: UInt64? = nil, summary: CarrySummary? = nil, reach: CarryReach? = nil
+    ) {
         self.place = place
         self.isToParent = isToParent
+        self.isAnswer = isAnswer
+        self.token = token
         self.summary = summary
         self.reach = reach
     }
@@ -100,6 +108,8 @@ public struct CarryReport: Sendable, Hashable {
             root: CarriedAddress(rawValue: try reader.readInteger()), round: try reader.readInteger(),
             distance: try reader.readInteger())
         isToParent = flags & Flag.toParent != 0
+        isAnswer = flags & Flag.answer != 0
+        token = flags & Flag.token == 0 ? nil : try reader.readInteger()
         summary = nil
         reach = nil
         if flags & Flag.summary != 0 {
@@ -124,6 +134,8 @@ public struct CarryReport: Sendable, Hashable {
 
     public var encoded: [UInt8] {
         var flags: UInt8 = isToParent ? Flag.toParent : 0
+        if isAnswer { flags |= Flag.answer }
+        if token != nil { flags |= Flag.token }
         if summary != nil { flags |= Flag.summary }
         if reach != nil { flags |= Flag.reach }
         var writer = ByteWriter(reserving: 32 + (summary?.filter.bytes.count ?? 0) + (reach?.bytes.count ?? 0))
@@ -131,6 +143,7 @@ public struct CarryReport: Sendable, Hashable {
         writer.write(place.root.rawValue)
         writer.write(place.round)
         writer.write(place.distance)
+        if let token { writer.write(token) }
         if let summary {
             writer.write(summary.salt)
             writer.write(summary.share)
@@ -147,6 +160,8 @@ public struct CarryReport: Sendable, Hashable {
         static let toParent: UInt8 = 0x01
         static let summary: UInt8 = 0x02
         static let reach: UInt8 = 0x04
+        static let answer: UInt8 = 0x08
+        static let token: UInt8 = 0x10
     }
 }
 
