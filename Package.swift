@@ -104,6 +104,9 @@ let package = Package(
             name: "DecoderProperties",
             dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
             path: "Tests/Support/DecoderProperties", swiftSettings: strict),
+        tests(
+            "CarryTests",
+            ["CarrySimulation", "NearshareCarry", "NearshareCrypto", "NearshareSecurity", "NearshareTesting", "NearshareWire"]),
         .target(
             name: "CarrySimulation",
             dependencies: ["NearshareBase", "NearshareCarry", "NearshareCrypto", "NearshareTesting", "NearshareWire"],

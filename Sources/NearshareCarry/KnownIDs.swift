@@ -8,7 +8,16 @@ struct KnownIDs: Sendable {
         /// Seconds since 1970; enough until 2106, and half as large.
         var until: UInt32
         var isSpread: Bool
-        var depositor: CarriedAddress?
+        /// Half as large as an optional.
+        private let depositorOrZero: UInt64
+
+        var depositor: CarriedAddress? { depositorOrZero == 0 ? nil : CarriedAddress(rawValue: depositorOrZero) }
+
+        init(until: UInt32, isSpread: Bool, depositor: CarriedAddress?) {
+            self.until = until
+            self.isSpread = isSpread
+            depositorOrZero = depositor?.rawValue ?? 0
+        }
     }
 
     private var records: [CarriedID: Record] = [:]

@@ -75,7 +75,7 @@ extension MessageCarrier {
             guard let value = members.value(of: id) else { continue }
             if members.values.contains(value) {
                 if values.insert(value).inserted { matched += 1 }
-            } else if entries[id]?.isSpreading == true, neighbours[neighbour]!.offers[id.short] == nil {
+            } else if entries[id]?.isSpreading == true, !isHandled(id, neighbours[neighbour]!) {
                 missing.append(id)
             }
         }
@@ -111,7 +111,8 @@ extension MessageCarrier {
         var count = 0
         for id in record.queue where left > 0 {
             count += 1
-            guard let entry = entries[id], entry.isSpreading, neighbours[neighbour]!.offers[id.short] == nil else { continue }
+            guard let entry = entries[id], entry.isSpreading else { continue }
+            guard !isHandled(id, neighbours[neighbour]!) else { continue }
             if forward(id, to: neighbour, .spread, now: now) { left -= Int(entry.byteCount) }
         }
         neighbours[neighbour]!.queue.removeFirst(count)
@@ -127,21 +128,24 @@ extension MessageCarrier {
         _ id: CarriedID, to neighbour: CarriedAddress, _ way: CarriedCopy.Way, now: CarryMoment
     ) -> Bool {
         guard let entry = entries[id], let link = neighbours[neighbour]?.link else { return false }
-        let offer = neighbours[neighbour]!.offers[id.short]
-        // It has it, or is being asked.
-        if let offer, offer.isConfirmed || offer.attempts > 0 { return true }
+        guard !isHandled(id, neighbours[neighbour]!) else { return true }
         guard mayForward(entry), entry.fitsRadio || !link.isRadio else { return false }
         // The tracklist never keeps a message from its receiver: anybody on the way could have put him there.
         if entry.destination != neighbour, entry.carriers.contains(neighbour.mark(in: id)) { return false }
-        neighbours[neighbour]!.offers[id.short] = Offer(
-            id: id, at: now.monotonic, attempts: 1, isConfirmed: link.isReliable)
         handOver(id, to: neighbour, way)
         if link.isReliable {
+            noteOwner(neighbour, of: id, now: now)
             handedOver(id)
         } else {
+            neighbours[neighbour]!.offers[id.short] = Offer(id: id, at: now.monotonic, attempts: 1)
             schedule(.retry(id, neighbour), in: Self.retryDelay * chance(1, 1.2), now: now)
         }
         return true
+    }
+
+    /// It has it, or is being handed it.
+    private func isHandled(_ id: CarriedID, _ neighbour: Neighbour) -> Bool {
+        neighbour.has[id.short] != nil || neighbour.offers[id.short] != nil
     }
 
     private func mayForward(_ entry: CarriedEntry) -> Bool {
@@ -171,7 +175,9 @@ extension MessageCarrier {
 
     /// Sends again what nobody has confirmed, with longer and longer pauses, as long as the sharing time lasts.
     mutating func retry(_ id: CarriedID, _ neighbour: CarriedAddress, now: CarryMoment) {
-        guard let entry = entries[id], let offer = neighbours[neighbour]?.offers[id.short], !offer.isConfirmed else { return }
+        guard let entry = entries[id], let offer = neighbours[neighbour]?.offers[id.short] else {
+            return
+        }
         let isLate = now.monotonic - offer.at > .milliseconds(min(Int(entry.sharingTime), settings.profile.sharingTime))
         guard !isLate, offer.attempts < Self.maximumAttemptCount, mayForward(entry) else {
             neighbours[neighbour]!.offers[id.short] = nil

@@ -28,6 +28,7 @@ extension MessageCarrier {
         }
         if isForUs, let (message, secret) = copy.message.opened(by: keys, hops: copy.hops) {
             remember(id, until: copy.message.expiry, from: neighbour)
+            if copy.way == .spread { known.markSpread(id) }
             actions.append(.remember(id, until: copy.message.expiry))
             actions.append(.tell(.received(message)))
             if let secret, let lock = copy.message.lock, CarriedAcknowledgement.lock(for: secret) == lock {
@@ -38,7 +39,9 @@ extension MessageCarrier {
         }
         guard copy.message.receiver != .address(address) else { return }
         // An acknowledgement that overtook its message.
-        if let overtaker = acknowledgements[id], let lock = CarriedEntry.Lock(copy.message.lock), entries[overtaker]?.lock == lock {
+        if let overtaker = acknowledgements[id], let lock = CarriedEntry.Lock(copy.message.lock),
+            entries[overtaker]?.lock == lock
+        {
             remember(id, until: copy.message.expiry, from: neighbour)
             return receipt(id, to: neighbour, now: now)
         }
@@ -64,6 +67,8 @@ extension MessageCarrier {
     ) {
         noteOwner(neighbour, of: id, now: now)
         receipt(id, to: neighbour, now: now)
+        // Whoever is met now need not offer it.
+        if copy.way == .spread { known.markSpread(id) }
         if let answer = acknowledgements[id], entries[answer]?.isOwn == true {
             if copy.way == .spread, !entries[answer]!.isSpreading {
                 spread(answer, except: nil, now: now)
@@ -156,7 +161,9 @@ extension MessageCarrier {
         guard size <= quota.byteCountPerDepositor, size <= quota.byteCount else { return false }
         while true {
             var counts: [CarriedAddress: (messages: Int, bytes: Int)] = [:]
-            guard entries.count >= min(quota.messageCount, quota.messageCountPerDepositor) || entries.count * 2_656 >= quota.byteCountPerDepositor
+            guard
+                entries.count >= min(quota.messageCount, quota.messageCountPerDepositor)
+                    || entries.count * 2_656 >= quota.byteCountPerDepositor
             else { return true }
             for entry in entries.values {
                 guard let depositor = entry.depositor else { continue }
@@ -192,9 +199,7 @@ extension MessageCarrier {
         known.expire(now: now.wall)
         for (address, trail) in trails where now.monotonic - trail.at > Self.trailLifetime { trails[address] = nil }
         for id in neighbours.keys {
-            for (short, offer) in neighbours[id]!.offers where now.monotonic - offer.at > Self.offerLifetime {
-                neighbours[id]!.offers[short] = nil
-            }
+            forgetOld(neighbour: id, now: now)
         }
         if !entries.isEmpty || known.count > 0 || !neighbours.isEmpty { scheduleSweep(now: now) }
     }
@@ -222,20 +227,31 @@ extension MessageCarrier {
         actions.append(.send(.receipt(receipts), to: neighbour))
     }
 
-    mutating func take(receipt ids: [UInt64], from neighbour: CarriedAddress) {
+    mutating func take(receipt ids: [UInt64], from neighbour: CarriedAddress, now: CarryMoment) {
         for short in ids {
             if neighbours[neighbour]!.unconfirmed?.token == short { neighbours[neighbour]!.unconfirmed = nil }
-            guard let offer = neighbours[neighbour]!.offers[short] else { continue }
-            neighbours[neighbour]!.offers[short]!.isConfirmed = true
+            guard let offer = neighbours[neighbour]!.offers.removeValue(forKey: short) else { continue }
+            neighbours[neighbour]!.has[short] = Self.seconds(now)
             handedOver(offer.id)
         }
     }
 
     // MARK: Who has what
 
-    private mutating func noteOwner(_ neighbour: CarriedAddress, of id: CarriedID, now: CarryMoment) {
-        neighbours[neighbour]!.offers[id.short] = Offer(id: id, at: now.monotonic, attempts: 0, isConfirmed: true)
+    mutating func noteOwner(_ neighbour: CarriedAddress, of id: CarriedID, now: CarryMoment) {
+        neighbours[neighbour]!.offers[id.short] = nil
+        neighbours[neighbour]!.has[id.short] = Self.seconds(now)
+        // Its next summary says all this again.
+        if neighbours[neighbour]!.has.count > Self.ownedCount { forgetOld(neighbour: neighbour, now: now) }
     }
+
+    private mutating func forgetOld(neighbour: CarriedAddress, now: CarryMoment) {
+        let oldest = Self.seconds(now) - min(Self.ownedSeconds, Self.seconds(now))
+        guard neighbours[neighbour]!.has.values.contains(where: { $0 < oldest }) else { return }
+        neighbours[neighbour]!.has = neighbours[neighbour]!.has.filter { $0.value >= oldest }
+    }
+
+    private static func seconds(_ now: CarryMoment) -> UInt32 { UInt32(clamping: now.monotonic.nanoseconds / 1_000_000_000) }
 
     private mutating func noteTrail(to sender: CarriedAddress, over neighbour: CarriedAddress, hops: Int, now: CarryMoment) {
         if let trail = trails[sender] {
@@ -250,7 +266,8 @@ extension MessageCarrier {
 
     private static let clockTolerance = Duration.seconds(600)
     private static let receiptDelay = Duration.milliseconds(200)
-    private static let offerLifetime = Duration.seconds(60)
+    private static let ownedSeconds: UInt32 = 20
+    private static let ownedCount = 48
     private static let trailLifetime = Duration.seconds(900)
     private static let trailTrust = Duration.seconds(120)
     private static let maximumTrailCount = 256

@@ -123,11 +123,15 @@ extension MessageCarrier {
         reachChanged(now: now)
     }
 
-    /// Neighbours over which what is for everybody goes at once.
+    /// Neighbours over which what is for everybody goes at once. Out of the tree it is the one who is nearest to a root; all others
+    /// learn of it from the next summary.
     var treeNeighbours: [CarriedAddress] {
         let linked = neighbours.keys.filter { $0 == parent || neighbours[$0]!.isChild }
-        // Not in a tree yet.
-        return (linked.isEmpty ? Array(neighbours.keys) : Array(linked)).sorted { $0.rawValue < $1.rawValue }
+        guard linked.isEmpty else { return linked.sorted { $0.rawValue < $1.rawValue } }
+        let nearest = neighbours.min {
+            ($0.value.place?.distance ?? .max, $0.key.rawValue) < ($1.value.place?.distance ?? .max, $1.key.rawValue)
+        }
+        return nearest.map { [$0.key] } ?? []
     }
 
     // MARK: Reach
@@ -194,7 +198,9 @@ extension MessageCarrier {
             report.token = token
             neighbours[neighbour]!.unconfirmed = UnconfirmedReport(
                 token: token, hasSummary: report.summary != nil, hasReach: report.reach != nil, attempts: attempts)
-            schedule(.report(neighbour, token: token), in: Self.reportRetryDelay * (Double(1 << attempts) * chance(1, 1.2)), now: now)
+            schedule(
+                .report(neighbour, token: token), in: Self.reportRetryDelay * (Double(1 << attempts) * chance(1, 1.2)), now: now
+            )
         }
         actions.append(.send(.report(report), to: neighbour))
     }
@@ -234,5 +240,5 @@ extension MessageCarrier {
     private static let maximumDistance: UInt16 = 1_000
     private static let reachDelay = Duration.seconds(2)
     private static let reachPause = Duration.seconds(5)
-    private static let sharedReachByteCount = 1_024
+    private static let sharedReachByteCount = 2_048
 }

@@ -25,7 +25,10 @@ public struct MessageCarrier: Sendable {
         var toldGeneration: Int?
         var toldReach: Int?
         var unconfirmed: UnconfirmedReport?
+        /// On their way to it, and not confirmed.
         var offers: [UInt64: Offer] = [:]
+        /// What it has, by the first 8 bytes of the id, as far as it was told lately; in seconds of the monotonic clock.
+        var has: [UInt64: UInt32] = [:]
         /// Waits to be offered, paced.
         var queue: [CarriedID] = []
         var queuedUntil: MonotonicInstant
@@ -42,12 +45,11 @@ public struct MessageCarrier: Sendable {
         var attempts: Int
     }
 
-    /// A message that a neighbour was handed, or has itself.
+    /// A message that a neighbour was handed over a link that loses packets.
     struct Offer {
         let id: CarriedID
         var at: MonotonicInstant
         var attempts: UInt8
-        var isConfirmed: Bool
     }
 
     /// Somebody's messages came this way, so his go back on it.
@@ -144,7 +146,8 @@ public struct MessageCarrier: Sendable {
         total += dictionary(entries) + entries.values.reduce(0) { $0 + $1.heapByteCount }
         total += dictionary(acknowledgements) + dictionary(trails) + dictionary(neighbours)
         for neighbour in neighbours.values {
-            total += neighbour.reach.bytes.count + dictionary(neighbour.offers) + 16 * neighbour.queue.capacity
+            total += neighbour.reach.bytes.count + dictionary(neighbour.offers) + dictionary(neighbour.has)
+            total += 16 * neighbour.queue.capacity
         }
         return total + reach.bytes.count + (summary?.value.filter.bytes.count ?? 0)
     }
@@ -254,7 +257,7 @@ public struct MessageCarrier: Sendable {
         switch packet {
         case .copy(let copy): take(copy, from: neighbour, now: now)
         case .report(let report): take(report, from: neighbour, now: now)
-        case .receipt(let ids): take(receipt: ids, from: neighbour)
+        case .receipt(let ids): take(receipt: ids, from: neighbour, now: now)
         }
     }
 

@@ -59,7 +59,8 @@ public enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
         case .receiverIsMissing(let mode): "a message in mode \(mode.rawValue) needs a receiver; name one, or broadcast it"
         case .fileNeedsDirectMode(let mode):
             "a file goes beside a message in direct mode only, not by \(mode.rawValue); send the file when they are in range"
-        case .fileTooLarge(let count, let limit): "the file has \(count) bytes, and \(limit) are the most; send it with `nearshare send`"
+        case .fileTooLarge(let count, let limit):
+            "the file has \(count) bytes, and \(limit) are the most; send it with `nearshare send`"
         case .contentTooLarge(let count, let limit, let isRadio):
             "the message has \(count) bytes, and \(limit) are the most "
                 + (isRadio ? "where a Bluetooth hop is needed" : "over the local network") + "; shorten it, or split it"

@@ -84,7 +84,8 @@ public struct CarriedMessage: Sendable, Hashable {
         default: throw MalformedInput("carried message: flags that don't go together")
         }
         lock = flags & Flag.lock == 0 ? nil : Array(try reader.readBytes(Self.lockByteCount))
-        guard flags & ~(Flag.kinds | Flag.receivers | Flag.lock) == 0, lock == nil || (receiver != .everybody && kind != .acknowledgement)
+        guard flags & ~(Flag.kinds | Flag.receivers | Flag.lock) == 0,
+            lock == nil || (receiver != .everybody && kind != .acknowledgement)
         else { throw MalformedInput("carried message: flags that don't go together") }
         body = Array(try reader.readCounted(by: UInt16.self, upTo: Self.maximumBodyByteCount, field: "the body"))
     }

@@ -91,7 +91,8 @@ public struct CarryReport: Sendable, Hashable {
     public var reach: CarryReach?
 
     public init(
-        place: Place, isToParent: Bool, isAnswer: Bool = false, token: UInt64? = nil, summary: CarrySummary? = nil, reach: CarryReach? = nil
+        place: Place, isToParent: Bool, isAnswer: Bool = false, token: UInt64? = nil, summary: CarrySummary? = nil,
+        reach: CarryReach? = nil
     ) {
         self.place = place
         self.isToParent = isToParent

@@ -181,7 +181,8 @@ public enum CarriedContent: Sendable, Hashable {
 
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         guard let kind = bytes.first else { throw MalformedInput("carried content: empty") }
-        self = kind == Self.structuredKind
+        self =
+            kind == Self.structuredKind
             ? .structured(try StructuredValue(decoding: bytes.dropFirst())) : .other(kind, Array(bytes.dropFirst()))
     }
 

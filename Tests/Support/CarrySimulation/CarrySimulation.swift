@@ -44,8 +44,17 @@ public struct CarrySimulation {
         }
     }
 
+    /// By reference, so that events are moved about in a queue without copying what is in them.
+    private final class Packet {
+        let content: CarryPacket
+
+        init(_ content: CarryPacket) {
+            self.content = content
+        }
+    }
+
     private enum Event {
-        case packet(CarryPacket, from: Int32, to: Int32)
+        case packet(Packet, from: Int32, to: Int32)
         case wake(Int32)
         case send(Int32, to: Int32?)
         case step
@@ -63,7 +72,8 @@ public struct CarrySimulation {
 
     public let scenario: Scenario
     var landscape: Landscape
-    var carriers: [MessageCarrier] = []
+    /// Never copied, and left to the end of the process.
+    let carriers: UnsafeMutableBufferPointer<MessageCarrier>
     private(set) var courses: [Course] = []
     private(set) var reportCount = 0
     private(set) var receiptCount = 0
@@ -71,6 +81,7 @@ public struct CarrySimulation {
     private(set) var messageByteCount = 0
     private(set) var encounterCount = 0
     private var keys: [CarrierKeys] = []
+    private var addresses: [CarriedAddress] = []
     private var numbers: [CarriedAddress: Int32] = [:]
     private var wakes: [Int64]
     private var messages: [CarriedID: (message: CarriedMessage, signature: [UInt8], byteCount: Int)] = [:]
@@ -93,13 +104,16 @@ public struct CarrySimulation {
         var settings = CarrySettings()
         settings.profile = scenario.profile
         settings.isSigned = { copy, id in checks.isSigned(copy, id) }
+        carriers = .allocate(capacity: scenario.count)
         for number in 0..<scenario.count {
             let pair = CarrierKeys(
                 agreementKey: try! AgreementPrivateKey(seed: random.bytes(32)),
                 signingKey: try! SigningPrivateKey(seed: random.bytes(32)))
             keys.append(pair)
-            carriers.append(
-                MessageCarrier(keys: pair, settings: settings, random: SeededRandom(seed: random.next()), now: moment))
+            carriers.initializeElement(
+                at: number,
+                to: MessageCarrier(keys: pair, settings: settings, random: SeededRandom(seed: random.next()), now: moment))
+            addresses.append(pair.contact.address)
             numbers[pair.contact.address] = Int32(number)
         }
     }
@@ -132,7 +146,7 @@ public struct CarrySimulation {
                 nextMeasure = at + 60_000_000_000
             }
             switch event {
-            case .packet(let packet, let from, let to): deliver(packet, from: Int(from), to: Int(to))
+            case .packet(let packet, let from, let to): deliver(packet.content, from: Int(from), to: Int(to))
             case .wake(let number): wake(Int(number), at: at)
             case .send(let from, let to): send(from: Int(from), to: to.map(Int.init))
             case .step: step()
@@ -165,15 +179,15 @@ public struct CarrySimulation {
         encounterCount += 1
         for index in courses.indices { courses[index].yardstick.linkUp(a, b, now: seconds, in: landscape.neighbours) }
         let link = CarryLink(isRadio: false, isReliable: scenario.loss == 0)
-        carriers[a].neighbourUp(carriers[b].address, link, now: moment)
-        carriers[b].neighbourUp(carriers[a].address, link, now: moment)
+        carriers[a].neighbourUp(addresses[b], link, now: moment)
+        carriers[b].neighbourUp(addresses[a], link, now: moment)
         settle(a)
         settle(b)
     }
 
     private mutating func linkDown(_ a: Int, _ b: Int) {
-        carriers[a].neighbourDown(carriers[b].address, now: moment)
-        carriers[b].neighbourDown(carriers[a].address, now: moment)
+        carriers[a].neighbourDown(addresses[b], now: moment)
+        carriers[b].neighbourDown(addresses[a], now: moment)
         settle(a)
         settle(b)
     }
@@ -188,7 +202,7 @@ public struct CarrySimulation {
     private mutating func deliver(_ packet: CarryPacket, from: Int, to: Int) {
         // Out of range by now.
         guard landscape.neighbours[from].contains(Int32(to)) else { return }
-        carriers[to].receive(packet, from: carriers[from].address, now: moment)
+        carriers[to].receive(packet, from: addresses[from], now: moment)
         settle(to)
     }
 
@@ -201,7 +215,8 @@ public struct CarrySimulation {
         courses.append(
             Course(
                 yardstick: Yardstick(
-                    source: from, receiver: to, created: seconds, timeToLive: min(Double(scenario.profile.timeToLive), scenario.duration - seconds),
+                    source: from, receiver: to, created: seconds,
+                    timeToLive: min(Double(scenario.profile.timeToLive), scenario.duration - seconds),
                     hopLimit: scenario.profile.hopLimit, in: landscape.neighbours),
                 id: message.id))
         try! carriers[from].send(message, now: moment)
@@ -265,7 +280,7 @@ public struct CarrySimulation {
     private mutating func write(_ packet: CarryPacket, from: Int, to: CarriedAddress) {
         if scenario.loss > 0, Double.random(in: 0..<1, using: &random) < scenario.loss { return }
         let delay = Int64.random(in: 10_000_000...50_000_000, using: &random)
-        queue.insert(.packet(packet, from: Int32(from), to: numbers[to]!), at: now + delay)
+        queue.insert(.packet(Packet(packet), from: Int32(from), to: numbers[to]!), at: now + delay)
     }
 }
 
