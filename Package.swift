@@ -68,6 +68,10 @@ let package = Package(
                 "CNearshareTOML",
             ]),
 
+        library(
+            "NearshareCarryStore",
+            ["NearshareBase", "NearshareEdges", "CNearshareShims", .product(name: "GRDB", package: "GRDB.swift")]),
+
         // The engine, the product, the tool.
         library(
             "NearshareNode",
@@ -107,6 +111,12 @@ let package = Package(
         tests(
             "CarryTests",
             ["CarrySimulation", "NearshareCarry", "NearshareCrypto", "NearshareSecurity", "NearshareTesting", "NearshareWire"]),
+        .executableTarget(
+            name: "carry-store-probe", dependencies: ["NearshareBase", "NearshareCarryStore", "NearshareEdges"],
+            path: "Tests/Support/carry-store-probe", swiftSettings: strict),
+        tests(
+            "CarryStoreTests",
+            ["NearshareBase", "NearshareCarryStore", "NearshareEdges", "NearshareTesting", "carry-store-probe"]),
         .target(
             name: "CarrySimulation",
             dependencies: ["NearshareBase", "NearshareCarry", "NearshareCrypto", "NearshareTesting", "NearshareWire"],

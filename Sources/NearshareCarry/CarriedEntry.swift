@@ -36,52 +36,74 @@ struct CarriedEntry: Sendable {
         }
     }
 
-    let sender: CarriedAddress
-    let receiver: CarriedMessage.Receiver
-    /// For an acknowledgement the one that its secret fits.
-    let lock: Lock?
-    /// The message that this acknowledges.
-    let acknowledged: CarriedID?
-    let created: WallTime
-    let timeToLive: UInt32
-    let sharingTime: UInt16
-    let hopLimit: UInt16
-    let maximumPropagation: UInt16
-    let tracklistLimit: UInt8
-    /// Of all of it, as it counts towards quotas.
-    let byteCount: UInt16
-    let fitsRadio: Bool
-    /// nil: it is ours.
-    let depositor: CarriedAddress?
-    let hops: UInt16
-    /// Us included.
-    let carriers: [UInt32]
-    var forwards: UInt16 = 0
-    var state = State.waiting
+    /// What never changes, apart from what does: entries stand in a table with many free places.
+    private final class Facts: Sendable {
+        let sender: CarriedAddress
+        let receiver: CarriedMessage.Receiver
+        let lock: Lock?
+        let acknowledged: CarriedID?
+        let created: WallTime
+        let timeToLive: UInt32
+        let sharingTime: UInt16
+        let hopLimit: UInt16
+        let maximumPropagation: UInt16
+        let byteCount: UInt16
+        let hops: UInt16
+        let fitsRadio: Bool
+        let depositor: CarriedAddress?
+        let carriers: [UInt32]
+
+        init(_ kept: KeptMessage, mark: UInt32) {
+            let message = kept.copy.message
+            let acknowledgement =
+                message.kind == .acknowledgement ? try? CarriedAcknowledgement(decoding: message.body) : nil
+            sender = message.sender
+            receiver = message.receiver
+            lock = Lock(acknowledgement.map { CarriedAcknowledgement.lock(for: $0.secret) } ?? message.lock)
+            acknowledged = acknowledgement?.id
+            created = message.created
+            timeToLive = UInt32(message.profile.timeToLive)
+            sharingTime = UInt16(message.profile.sharingTime)
+            hopLimit = UInt16(message.profile.hopLimit)
+            maximumPropagation = UInt16(message.profile.maximumPropagation)
+            byteCount = UInt16(message.body.count + 256)
+            hops = UInt16(clamping: kept.copy.hops)
+            fitsRadio = message.body.count <= CarriedMessage.maximumRadioBodyByteCount
+            depositor = kept.depositor
+            carriers = Array((kept.copy.carriers + [mark]).suffix(message.profile.tracklistLimit))
+        }
+    }
+
+    private let facts: Facts
+    var forwards: UInt16
     /// Somebody has taken it, if it is ours.
     var isSent = false
+    var state = State.waiting
 
     init(_ kept: KeptMessage, mark: UInt32) {
-        let message = kept.copy.message
-        sender = message.sender
-        receiver = message.receiver
-        let acknowledgement =
-            message.kind == .acknowledgement ? try? CarriedAcknowledgement(decoding: message.body) : nil
-        lock = Lock(acknowledgement.map { CarriedAcknowledgement.lock(for: $0.secret) } ?? message.lock)
-        acknowledged = acknowledgement?.id
-        created = message.created
-        timeToLive = UInt32(message.profile.timeToLive)
-        sharingTime = UInt16(message.profile.sharingTime)
-        hopLimit = UInt16(message.profile.hopLimit)
-        maximumPropagation = UInt16(message.profile.maximumPropagation)
-        tracklistLimit = UInt8(message.profile.tracklistLimit)
-        byteCount = UInt16(message.body.count + 256)
-        fitsRadio = message.body.count <= CarriedMessage.maximumRadioBodyByteCount
-        depositor = kept.depositor
-        hops = UInt16(clamping: kept.copy.hops)
-        carriers = Array((kept.copy.carriers + [mark]).suffix(Int(tracklistLimit)))
+        facts = Facts(kept, mark: mark)
         forwards = UInt16(clamping: kept.forwards)
     }
+
+    var sender: CarriedAddress { facts.sender }
+    var receiver: CarriedMessage.Receiver { facts.receiver }
+    /// For an acknowledgement the one that its secret fits.
+    var lock: Lock? { facts.lock }
+    /// The message that this acknowledges.
+    var acknowledged: CarriedID? { facts.acknowledged }
+    var created: WallTime { facts.created }
+    var timeToLive: UInt32 { facts.timeToLive }
+    var sharingTime: UInt16 { facts.sharingTime }
+    var hopLimit: UInt16 { facts.hopLimit }
+    var maximumPropagation: UInt16 { facts.maximumPropagation }
+    /// Of all of it, as it counts towards quotas.
+    var byteCount: UInt16 { facts.byteCount }
+    var hops: UInt16 { facts.hops }
+    var fitsRadio: Bool { facts.fitsRadio }
+    /// nil: it is ours.
+    var depositor: CarriedAddress? { facts.depositor }
+    /// Us included.
+    var carriers: [UInt32] { facts.carriers }
 
     var expiry: WallTime { WallTime(milliseconds: created.milliseconds + Int64(timeToLive) * 1_000) }
 
@@ -94,5 +116,6 @@ struct CarriedEntry: Sendable {
 
     var isSpreading: Bool { state == .spreading }
 
-    var heapByteCount: Int { 32 + carriers.capacity * 4 }
+    /// Of the facts and the list in them, with what the runtime adds.
+    var heapByteCount: Int { 144 + 32 + carriers.count * 4 }
 }

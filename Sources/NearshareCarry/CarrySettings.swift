@@ -12,7 +12,7 @@ public struct CarrySettings: Sendable {
     public var roundInterval = Duration.seconds(60)
     /// A message that goes towards its receiver, and whose acknowledgement does not come back in this time, is spread. Up to half
     /// as much is added by chance, so that not all carriers on a way do it at once.
-    public var patience = Duration.seconds(20)
+    public var patience = Duration.seconds(30)
     /// Checking a signature costs us more than making one up costs others (M2, R9).
     public var signaturesPerSecond = 100.0
     public var signatureBurst = 1_000.0

@@ -3,24 +3,41 @@ internal import NearshareWire
 
 extension MessageCarrier {
     /// Starts with a message that is kept now.
-    mutating func begin(_ id: CarriedID, except neighbour: CarriedAddress?, isSpread: Bool = false, now: CarryMoment) {
+    mutating func begin(
+        _ id: CarriedID, except neighbour: CarriedAddress?, preferred: CarriedAddress? = nil, isSpread: Bool = false,
+        now: CarryMoment
+    ) {
         guard let entry = entries[id] else { return }
         if entry.destination == nil || (isSpread && neighbours[entry.destination!] == nil) {
             spread(id, except: neighbour, now: now)
         } else {
-            route(id, except: neighbour.map { [$0] } ?? [], now: now)
+            route(id, except: neighbour.map { [$0] } ?? [], preferred: preferred, now: now)
         }
     }
 
     // MARK: Towards somebody
 
     /// Hands a message to the neighbour who is nearest to its receiver; where none is known to be, it is spread.
-    mutating func route(_ id: CarriedID, except: Set<CarriedAddress>, now: CarryMoment) {
-        guard let destination = entries[id]?.destination else { return }
-        guard !neighbours.isEmpty else { return }
-        guard let next = nextHop(to: destination, except: except) else { return spread(id, except: nil, now: now) }
-        entries[id]!.state = .routed(to: next)
-        guard forward(id, to: next, .routed, now: now) else { return spread(id, except: nil, now: now) }
+    /// - Parameter preferred: for an acknowledgement, the one from whom its message came.
+    mutating func route(
+        _ id: CarriedID, except: Set<CarriedAddress>, preferred: CarriedAddress? = nil, now: CarryMoment
+    ) {
+        guard let destination = entries[id]?.destination, !neighbours.isEmpty else { return }
+        var except = except
+        var preferred = preferred
+        while true {
+            guard let next = preferred ?? nextHop(to: destination, except: except) else {
+                return spread(id, except: nil, now: now)
+            }
+            preferred = nil
+            guard let neighbour = neighbours[next] else { continue }
+            if next == destination || !isHandled(id, neighbour) {
+                entries[id]!.state = .routed(to: next)
+                if forward(id, to: next, .routed, now: now) { break }
+            }
+            // It has been there before, or its link takes only smaller ones.
+            except.insert(next)
+        }
         if let entry = entries[id], entry.acknowledged == nil { schedulePatience(id, now: now) }
     }
 
@@ -144,7 +161,7 @@ extension MessageCarrier {
     }
 
     /// It has it, or is being handed it.
-    private func isHandled(_ id: CarriedID, _ neighbour: Neighbour) -> Bool {
+    func isHandled(_ id: CarriedID, _ neighbour: Neighbour) -> Bool {
         neighbour.has[id.short] != nil || neighbour.offers[id.short] != nil
     }
 
@@ -210,7 +227,7 @@ extension MessageCarrier {
     private static let paceByteCount = 32 << 10
     private static let radioPaceByteCount = 2 << 10
     private static let pace = Duration.milliseconds(250)
-    private static let retryDelay = Duration.seconds(1)
-    private static let maximumAttemptCount: UInt8 = 4
+    private static let retryDelay = Duration.milliseconds(500)
+    private static let maximumAttemptCount: UInt8 = 5
     private static let attemptDelay = Duration.seconds(3)
 }

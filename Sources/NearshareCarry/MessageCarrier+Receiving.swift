@@ -32,7 +32,7 @@ extension MessageCarrier {
             actions.append(.remember(id, until: copy.message.expiry))
             actions.append(.tell(.received(message)))
             if let secret, let lock = copy.message.lock, CarriedAcknowledgement.lock(for: secret) == lock {
-                acknowledge(copy, id, secret, now: now)
+                acknowledge(copy, id, secret, from: neighbour, now: now)
             }
             // Broadcasts go on; what was for us alone has come to its end.
             if copy.message.receiver != .everybody { return receipt(id, to: neighbour, now: now) }
@@ -65,8 +65,13 @@ extension MessageCarrier {
     private mutating func takeAgain(
         _ id: CarriedID, _ copy: CarriedCopy, from neighbour: CarriedAddress, now: CarryMoment
     ) {
+        let isRepeated = isHandled(id, neighbours[neighbour]!)
         noteOwner(neighbour, of: id, now: now)
         receipt(id, to: neighbour, now: now)
+        // It has gone in a circle: somebody believes what is no longer so.
+        if copy.way == .routed, case .routed(let next) = entries[id]?.state, !isRepeated || next == neighbour {
+            return route(id, except: [neighbour, next], now: now)
+        }
         // Whoever is met now need not offer it.
         if copy.way == .spread { known.markSpread(id) }
         if let answer = acknowledgements[id], entries[answer]?.isOwn == true {
@@ -83,7 +88,9 @@ extension MessageCarrier {
     // MARK: Acknowledgements
 
     /// Ours: back the way that the message came.
-    private mutating func acknowledge(_ copy: CarriedCopy, _ id: CarriedID, _ secret: [UInt8], now: CarryMoment) {
+    private mutating func acknowledge(
+        _ copy: CarriedCopy, _ id: CarriedID, _ secret: [UInt8], from neighbour: CarriedAddress, now: CarryMoment
+    ) {
         let left = Int((copy.message.expiry.milliseconds - now.wall.milliseconds) / 1_000)
         let profile = copy.message.profile
         // Both ends of the range hold: what comes was within bounds, and its end lies ahead.
@@ -105,7 +112,7 @@ extension MessageCarrier {
         if copy.way == .spread {
             spread(answer.id, except: nil, now: now)
         } else {
-            route(answer.id, except: [], now: now)
+            route(answer.id, except: [], preferred: neighbour, now: now)
         }
     }
 
@@ -114,6 +121,7 @@ extension MessageCarrier {
     ) {
         guard let acknowledgement = try? CarriedAcknowledgement(decoding: copy.message.body) else { return }
         var isSpreading = copy.way == .spread
+        let depositor = entries[acknowledgement.id]?.depositor
         if let entry = entries[acknowledgement.id] {
             // Only its receiver has seen the secret: a forged one ends nothing (M6).
             let lock = CarriedEntry.Lock(CarriedAcknowledgement.lock(for: acknowledgement.secret))
@@ -135,14 +143,15 @@ extension MessageCarrier {
         }
         var copy = copy
         copy.way = isSpreading ? .spread : .routed
-        carry(copy, id, from: neighbour, now: now)
+        carry(copy, id, from: neighbour, preferred: depositor, now: now)
         if entries[id] != nil { acknowledgements[acknowledgement.id] = id }
     }
 
     // MARK: Keeping
 
     private mutating func carry(
-        _ copy: CarriedCopy, _ id: CarriedID, from neighbour: CarriedAddress, now: CarryMoment
+        _ copy: CarriedCopy, _ id: CarriedID, from neighbour: CarriedAddress, preferred: CarriedAddress? = nil,
+        now: CarryMoment
     ) {
         guard settings.isCarrying, makeRoom(for: copy, from: neighbour) else { return }
         let kept = KeptMessage(id: id, copy: copy, depositor: neighbour)
@@ -151,7 +160,7 @@ extension MessageCarrier {
         actions.append(.keep(kept))
         scheduleSweep(now: now)
         receipt(id, to: neighbour, now: now)
-        begin(id, except: neighbour, isSpread: copy.way == .spread, now: now)
+        begin(id, except: neighbour, preferred: preferred, isSpread: copy.way == .spread, now: now)
     }
 
     /// Makes room, first among what the same neighbour has brought (M6); there, of the sender who has most, the oldest goes.
@@ -265,9 +274,9 @@ extension MessageCarrier {
     }
 
     private static let clockTolerance = Duration.seconds(600)
-    private static let receiptDelay = Duration.milliseconds(200)
+    private static let receiptDelay = Duration.milliseconds(100)
     private static let ownedSeconds: UInt32 = 20
-    private static let ownedCount = 48
+    private static let ownedCount = 40
     private static let trailLifetime = Duration.seconds(900)
     private static let trailTrust = Duration.seconds(120)
     private static let maximumTrailCount = 256

@@ -103,6 +103,7 @@ extension MessageCarrier {
 
     private mutating func changeParent(to next: CarriedAddress?) {
         guard next != parent else { return }
+        if (next == nil) != (parent == nil) { isReachStale = true }
         parent = next
         if let next { neighbours[next]!.toldReach = nil }
     }
@@ -159,7 +160,9 @@ extension MessageCarrier {
         var marks = [CarryReach.mark(of: address)]
         for neighbour in neighbours.values where neighbour.isChild { marks += neighbour.reach.marks }
         // Too many to be told: then only this node itself, and messages for the others go further up.
-        let next = CarryReach(marks: marks) ?? CarryReach(marks: [marks[0]])!
+        // The root has nobody to tell it to.
+        let isTold = parent != nil || marks.count <= Self.sharedReachByteCount
+        let next = (isTold ? CarryReach(marks: marks) : nil) ?? CarryReach(marks: [marks[0]])!
         guard next != reach else { return }
         reach = next
         reachGeneration += 1
@@ -240,5 +243,5 @@ extension MessageCarrier {
     private static let maximumDistance: UInt16 = 1_000
     private static let reachDelay = Duration.seconds(2)
     private static let reachPause = Duration.seconds(5)
-    private static let sharedReachByteCount = 2_048
+    private static let sharedReachByteCount = 1_024
 }
