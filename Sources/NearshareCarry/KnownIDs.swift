@@ -56,6 +56,12 @@ struct KnownIDs: Sendable {
         generation += 1
     }
 
+    /// Forgets sooner what does not stand in summaries.
+    mutating func shorten(_ id: CarriedID, to until: WallTime) {
+        guard let record = records[id], !record.isSpread else { return }
+        records[id]!.until = min(record.until, UInt32(clamping: until.milliseconds / 1_000))
+    }
+
     /// Forgotten, so that it may come again.
     mutating func remove(_ id: CarriedID) {
         guard let record = records.removeValue(forKey: id) else { return }

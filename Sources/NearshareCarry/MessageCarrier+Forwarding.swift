@@ -152,7 +152,7 @@ extension MessageCarrier {
         handOver(id, to: neighbour, way)
         if link.isReliable {
             noteOwner(neighbour, of: id, now: now)
-            handedOver(id)
+            handedOver(id, now: now)
         } else {
             neighbours[neighbour]!.offers[id.short] = Offer(id: id, at: now.monotonic, attempts: 1)
             schedule(.retry(id, neighbour), in: Self.retryDelay * chance(1, 1.2), now: now)
@@ -179,7 +179,7 @@ extension MessageCarrier {
     }
 
     /// A neighbour has it for certain.
-    mutating func handedOver(_ id: CarriedID) {
+    mutating func handedOver(_ id: CarriedID, now: CarryMoment) {
         guard let entry = entries[id] else { return }
         if entry.isOwn, !entry.isSent, entry.acknowledged == nil {
             entries[id]!.isSent = true
@@ -187,7 +187,7 @@ extension MessageCarrier {
         }
         // Nobody acknowledges an acknowledgement; our own rest in case that they are asked for again.
         guard entry.acknowledged != nil, case .routed = entry.state else { return }
-        if entry.isOwn { entries[id]!.state = .resting } else { drop(id) }
+        if entry.isOwn { entries[id]!.state = .resting } else { drop(id, now: now) }
     }
 
     /// Sends again what nobody has confirmed, with longer and longer pauses, as long as the sharing time lasts.

@@ -127,7 +127,7 @@ extension MessageCarrier {
             let lock = CarriedEntry.Lock(CarriedAcknowledgement.lock(for: acknowledgement.secret))
             guard entry.acknowledged == nil, entry.lock == lock else { return }
             isSpreading = isSpreading || entry.isSpreading
-            drop(acknowledgement.id)
+            drop(acknowledgement.id, now: now)
             if entry.isOwn {
                 actions.append(.tell(.delivered(acknowledgement.id)))
                 // At home. It goes on only to clear up what was spread.
@@ -153,7 +153,7 @@ extension MessageCarrier {
         _ copy: CarriedCopy, _ id: CarriedID, from neighbour: CarriedAddress, preferred: CarriedAddress? = nil,
         now: CarryMoment
     ) {
-        guard settings.isCarrying, makeRoom(for: copy, from: neighbour) else { return }
+        guard settings.isCarrying, makeRoom(for: copy, from: neighbour, now: now) else { return }
         let kept = KeptMessage(id: id, copy: copy, depositor: neighbour)
         entries[id] = CarriedEntry(kept, mark: address.mark(in: id))
         remember(id, until: copy.message.expiry, from: neighbour)
@@ -164,7 +164,7 @@ extension MessageCarrier {
     }
 
     /// Makes room, first among what the same neighbour has brought (M6); there, of the sender who has most, the oldest goes.
-    private mutating func makeRoom(for copy: CarriedCopy, from neighbour: CarriedAddress) -> Bool {
+    private mutating func makeRoom(for copy: CarriedCopy, from neighbour: CarriedAddress, now: CarryMoment) -> Bool {
         let size = copy.message.body.count + 256
         let quota = settings.quota
         guard size <= quota.byteCountPerDepositor, size <= quota.byteCount else { return false }
@@ -187,7 +187,7 @@ extension MessageCarrier {
             guard isOver || isFull else { return true }
             let most = counts.max { ($0.value.bytes, $0.key.rawValue) < ($1.value.bytes, $1.key.rawValue) }?.key
             guard let loser = isOver ? neighbour : most, let victim = oldest(from: loser) else { return false }
-            drop(victim)
+            drop(victim, now: now)
             // It may come again when there is room.
             known.remove(victim)
         }
@@ -204,7 +204,7 @@ extension MessageCarrier {
     /// Lets go of what is over.
     mutating func sweep(now: CarryMoment) {
         isSweepDue = false
-        for (id, entry) in entries where entry.expiry <= now.wall { fail(id) }
+        for (id, entry) in entries where entry.expiry <= now.wall { fail(id, now: now) }
         known.expire(now: now.wall)
         for (address, trail) in trails where now.monotonic - trail.at > Self.trailLifetime { trails[address] = nil }
         for id in neighbours.keys {
@@ -241,7 +241,7 @@ extension MessageCarrier {
             if neighbours[neighbour]!.unconfirmed?.token == short { neighbours[neighbour]!.unconfirmed = nil }
             guard let offer = neighbours[neighbour]!.offers.removeValue(forKey: short) else { continue }
             neighbours[neighbour]!.has[short] = Self.seconds(now)
-            handedOver(offer.id)
+            handedOver(offer.id, now: now)
         }
     }
 
@@ -279,5 +279,5 @@ extension MessageCarrier {
     private static let ownedCount = 40
     private static let trailLifetime = Duration.seconds(900)
     private static let trailTrust = Duration.seconds(120)
-    private static let maximumTrailCount = 256
+    private static let maximumTrailCount = 128
 }

@@ -169,7 +169,7 @@ public struct MessageCarrier: Sendable {
         guard neighbours[receiver] != nil else { throw .notInRange }
         try keepOwn(message, now: now)
         entries[message.id]!.state = .direct(to: receiver)
-        if !forward(message.id, to: receiver, .routed, now: now) { fail(message.id) }
+        if !forward(message.id, to: receiver, .routed, now: now) { fail(message.id, now: now) }
     }
 
     /// Whether somebody is in range.
@@ -230,7 +230,7 @@ public struct MessageCarrier: Sendable {
         guard let gone = neighbours.removeValue(forKey: neighbour) else { return }
         if gone.isChild { reachChanged(now: now) }
         if parent == neighbour { loseParent(now: now) }
-        for (id, entry) in entries where entry.state == .direct(to: neighbour) { fail(id) }
+        for (id, entry) in entries where entry.state == .direct(to: neighbour) { fail(id, now: now) }
     }
 
     /// Does what has become due.
@@ -280,20 +280,23 @@ public struct MessageCarrier: Sendable {
     }
 
     /// Ends what can't be delivered.
-    mutating func fail(_ id: CarriedID) {
+    mutating func fail(_ id: CarriedID, now: CarryMoment) {
         guard let entry = entries[id] else { return }
-        drop(id)
+        drop(id, now: now)
         if entry.isOwn, entry.acknowledged == nil, entry.lock != nil { actions.append(.tell(.expired(id))) }
     }
 
-    mutating func drop(_ id: CarriedID) {
+    mutating func drop(_ id: CarriedID, now: CarryMoment) {
         guard let entry = entries.removeValue(forKey: id) else { return }
         if let acknowledged = entry.acknowledged, acknowledgements[acknowledged] == id {
             acknowledgements[acknowledged] = nil
         }
         actions.append(.drop([id]))
+        // What went to everybody comes again and again; what went one way hardly does.
+        known.shorten(id, to: WallTime(milliseconds: now.wall.milliseconds + Self.memoryOfRouted))
     }
 
+    private static let memoryOfRouted: Int64 = 600_000
     static let sweepInterval = Duration.seconds(30)
     static let maximumNeighbourCount = 64
 }

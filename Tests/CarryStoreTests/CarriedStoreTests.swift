@@ -172,7 +172,8 @@ private enum Bundle {
     static var testProducts: String {
         let own = CommandLine.arguments[0]
         let executable = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? own
-        for argument in [own, executable] + CommandLine.arguments where argument.contains("/.build/") || argument.contains(".xctest") {
+        for argument in [own, executable] + CommandLine.arguments
+        where argument.contains("/.build/") || argument.contains(".xctest") {
             let folder = argument.split(separator: "/").dropLast().joined(separator: "/")
             if FileManager.default.fileExists(atPath: "/\(folder)/carry-store-probe") { return "/\(folder)" }
         }

@@ -35,7 +35,9 @@ let quick: [CarrySimulation.Scenario] = [
     .init(
         "q-loss", count: 1_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 200,
         broadcastCount: 5, warmUp: 400, lastSent: 800, duration: 1_000),
-    .init("q-3000", count: 3_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 300, broadcastCount: 2, warmUp: 500, lastSent: 900, duration: 1_000),
+    .init(
+        "q-3000", count: 3_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 300,
+        broadcastCount: 2, warmUp: 500, lastSent: 900, duration: 1_000),
     .init(
         "q-dense", count: 1_000, degree: 40, motion: .fixed, profile: .highDensity, loss: 0.05, messageCount: 200,
         broadcastCount: 5, warmUp: 400, lastSent: 800, duration: 1_000),
