@@ -12,7 +12,7 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test check format fuzz bench install uninstall packages packages-test completions
+.PHONY: build demo test check format fuzz bench bench-sessions install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -56,7 +56,15 @@ completions:
 bench: build
 	@.ci/install-packages bench
 	swift build -c release --static-swift-stdlib --product frames-benchmark
+	swift build -c release --static-swift-stdlib --product mesh-benchmark
 	python3 Tests/Benchmarks/bench.py --nearshare $(BINARY)
+	$(MAKE) bench-sessions
+
+# A package of its own, because its rivals are: SwiftNIO, ZeroMQ.
+bench-sessions:
+	@.ci/install-packages bench
+	swift build -c release --package-path Tests/Benchmarks/sessions --scratch-path .build/sessions
+	place=$$(mktemp -d -p /dev/shm) && .build/sessions/release/session-benchmark $$place; status=$$?; rm -rf $$place; exit $$status
 
 install: build
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare

@@ -46,6 +46,8 @@ let package = Package(
         system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
         system("CSystemd", apt: "libsystemd-dev"),
         .target(name: "CNearshareShims"),
+        // Function tables of libraries that are loaded when they are needed: their headers are, they are not linked.
+        .target(name: "CNearshareVoice"),
         .target(name: "CNearshareTOML"),
 
         // The pure middle: values and machines, no clock, no dice, no files, no sockets.
@@ -67,6 +69,7 @@ let package = Package(
                 "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareEdges", "CMagic", "CNearshareShims",
                 "CNearshareTOML",
             ]),
+        library("NearshareVoice", ["NearshareBase", "NearshareEdges", "CNearshareVoice", "CNearshareShims"]),
 
         library(
             "NearshareCarryStore",
@@ -90,7 +93,7 @@ let package = Package(
         library(
             "NearshareCLI",
             [
-                "Nearshare", "CNearshareShims",
+                "Nearshare", "NearshareVoice", "CNearshareShims",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -126,6 +129,13 @@ let package = Package(
         .executableTarget(
             name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
             path: "Tests/Benchmarks/frames", swiftSettings: strict),
+        .systemLibrary(name: "CMalloc", path: "Tests/Benchmarks/CMalloc"),
+        .executableTarget(
+            name: "mesh-benchmark",
+            dependencies: [
+                "CMalloc", "NearshareBase", "NearshareMesh", "NearshareSecurity", "NearshareTesting", "NearshareWire",
+            ],
+            path: "Tests/Benchmarks/mesh", swiftSettings: strict),
         tests("WireTests", ["DecoderProperties", "NearshareCrypto", "NearshareWire", "NearshareTesting"]),
         tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
         tests(
@@ -140,8 +150,9 @@ let package = Package(
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
+        tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
         tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
-        tests("CLITests", ["Nearshare", "NearshareCLI"]),
+        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17
 )

@@ -173,13 +173,13 @@ _nearshare() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    receive|send|browse|peers|identity|inbox|doctor|help)
+    receive|send|browse|peers|identity|inbox|voice|doctor|help)
         # Offer subcommand argument completions
         "_nearshare_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'receive send browse peers identity inbox doctor help' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'receive send browse peers identity inbox voice doctor help' -- "${cur}"))
         ;;
     esac
 }
@@ -350,7 +350,7 @@ _nearshare_peers_verify() {
 
 _nearshare_peers_befriend() {
     repeating_flags=(-v)
-    non_repeating_flags=(--version -h --help)
+    non_repeating_flags=(--unverified --version -h --help)
     repeating_options=()
     non_repeating_options=(--log-level)
     __nearshare_offer_flags_options 1
@@ -575,6 +575,149 @@ _nearshare_inbox() {
     '--inbox')
         return
         ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_voice() {
+    repeating_flags=()
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=()
+    __nearshare_offer_flags_options 0
+
+    # Offer subcommand / subcommand argument completions
+    local -r subcommand="${unparsed_words[0]}"
+    unset 'unparsed_words[0]'
+    unparsed_words=("${unparsed_words[@]}")
+    case "${subcommand}" in
+    record|play|show|list)
+        # Offer subcommand argument completions
+        "_nearshare_voice_${subcommand}"
+        ;;
+    *)
+        # Offer subcommand completions
+        COMPREPLY+=($(compgen -W 'record play show list' -- "${cur}"))
+        ;;
+    esac
+}
+
+_nearshare_voice_record() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--raw --list-devices --no-trim --yes -y --json --quiet --version -h --help)
+    repeating_options=(--to)
+    non_repeating_options=(--output -o --input --device --duration --bitrate --rate --limit --via --timeout --interface --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--to')
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion voice record -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    '--output'|'-o')
+        __nearshare_add_completions -f
+        return
+        ;;
+    '--input')
+        __nearshare_add_completions -f
+        return
+        ;;
+    '--device')
+        return
+        ;;
+    '--duration')
+        return
+        ;;
+    '--bitrate')
+        return
+        ;;
+    '--rate')
+        return
+        ;;
+    '--limit')
+        return
+        ;;
+    '--via')
+        __nearshare_add_completions -W 'lan'$'\n''mesh'
+        return
+        ;;
+    '--timeout')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_voice_play() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--device --log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--device')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -f
+        return
+        ;;
+    esac
+}
+
+_nearshare_voice_show() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -f
+        return
+        ;;
+    esac
+}
+
+_nearshare_voice_list() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
     '--log-level')
         __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
         return

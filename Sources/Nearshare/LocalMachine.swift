@@ -56,7 +56,7 @@ public final class LocalMachine: Sendable {
         name: DisplayName? = nil, discovery: (any Discovery)?, log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
-        return NodeSettings(
+        var settings = NodeSettings(
             identity: try state.identity(), name: try self.name(name), transport: TCPTransport(), discovery: discovery,
             clock: { SystemClock.monotonic() }, wallClock: { SystemClock.wall() }, random: { Self.randomBytes($0) },
             standing: { peer, name in
@@ -69,6 +69,8 @@ public final class LocalMachine: Sendable {
                 }
             },
             log: log)
+        settings.datagrams = UDPTransport()
+        return settings
     }
 
     /// The inbox at a path, with this machine's spool behind it.

@@ -45,6 +45,14 @@ struct CommandFailure: Error, Sendable {
         case let error as PeerLookupError: self.init(.peerNotFound, error.description)
         case let error as StorageError:
             self.init(error.code == .noSpace || error.code == .overLimit ? .noSpace : .failure, error.description)
+        case let error as AudioError:
+            let status: ExitStatus =
+                switch error.code {
+                case .noSpace, .overLimit: .noSpace
+                case .damaged: .damaged
+                case .unavailable, .deviceGone, .failed: .failure
+                }
+            self.init(status, error.description)
         case is CancellationError: self.init(.interrupted, "interrupted")
         default: self.init(.failure, "\(error)")
         }

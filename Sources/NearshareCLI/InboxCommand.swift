@@ -47,7 +47,7 @@ struct InboxCommand: AsyncParsableCommand {
         }
     }
 
-    private static func when(_ time: WallTime) -> String {
+    static func when(_ time: WallTime) -> String {
         let parts = Calendar.current.dateComponents(
             [.year, .month, .day, .hour, .minute], from: Date(timeIntervalSince1970: Double(time.milliseconds) / 1000))
         func two(_ number: Int?) -> String { (number ?? 0) < 10 ? "0\(number ?? 0)" : "\(number ?? 0)" }

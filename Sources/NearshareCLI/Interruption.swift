@@ -4,15 +4,15 @@ internal import Nearshare
 
 /// Ctrl-C and its like. The first asks to end in order; the second ends at once.
 enum Interruption {
-    /// The signals that ask the process to end, each time one comes.
-    static func signals() -> AsyncStream<Void> {
+    /// The signals that ask the process to end, each time one comes: their numbers.
+    static func signals() -> AsyncStream<Int32> {
         AsyncStream { continuation in
             let queue = DispatchQueue(label: "signals")
             let sources = [SIGINT, SIGTERM, SIGHUP].map { number in
                 // A handler rather than SIG_IGN: what is ignored stays ignored in children.
                 signal(number) { _ in }
                 let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
-                source.setEventHandler { continuation.yield() }
+                source.setEventHandler { continuation.yield(number) }
                 source.resume()
                 return source
             }
@@ -25,7 +25,8 @@ enum Interruption {
     /// Seconds that an orderly end may take: transfers are cancelled at both ends, what has arrived is made durable.
     private static let patience: UInt32 = 5
 
-    private static func leave() {
+    /// Ends the process at once, with the terminal as it was.
+    static func leave() {
         RawMode.end()
         exit(ExitStatus.interrupted.rawValue)
     }

@@ -109,17 +109,28 @@ struct PeersBefriendCommand: AsyncParsableCommand {
     @Argument(
         help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
     var peer: String
+    @Flag(help: "Do not ask about a key whose short code nobody has compared.")
+    var unverified = false
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peer, "is a friend now") { $0.setFriend($1, true) }
         try await runCommand {
             let found = try PeerSelection.find(peer, in: LocalMachine().trust.read())
-            if found.entry.trust != .verified {
-                Console.say(
-                    "the key is not verified: compare the short code with `nearshare peers verify` to be sure whose it is")
+            guard found.entry.trust != .verified, !unverified else { return }
+            guard let terminal = TerminalDevice() else {
+                throw CommandFailure(
+                    .notTrusted,
+                    "nobody has compared the short code of \(found.entry.name.shown); do it with `nearshare peers verify`, "
+                        + "or say --unverified")
+            }
+            terminal.write(
+                "nobody has compared the short code of \(found.entry.name.shown): somebody else may be using the name.\n"
+                    + "accept what this key sends without asking all the same? [y]es, [n]o: ")
+            guard await Question.yesOrNo(on: terminal) else {
+                throw CommandFailure(.notTrusted, "not a friend; `nearshare peers verify` compares the code")
             }
         }
+        try await changePeer(peer, "is a friend now") { $0.setFriend($1, true) }
     }
 }
 

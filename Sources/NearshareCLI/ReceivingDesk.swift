@@ -199,8 +199,9 @@ final class ReceivingDesk: Sendable {
         let result = await transfer.result
         state.withLock { state in state.running.removeAll { $0.transfer === transfer } }
         for item in result.delivered {
-            tell(item, of: invitation, transfer: transfer)
+            // First, so that a voice note is known by its id when that is told.
             record(item, from: peer)
+            tell(item, of: invitation, transfer: transfer)
         }
         tellEnd(of: invitation, result.outcome, result.detail, transfer: transfer)
         if result.outcome != .completed { state.withLock { $0.status = result.outcome.status } }
@@ -279,6 +280,7 @@ final class ReceivingDesk: Sendable {
             ]
             if let transfer { fields["transfer"] = .text(transfer.id.hex) }
             if item.kind == .text { fields["text"] = JSONValue(TextFile.read(item.path)) }
+            if let note = VoiceArrival.facts(of: item) { fields["voice"] = .object(note.json) }
             JSONEvents.emit("delivered", fields)
             return
         }
@@ -293,6 +295,7 @@ final class ReceivingDesk: Sendable {
         let type = item.detectedType.map { ", \($0)" } ?? ""
         let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
         Console.result("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
+        if let note = VoiceArrival.facts(of: item) { VoiceArrival.tell(note) }
         if let warning = item.typeWarning { Console.complain("look twice before you open it: \(warning)") }
         if !item.isInInbox { Console.complain("the inbox can't be written to; it waits in the spool and moves when it can be") }
     }

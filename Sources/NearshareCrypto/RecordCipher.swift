@@ -9,11 +9,16 @@ public struct RecordCipher: Sendable {
     public enum Kind: UInt8, Sendable, Hashable, CaseIterable {
         case aes256GCM = 1
         case chaCha20Poly1305 = 2
+        /// Nothing is hidden, nothing can be altered unseen: AES-256-GCM over no plaintext, with the record as associated data.
+        case authenticatedOnly = 3
+
+        /// What is sealed can be read by nobody else.
+        public var hidesContent: Bool { self != .authenticatedOnly }
 
         /// Whether this machine has instructions that make the cipher fast; ChaCha20 needs none.
         public var isAcceleratedHere: Bool {
             switch self {
-            case .aes256GCM: Sodium.isReady && crypto_aead_aes256gcm_is_available() == 1
+            case .aes256GCM, .authenticatedOnly: Sodium.isReady && crypto_aead_aes256gcm_is_available() == 1
             case .chaCha20Poly1305: true
             }
         }
@@ -41,6 +46,7 @@ public struct RecordCipher: Sendable {
         into output: UnsafeMutableRawBufferPointer
     ) {
         precondition(output.count == plaintext.count + Self.tagByteCount)
+        if kind == .authenticatedOnly { return authenticate(plaintext, counter, associated, into: output) }
         // Sealing fails for lengths only that no record has.
         let box =
             switch kind {
@@ -48,9 +54,21 @@ public struct RecordCipher: Sendable {
                 try! AES.GCM.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined!
             case .chaCha20Poly1305:
                 try! ChaChaPoly.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined
+            case .authenticatedOnly: preconditionFailure("dealt with above")
             }
         // Ciphertext and tag stand together behind the nonce: one copy moves both.
         box.withUnsafeBytes { output.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[Self.nonceByteCount...])) }
+    }
+
+    /// Leaves the plaintext as it is, with a tag behind it.
+    private func authenticate(
+        _ plaintext: UnsafeRawBufferPointer, _ counter: UInt64, _ associated: UnsafeRawBufferPointer,
+        into output: UnsafeMutableRawBufferPointer
+    ) {
+        let box = try! AES.GCM.seal(
+            [UInt8](), using: key, nonce: Self.nonce(counter), authenticating: Array(associated) + Array(plaintext))
+        output.copyMemory(from: plaintext)
+        box.tag.withUnsafeBytes { output[plaintext.count...].copyBytes(from: $0) }
     }
 
     /// Writes the plaintext; `output` may be the memory of `sealed`, and is left alone when this throws.
@@ -64,6 +82,12 @@ public struct RecordCipher: Sendable {
         let ciphertext = UnsafeRawBufferPointer(rebasing: sealed[..<count])
         let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
         do {
+            if kind == .authenticatedOnly {
+                let box = try AES.GCM.SealedBox(nonce: Self.nonce(counter), ciphertext: [], tag: tag)
+                _ = try AES.GCM.open(box, using: key, authenticating: Array(associated) + Array(ciphertext))
+                output.copyMemory(from: ciphertext)
+                return count
+            }
             let plaintext =
                 switch kind {
                 case .aes256GCM:
@@ -74,6 +98,7 @@ public struct RecordCipher: Sendable {
                     try ChaChaPoly.open(
                         ChaChaPoly.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag), using: key,
                         authenticating: associated)
+                case .authenticatedOnly: preconditionFailure("dealt with above")
                 }
             plaintext.withUnsafeBytes { output.copyMemory(from: $0) }
         } catch {

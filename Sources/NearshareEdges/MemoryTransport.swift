@@ -82,6 +82,7 @@ final class MemoryListener: StreamListener {
 
 final class MemoryLink: StreamLink {
     let remote: LinkAddress
+    let localHost: String? = "memory"
     private let incoming: MemoryPipe
     private let outgoing: MemoryPipe
 
@@ -93,6 +94,7 @@ final class MemoryLink: StreamLink {
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try incoming.read(into: buffer) }
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try outgoing.write(bytes) }
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try outgoing.writeNow(bytes) }
     func finishWriting() { outgoing.finish() }
 
     func close() {
@@ -147,6 +149,17 @@ final class MemoryPipe: Sendable {
             guard let written else { throw LinkError(.broken, "the link was cut") }
             rest = rest.dropFirst(written)
         }
+    }
+
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        let count: Int? = state.update { state in
+            if state.isCut || state.isFinished { return nil }
+            let count = min(capacity - state.bytes.count, bytes.count)
+            state.bytes.append(contentsOf: bytes.prefix(count))
+            return count
+        }
+        guard let count else { throw LinkError(.broken, "the link was cut") }
+        return count
     }
 
     func finish() {

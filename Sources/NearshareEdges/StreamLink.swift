@@ -41,11 +41,18 @@ public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
 public protocol StreamLink: AnyObject, Sendable {
     var remote: LinkAddress { get }
 
+    /// Our own address as seen on this link, numeric; nil where there is none that means anything to others.
+    var localHost: String? { get }
+
     /// Blocks until something is there. Returns how many bytes were read, 0 at the orderly end of the stream.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int
 
     /// Blocks until all of it has been taken over.
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError)
+
+    /// Takes over as much as it can at once, and never blocks.
+    /// - Returns: how many bytes were taken over.
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int
 
     /// Ends our direction in order: the other side reads all that was written, then the end.
     func finishWriting()

@@ -55,14 +55,28 @@ public struct FragmentAssembler: Sendable {
         var byteCount = 0
         var total: Int
         var type: MeshPacketType
+        let link: MeshLinkID?
+        let isExpected: Bool
         let started: MonotonicInstant
         var changed: MonotonicInstant
 
         /// With what the table of pieces takes.
-        var cost: Int { byteCount + pieces.count * 48 }
+        var cost: Int { byteCount + pieces.count * 96 }
+    }
+
+    /// What the sets take that come from one place, or from all.
+    private struct Share {
+        var sets = 0
+        var bytes = 0
     }
 
     private var assemblies: [Key: Assembly] = [:]
+    /// Of sets that nobody here has asked for.
+    private var unasked = Share()
+    private var unaskedBySender: [PeerID: Share] = [:]
+    private var expectedByteCount = 0
+    /// No set expires before.
+    private var nextExpiry: MonotonicInstant?
     private let limits: Limits
 
     public init(limits: Limits = Limits()) {
@@ -70,32 +84,41 @@ public struct FragmentAssembler: Sendable {
     }
 
     /// Bytes held in all, with what the bookkeeping takes.
-    public var byteCount: Int { assemblies.values.reduce(0) { $0 + $1.cost } }
+    public var byteCount: Int { unasked.bytes + expectedByteCount }
     public var count: Int { assemblies.count }
 
-    /// - Parameter sender: as the fragment's packet claims; sets of several senders are never mixed.
-    public mutating func add(_ fragment: MeshFragment, from sender: PeerID, now: MonotonicInstant) -> Outcome {
+    /// - Parameters:
+    ///   - sender: as the fragment's packet claims; sets of several senders are never mixed.
+    ///   - link: where it came from. Who has most sets gives way first, so that a flood from one link costs no other.
+    ///   - isExpected: somebody here has asked for it. Such a set gives way to none, so its owner bounds how many there are.
+    public mutating func add(
+        _ fragment: MeshFragment, from sender: PeerID, on link: MeshLinkID? = nil, isExpected: Bool = false,
+        now: MonotonicInstant
+    ) -> Outcome {
         expire(now: now)
         let key = Key(sender: sender, id: fragment.id)
         let isNew = assemblies[key] == nil
         // Taken out while it is changed, so that its table is not copied.
         var assembly =
-            assemblies.removeValue(forKey: key)
-            ?? Assembly(total: fragment.total, type: fragment.originalType, started: now, changed: now)
+            remove(key)
+            ?? Assembly(
+                total: fragment.total, type: fragment.originalType, link: link, isExpected: isExpected, started: now,
+                changed: now)
         // The latest header counts, as on iOS.
         assembly.total = fragment.total
         assembly.changed = now
         assembly.byteCount += fragment.slice.count - (assembly.pieces[fragment.index]?.count ?? 0)
-        assembly.pieces[fragment.index] = Array(fragment.slice)
         guard assembly.byteCount <= limits.byteLimit(for: assembly.type) else { return .oversized }
+        assembly.pieces[fragment.index] = Array(fragment.slice)
         if assembly.pieces.count >= assembly.total, (0..<assembly.total).allSatisfy({ assembly.pieces[$0] != nil }) {
             var frame: [UInt8] = []
             frame.reserveCapacity(assembly.byteCount)
+            // Each goes as soon as it is copied, so that nothing is held twice.
             for index in 0..<assembly.total { frame += assembly.pieces.removeValue(forKey: index)! }
             return .complete(frame)
         }
-        makeRoom(for: assembly, key)
-        assemblies[key] = assembly
+        insert(assembly, key)
+        makeRoom(for: key)
         return isNew ? .started : .stored
     }
 
@@ -113,37 +136,69 @@ public struct FragmentAssembler: Sendable {
     }
 
     public mutating func drop(_ id: MeshFragment.ID, from sender: PeerID) {
-        assemblies[Key(sender: sender, id: id)] = nil
+        remove(Key(sender: sender, id: id))
     }
 
-    private mutating func expire(now: MonotonicInstant) {
-        guard assemblies.values.contains(where: { isExpired($0, now) }) else { return }
-        assemblies = assemblies.filter { !isExpired($0.value, now) }
+    private mutating func insert(_ assembly: Assembly, _ key: Key) {
+        let expiry = min(assembly.changed + limits.idle, assembly.started + limits.lifetime)
+        nextExpiry = min(nextExpiry ?? expiry, expiry)
+        if assembly.isExpected {
+            expectedByteCount += assembly.cost
+        } else {
+            unasked.sets += 1
+            unasked.bytes += assembly.cost
+            unaskedBySender[key.sender, default: Share()].sets += 1
+            unaskedBySender[key.sender]!.bytes += assembly.cost
+        }
+        assemblies[key] = assembly
     }
 
-    private func isExpired(_ assembly: Assembly, _ now: MonotonicInstant) -> Bool {
-        now - assembly.changed >= limits.idle || now - assembly.started >= limits.lifetime
+    @discardableResult
+    private mutating func remove(_ key: Key) -> Assembly? {
+        guard let assembly = assemblies.removeValue(forKey: key) else { return nil }
+        if assembly.isExpected {
+            expectedByteCount -= assembly.cost
+        } else {
+            unasked.sets -= 1
+            unasked.bytes -= assembly.cost
+            unaskedBySender[key.sender]!.sets -= 1
+            unaskedBySender[key.sender]!.bytes -= assembly.cost
+            if unaskedBySender[key.sender]!.sets == 0 { unaskedBySender[key.sender] = nil }
+        }
+        return assembly
     }
 
-    /// Drops what has waited longest for its next piece: first of the sender's own, then of all. Whoever starts many sets
-    /// loses their own, and sets that are coming in stay.
-    private mutating func makeRoom(for assembly: Assembly, _ key: Key) {
-        var own = assemblies.filter { $0.key.sender == key.sender }
-        while !own.isEmpty,
-            own.count >= limits.setsPerSender
-                || own.values.reduce(assembly.cost, { $0 + $1.cost }) > limits.bytesPerSender
+    /// Drops what has waited for too long.
+    public mutating func expire(now: MonotonicInstant) {
+        guard let nextExpiry, nextExpiry <= now else { return }
+        self.nextExpiry = nil
+        for (key, assembly) in assemblies {
+            let expiry = min(assembly.changed + limits.idle, assembly.started + limits.lifetime)
+            if expiry <= now { remove(key) } else { self.nextExpiry = min(self.nextExpiry ?? expiry, expiry) }
+        }
+    }
+
+    /// Drops what has waited longest for its next piece: first of the sender's own, then of the link that has most.
+    private mutating func makeRoom(for key: Key) {
+        while let share = unaskedBySender[key.sender], share.sets > limits.setsPerSender || share.bytes > limits.bytesPerSender
         {
-            let oldest = Self.oldest(own)
-            own[oldest] = nil
-            assemblies[oldest] = nil
+            guard dropOldest(besides: key, where: { $0.sender == key.sender }) else { break }
         }
-        while !assemblies.isEmpty, assemblies.count >= limits.sets || byteCount + assembly.cost > limits.bytes {
-            assemblies[Self.oldest(assemblies)] = nil
+        while unasked.sets > limits.sets || unasked.bytes > limits.bytes {
+            guard dropOldest(besides: key, where: { _ in true }) else { break }
         }
     }
 
-    private static func oldest(_ assemblies: [Key: Assembly]) -> Key {
-        assemblies.min { $0.value.changed < $1.value.changed }!.key
+    /// - Returns: false when there is none.
+    private mutating func dropOldest(besides key: Key, where isCandidate: (Key) -> Bool) -> Bool {
+        let candidates = assemblies.filter { $0.key != key && !$0.value.isExpected && isCandidate($0.key) }
+        var costs: [MeshLinkID?: Int] = [:]
+        // A set costs something even before its bytes count.
+        for assembly in candidates.values { costs[assembly.link, default: 0] += assembly.cost + 4096 }
+        guard let most = costs.max(by: { $0.value < $1.value }) else { return false }
+        let theirs = candidates.filter { $0.value.link == most.key }
+        remove(theirs.min { $0.value.changed < $1.value.changed }!.key)
+        return true
     }
 }
 
@@ -154,14 +209,10 @@ extension MeshFrame {
         do {
             self = try MeshFrame(decoding: frame[...])
         } catch {
-            for count in 1...16 {
-                let mended = frame + [UInt8](repeating: UInt8(count), count: count)
-                if let whole = try? MeshFrame(decoding: mended[...]), whole.bytes.count == mended.count {
-                    self = whole
-                    return
-                }
-            }
-            throw error
+            // Only where bytes are missing, and these are all: trying a damaged stream again and again would cost us much (R2).
+            guard let missing = MeshFrame.missingByteCount(of: frame[...]), (1...16).contains(missing) else { throw error }
+            let mended = frame + [UInt8](repeating: UInt8(missing), count: missing)
+            self = try MeshFrame(decoding: mended[...])
         }
     }
 }

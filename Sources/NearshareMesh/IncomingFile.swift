@@ -15,7 +15,8 @@ struct IncomingFile {
         case refused(MeshFileControl.Refusal)
     }
 
-    let offer: MeshFileControl.Offer
+    /// The latest: a sender who began anew names other fragments.
+    var offer: MeshFileControl.Offer
     let sender: PeerID
     var phase = Phase.offered
     /// When the phase gives up; for an ended one, when it is forgotten.

@@ -4,9 +4,9 @@ internal import NearshareWire
 /// What waits to be written to one link, by priority, so that chat and receipts never stand behind a file.
 struct LinkOutbox {
     enum Priority: Int, CaseIterable {
-        /// Handshakes, announcements, what is sealed and short.
+        /// Of our own: handshakes, announcements, what is sealed and short.
         case urgent
-        /// Public messages, and what is relayed whole.
+        /// Public messages, and what is relayed whole: others' never stand before ours.
         case normal
         /// Fragments.
         case bulk
@@ -38,6 +38,8 @@ struct LinkOutbox {
     private(set) var byteCounts = [Int](repeating: 0, count: Priority.allCases.count)
     /// Bytes of one priority that may wait; what comes on top is lost, as on the air.
     private static let limit = 8 << 20
+    /// What a frame takes besides its bytes, so that many small ones are bounded too.
+    private static let overhead = 64
 
     var isEmpty: Bool { byteCounts.allSatisfy { $0 == 0 } }
 
@@ -47,8 +49,8 @@ struct LinkOutbox {
     /// - Returns: false when there was no room.
     @discardableResult
     mutating func append(_ frame: [UInt8], _ priority: Priority) -> Bool {
-        guard byteCounts[priority.rawValue] + frame.count <= Self.limit else { return false }
-        byteCounts[priority.rawValue] += frame.count
+        guard byteCounts[priority.rawValue] + frame.count + Self.overhead <= Self.limit else { return false }
+        byteCounts[priority.rawValue] += frame.count + Self.overhead
         queues[priority.rawValue].append(frame)
         return true
     }
@@ -56,7 +58,7 @@ struct LinkOutbox {
     mutating func removeFirst() -> [UInt8]? {
         for priority in Priority.allCases {
             guard let frame = queues[priority.rawValue].removeFirst() else { continue }
-            byteCounts[priority.rawValue] -= frame.count
+            byteCounts[priority.rawValue] -= frame.count + Self.overhead
             return frame
         }
         return nil

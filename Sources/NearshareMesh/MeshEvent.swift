@@ -27,14 +27,14 @@ public enum MeshEvent: Sendable {
     /// A whole file. Only from a nearshare peer has it been accepted before.
     case fileReceived(MeshReceivedFile)
     /// An offer or an accepted file will not come any more.
-    case incomingEnded(MeshFileControl.FileID, from: PeerID, MeshFileOutcome)
+    case incomingEnded(MeshFileKey, MeshFileOutcome)
 
     /// The peer is asked whether it takes our file.
-    case sendingOffered(MeshFileControl.FileID)
+    case sendingOffered(MeshFileKey)
     /// Our file begins to be sent: so many fragments, and so long will they take at least.
-    case sendingStarted(MeshFileControl.FileID, fragments: Int, estimate: Duration)
-    case fragmentsSent(MeshFileControl.FileID, sent: Int, total: Int)
-    case sendingEnded(MeshFileControl.FileID, MeshFileOutcome)
+    case sendingStarted(MeshFileKey, fragments: Int, estimate: Duration)
+    case fragmentsSent(MeshFileKey, sent: Int, total: Int)
+    case sendingEnded(MeshFileKey, MeshFileOutcome)
 }
 
 /// How far something that comes in fragments is.
@@ -88,6 +88,8 @@ public enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
     case textTooLong(limit: Int)
     /// More than may wait for one peer.
     case tooMuchWaiting
+    /// The same file, to the same peer.
+    case onItsWay
     case malformed(MalformedInput)
 
     public var description: String {
@@ -98,6 +100,7 @@ public enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
             "it is too large for the mesh, which carries \(UInt64(limit).asByteCount) to this peer; send it directly"
         case .textTooLong(let limit): "a message has at most \(limit) bytes; split it"
         case .tooMuchWaiting: "too much is waiting for this peer already; try again later"
+        case .onItsWay: "this very file is on its way to them already; wait for it to end"
         case .malformed(let error): error.description
         }
     }

@@ -7,16 +7,17 @@ internal import NearshareSecurity
 ///
 /// Both may begin at once: then the lower id stays initiator. A new first message on an established session is answered beside
 /// it, and replaces it when its third message has proven the peer. Anybody can put packets between the peer's: a message that
-/// is not genuine changes nothing, and up to ``maximumResponses`` answers are open at once, so that a forged first message does
-/// not end a genuine handshake.
+/// is not genuine changes nothing. A first message proves nothing at all, so it ends nothing: neither a handshake begun here nor
+/// another answer, of which as many are open at once as may come in while one lives.
 struct MeshPeerSession {
     static let initiatorTimeout = Duration.seconds(10)
     static let responderTimeout = Duration.seconds(20)
-    /// Handshakes that a peer may have in ``rateWindow``, whoever begins.
+    /// Handshakes in ``rateWindow``, of each of three kinds: begun here, begun by the peer over its signature, and begun by
+    /// whoever says so. Strangers use up nobody's but their own.
     static let handshakesPerWindow = 10
     static let rateWindow = Duration.seconds(60)
     static let lifetime = Duration.seconds(86_400)
-    private static let maximumResponses = 3
+    private static let maximumResponses = 2 * handshakesPerWindow
     private static let repetitionInterval = Duration.seconds(3)
     private static let answerInterval = Duration.seconds(1)
 
@@ -40,7 +41,7 @@ struct MeshPeerSession {
 
     private struct Established {
         var peer: ProvenPeer
-        var transport: MeshNoiseTransport
+        var transport: NoiseDatagrams
         var since: MonotonicInstant
     }
 
@@ -50,10 +51,12 @@ struct MeshPeerSession {
     private var responding: [Pending] = []
     private var current: Established?
     /// What the peer sealed before it heard of the newest session may still come.
-    private var previous: MeshNoiseTransport?
+    private var previous: NoiseDatagrams?
     /// The second message that made the present session, and our third: said again when the second comes again.
     private var ending: (second: [UInt8], third: [UInt8])?
-    private var handshakes: [MonotonicInstant] = []
+    private var begun = RateWindow()
+    private var vouched = RateWindow()
+    private var claimed = RateWindow()
     private var failures = 0
 
     init(own: LocalIdentity, peerID: PeerID) {
@@ -73,35 +76,44 @@ struct MeshPeerSession {
     /// - Parameter ephemeral: 32 fresh random bytes.
     /// - Returns: the first message; nil when one is on its way already, or there were too many lately.
     mutating func start(now: MonotonicInstant, ephemeral: [UInt8]) -> [UInt8]? {
-        guard initiating == nil, allowsHandshake(now: now) else { return nil }
+        guard initiating == nil, begun.take(atMost: Self.handshakesPerWindow, within: Self.rateWindow, now: now) else {
+            return nil
+        }
         var state = HandshakeState(role: .initiator, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
         guard let message = try? state.writeMessage(payload: []) else { return nil }
         initiating = Pending(state: state, deadline: now + Self.initiatorTimeout, said: message, saidAt: now)
         return message
     }
 
-    /// - Parameter ephemeral: 32 fresh random bytes, used when this turns out to be a first message.
-    mutating func receive(handshake message: ArraySlice<UInt8>, now: MonotonicInstant, ephemeral: [UInt8]) -> Reaction {
+    /// - Parameters:
+    ///   - isVouched: its packet has the signature of the key that the peer announced.
+    ///   - ephemeral: 32 fresh random bytes, used when this turns out to be a first message.
+    mutating func receive(
+        handshake message: ArraySlice<UInt8>, isVouched: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+    ) -> Reaction {
         let message = Array(message)
         switch message.count {
-        case ..<Self.thirdMessageByteCount: return receiveFirst(message, now: now, ephemeral: ephemeral)
+        case ..<Self.thirdMessageByteCount:
+            return receiveFirst(message, isVouched: isVouched, now: now, ephemeral: ephemeral)
         case ..<Self.secondMessageByteCount: return receiveThird(message, now: now)
         default: return receiveSecond(message, now: now)
         }
     }
 
-    private mutating func receiveFirst(_ message: [UInt8], now: MonotonicInstant, ephemeral: [UInt8]) -> Reaction {
-        // Both began: the higher id gives way, the lower one waits for its answer.
+    private mutating func receiveFirst(
+        _ message: [UInt8], isVouched: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+    ) -> Reaction {
+        // Both began: the lower id waits for its answer. The higher one answers, and does not wait any more; but it takes what
+        // comes, for this message may be anybody's.
         if initiating != nil, own.peerID.hex < peerID.hex { return .ignore }
         if let index = responding.firstIndex(where: { $0.first == message }) {
             responding[index].saidAt = now
             return .reply(responding[index].said)
         }
         var state = HandshakeState(role: .responder, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
-        guard allowsHandshake(now: now), (try? state.readMessage(message)) != nil,
+        guard (try? state.readMessage(message)) != nil, allowsAnswer(isVouched: isVouched, now: now),
             let reply = try? state.writeMessage(payload: [])
         else { return .ignore }
-        initiating = nil
         if responding.count >= Self.maximumResponses { responding.removeFirst() }
         responding.append(
             Pending(state: state, deadline: now + Self.responderTimeout, said: reply, saidAt: now, first: message))
@@ -133,7 +145,7 @@ struct MeshPeerSession {
     private mutating func establish(_ keys: TransportKeys, now: MonotonicInstant) {
         previous = current?.transport
         current = Established(
-            peer: keys.peer, transport: MeshNoiseTransport(send: keys.send, receive: keys.receive), since: now)
+            peer: keys.peer, transport: NoiseDatagrams(send: keys.send, receive: keys.receive), since: now)
         initiating = nil
         responding = []
         ending = nil
@@ -147,11 +159,13 @@ struct MeshPeerSession {
         return pending.said
     }
 
-    /// The answer to the latest first message again: the peer is sealing already, so its third message must have got lost.
+    /// An answer again, the one that was said longest ago: the peer is sealing already, so its third message must have got lost.
     mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? {
-        guard let pending = responding.last, now - pending.saidAt >= Self.answerInterval else { return nil }
-        responding[responding.count - 1].saidAt = now
-        return pending.said
+        guard let index = responding.indices.min(by: { responding[$0].saidAt < responding[$1].saidAt }),
+            now - responding[index].saidAt >= Self.answerInterval
+        else { return nil }
+        responding[index].saidAt = now
+        return responding[index].said
     }
 
     /// - Throws: ``NoiseError/malformed`` without a session; ``NoiseError/nonceExhausted`` when it is used up.
@@ -172,10 +186,12 @@ struct MeshPeerSession {
             return plaintext
         } catch {
             if previous != nil, let plaintext = try? previous!.open(message) { return plaintext }
-            failures += 1
             throw error
         }
     }
+
+    /// Something that the peer may have sealed could not be opened.
+    mutating func noteFailure() { failures += 1 }
 
     /// There is no session for what came, or three messages in a row could not be opened: the peer may have lost its keys.
     var shouldStartAnew: Bool { current == nil || failures >= 3 }
@@ -185,11 +201,10 @@ struct MeshPeerSession {
         if let deadline = initiating?.deadline, deadline <= now { initiating = nil }
     }
 
-    private mutating func allowsHandshake(now: MonotonicInstant) -> Bool {
-        handshakes.removeAll { now - $0 >= Self.rateWindow }
-        guard handshakes.count < Self.handshakesPerWindow else { return false }
-        handshakes.append(now)
-        return true
+    private mutating func allowsAnswer(isVouched: Bool, now: MonotonicInstant) -> Bool {
+        isVouched
+            ? vouched.take(atMost: Self.handshakesPerWindow, within: Self.rateWindow, now: now)
+            : claimed.take(atMost: Self.handshakesPerWindow, within: Self.rateWindow, now: now)
     }
 
     private static let thirdMessageByteCount = 64

@@ -10,7 +10,7 @@ extension MeshRouter {
 
     /// How long a file will take to a peer at least, in fragments and at their pace, and whether it can be sent at all.
     public func plan(_ file: MeshFile, to recipient: PeerID?) throws(MeshSendError) -> (fragments: Int, estimate: Duration) {
-        let encoded = try Self.encode(file, limit: recipient.flatMap { peer($0) }?.software.contentLimit)
+        let encoded = try Self.encode(fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.software.contentLimit)
         let count = try fragmentCount(encoded.count, chunk: chunk(to: recipient), to: recipient)
         return (count, estimate(count, to: recipient))
     }
@@ -20,46 +20,53 @@ extension MeshRouter {
     @discardableResult
     public mutating func sendFile(
         _ file: MeshFile, to recipient: PeerID?, now: MeshMoment
-    ) throws(MeshSendError) -> MeshFileControl.FileID {
+    ) throws(MeshSendError) -> MeshFileKey {
         let known = recipient.flatMap { peer($0) }
         guard recipient == nil || known != nil else { throw .unknownPeer }
+        let file = fitted(file, to: recipient)
         let encoded = try Self.encode(file, limit: known?.software.contentLimit)
         let chunk = chunk(to: recipient)
         let count = try fragmentCount(encoded.count, chunk: chunk, to: recipient)
-        let fileID = MeshFileControl.FileID(ofEncoded: encoded[...])
-        let type = file.mediaType ?? Self.unknownType
+        let id = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
+        guard outgoing[id] == nil else { throw .onItsWay }
         let offer = MeshFileControl.Offer(
-            id: fileID, size: UInt32(file.content.count), fragmentCount: UInt16(count), fragmentID: fragmentID(),
-            name: ClaimedFileName(bytes: Array((file.name ?? "").utf8.prefix(ClaimedFileName.maximumByteCount)))!,
-            mediaType: type.utf8.count <= 127 ? type : Self.unknownType)
-        outgoing[fileID] = OutgoingFile(
-            id: fileID, recipient: recipient, encoded: encoded, offer: offer, chunkByteCount: chunk,
+            of: file, id: id.file, fragmentCount: UInt16(count), fragmentID: fragmentID())
+        outgoing[id] = OutgoingFile(
+            id: id, encoded: encoded, offer: offer, chunkByteCount: chunk,
             deadline: now.monotonic + OutgoingFile.sessionTimeout, nextTry: now.monotonic)
         if nextTick == nil { nextTick = now.monotonic + Self.tick }
         guard let recipient else {
-            startSending(fileID, now: now)
-            return fileID
+            startSending(id, now: now)
+            return id
         }
         if peers[recipient]!.session.isEstablished, peers[recipient]!.state != nil {
             sessionIsReady(with: recipient, now: now)
         } else {
             ensureSession(with: recipient, now: now)
         }
-        return fileID
+        return id
     }
 
-    /// Ends a file at both ends: ours stops before its next fragment, an offered or coming one is given up.
-    public mutating func cancelFile(_ id: MeshFileControl.FileID, now: MeshMoment) {
-        if let file = outgoing[id] {
-            if let recipient = file.recipient, file.isConfirmed {
-                sendSealed(.fileControl(.cancel(id)), to: recipient, now: now)
-            }
-            end(id, .cancelledHere)
-        }
-        if let file = incoming[id], !file.isEnded {
-            sendSealed(.fileControl(.cancel(id)), to: file.sender, now: now)
-            endIncoming(id, .cancelledHere, as: .declined, now: now)
-        }
+    /// Ends a file of ours at both ends: nothing of it goes out any more.
+    public mutating func cancelSending(_ id: MeshFileKey, now: MeshMoment) {
+        guard let file = outgoing[id] else { return }
+        if let recipient = id.peer, file.isConfirmed { sendSealed(.fileControl(.cancel(id.file)), to: recipient, now: now) }
+        end(id, .cancelledHere)
+    }
+
+    /// Gives up a file that is offered or coming, at both ends.
+    public mutating func cancelReceiving(_ id: MeshFileKey, now: MeshMoment) {
+        guard let file = incoming[id], !file.isEnded else { return }
+        sendSealed(.fileControl(.cancel(id.file)), to: file.sender, now: now)
+        endIncoming(id, .cancelledHere, as: .declined, now: now)
+    }
+
+    /// With a type that phones take, unless it goes to nobody who could be one: they drop a file of any other.
+    private func fitted(_ file: MeshFile, to recipient: PeerID?) -> MeshFile {
+        guard recipient.flatMap({ peer($0) })?.software != .nearshare else { return file }
+        var file = file
+        file.mediaType = PhoneMediaType(admissibleFor: file.mediaType, content: file.content).rawValue
+        return file
     }
 
     private static func encode(_ file: MeshFile, limit: Int?) throws(MeshSendError) -> [UInt8] {
@@ -92,7 +99,7 @@ extension MeshRouter {
     /// Version 2, signed; a sealed one has a recipient, a counter, a tag and a byte for its kind besides.
     private static func fileFrameOverhead(isSealed: Bool) -> Int {
         16 + PeerID.byteCount + MeshPacket.signatureByteCount
-            + (isSealed ? PeerID.byteCount + MeshNoiseTransport.overheadByteCount + 1 : 0)
+            + (isSealed ? PeerID.byteCount + NoiseDatagrams.overheadByteCount + 1 : 0)
     }
 
     private func estimate(_ count: Int, to recipient: PeerID?) -> Duration {
@@ -101,17 +108,18 @@ extension MeshRouter {
         return pacing * (count - 1)
     }
 
-    private func speaksControl(_ peer: PeerID) -> Bool { peers[peer]?.state?.capabilities.contains(.fileOffers) ?? false }
+    func speaksControl(_ peer: PeerID) -> Bool { peers[peer]?.state?.capabilities.contains(.fileOffers) ?? false }
 
     /// The peer has proven what it can do: what waited for that goes on.
     mutating func sessionIsReady(with peer: PeerID, now: MeshMoment) {
-        for (id, file) in outgoing where file.recipient == peer && file.phase == .waitingForSession {
+        for (id, file) in outgoing where id.peer == peer && file.phase == .waitingForSession {
             guard let flags = peers[peer]?.state?.capabilities, flags.contains(.privateMedia) else {
                 end(id, .unsupported)
                 continue
             }
             guard flags.contains(.fileOffers) else {
-                startSending(id, now: now)
+                // One after the other, as a phone refuses what another has overtaken.
+                if !isSendingFile(toPhone: peer) { startSending(id, now: now) }
                 continue
             }
             outgoing[id]!.phase = .offering
@@ -123,18 +131,18 @@ extension MeshRouter {
     }
 
     /// Offers the file, or asks once more how far the receiver is: the same words do both.
-    private mutating func ask(_ id: MeshFileControl.FileID, now: MeshMoment) {
-        guard let file = outgoing[id], let recipient = file.recipient else { return }
+    private mutating func ask(_ id: MeshFileKey, now: MeshMoment) {
+        guard let file = outgoing[id], let recipient = id.peer else { return }
         outgoing[id]!.attempts += 1
         outgoing[id]!.nextTry = now.monotonic + OutgoingFile.firstRetry
-        sendSealed(.fileControl(.offer(file.offer)), to: recipient, now: now)
+        sendSealed(.fileControl(.offer(file.offer)), to: recipient, everywhere: file.attempts > 0, now: now)
     }
 
-    private mutating func startSending(_ id: MeshFileControl.FileID, now: MeshMoment) {
+    private mutating func startSending(_ id: MeshFileKey, now: MeshMoment) {
         guard let file = outgoing[id] else { return }
         do {
             let packet: MeshPacket
-            if let recipient = file.recipient {
+            if let recipient = id.peer {
                 let payload = try MeshNoisePayload.file(file.encoded[...]).encoded()
                 guard let sealed = try? peers[recipient]!.session.seal(payload, now: now.monotonic) else {
                     end(id, .peerSilent)
@@ -154,20 +162,20 @@ extension MeshRouter {
             outgoing[id]!.encoded = []
             events.append(
                 .sendingStarted(
-                    id, fragments: fragmentation.count, estimate: estimate(fragmentation.count, to: file.recipient)))
-            jobs.append(FragmentJob(fragmentation: fragmentation, file: id, recipient: file.recipient, links: nil))
+                    id, fragments: fragmentation.count, estimate: estimate(fragmentation.count, to: id.peer)))
+            jobs.append(FragmentJob(fragmentation: fragmentation, file: id, recipient: id.peer, links: nil))
             sendDueFragments(now: now.monotonic)
         } catch {
             end(id, .unsupported)
         }
     }
 
-    mutating func noteSent(_ id: MeshFileControl.FileID, isRepeated: Bool, _ job: FragmentJob) {
+    mutating func noteSent(_ id: MeshFileKey, isRepeated: Bool, _ job: FragmentJob) {
         guard !isRepeated else { return }
         events.append(.fragmentsSent(id, sent: job.next, total: job.fragmentation.count))
     }
 
-    mutating func sentAllFragments(of id: MeshFileControl.FileID, now: MonotonicInstant) {
+    mutating func sentAllFragments(of id: MeshFileKey, now: MonotonicInstant) {
         guard let file = outgoing[id] else { return }
         guard file.isConfirmed else {
             end(id, .sent)
@@ -178,7 +186,14 @@ extension MeshRouter {
         outgoing[id]!.nextTry = now + OutgoingFile.firstRetry
     }
 
-    private mutating func end(_ id: MeshFileControl.FileID, _ outcome: MeshFileOutcome) {
+    /// What came to be said while files were being sent.
+    mutating func sendWhatFilesHeldUp(now: MeshMoment) {
+        for (peer, record) in peers where !record.waiting.isEmpty && record.session.isEstablished {
+            sendWaiting(to: peer, now: now)
+        }
+    }
+
+    private mutating func end(_ id: MeshFileKey, _ outcome: MeshFileOutcome) {
         guard outgoing.removeValue(forKey: id) != nil else { return }
         jobs.removeAll { $0.file == id }
         events.append(.sendingEnded(id, outcome))
@@ -187,109 +202,155 @@ extension MeshRouter {
     // MARK: Receiving
 
     /// Lets an offered file come.
-    public mutating func accept(_ id: MeshFileControl.FileID, now: MeshMoment) {
+    public mutating func accept(_ id: MeshFileKey, now: MeshMoment) {
         guard let file = incoming[id], file.phase == .offered else { return }
         incoming[id]!.phase = .accepted
         incoming[id]!.deadline = now.monotonic + settings.assembly.lifetime
         incoming[id]!.lastProgress = now.monotonic
-        sendSealed(.fileControl(.accept(id)), to: file.sender, now: now)
+        sendSealed(.fileControl(.accept(id.file)), to: file.sender, now: now)
     }
 
-    public mutating func refuse(_ id: MeshFileControl.FileID, because reason: MeshFileControl.Refusal, now: MeshMoment) {
+    public mutating func refuse(_ id: MeshFileKey, because reason: MeshFileControl.Refusal, now: MeshMoment) {
         guard let file = incoming[id], !file.isEnded else { return }
-        sendSealed(.fileControl(.refuse(id, reason)), to: file.sender, now: now)
+        sendSealed(.fileControl(.refuse(id.file, reason)), to: file.sender, now: now)
         settle(id, as: .refused(reason), now: now)
     }
 
     /// Whether a file was accepted and is still coming.
-    public func isExpected(_ id: MeshFileControl.FileID) -> Bool {
+    public func isExpected(_ id: MeshFileKey) -> Bool {
         incoming[id]?.phase == .accepted || incoming[id]?.phase == .delivering
     }
 
     /// A file that was accepted has its place; its sender is told.
-    public mutating func stored(_ id: MeshFileControl.FileID, now: MeshMoment) {
+    public mutating func stored(_ id: MeshFileKey, now: MeshMoment) {
         guard let file = incoming[id], file.phase == .delivering else { return }
         settle(id, as: .stored, now: now)
-        sendSealed(.fileControl(.stored(id)), to: file.sender, now: now)
+        sendSealed(.fileControl(.stored(id.file)), to: file.sender, now: now)
     }
 
     mutating func handleControl(_ control: MeshFileControl, from peer: ProvenPeer, now: MeshMoment) {
+        let id = MeshFileKey(control.file, with: peer.id)
         switch control {
         case .offer(let offer): handleOffer(offer, from: peer, now: now)
-        case .accept(let id):
-            guard let file = outgoing[id], file.recipient == peer.id, file.phase == .offering else { return }
-            startSending(id, now: now)
-        case .refuse(let id, let reason):
-            guard outgoing[id]?.recipient == peer.id else { return }
-            end(id, .refused(reason))
-        case .missing(let id, let indices):
-            guard let file = outgoing[id], file.recipient == peer.id else { return }
-            sendAgain(indices, of: file, now: now)
-        case .stored(let id):
-            guard outgoing[id]?.recipient == peer.id else { return }
-            end(id, .stored)
-        case .cancel(let id):
-            if outgoing[id]?.recipient == peer.id { end(id, .cancelledByPeer) }
-            if let file = incoming[id], file.sender == peer.id, !file.isEnded {
-                endIncoming(id, .cancelledByPeer, as: .declined, now: now)
+        case .accept:
+            guard let file = outgoing[id] else {
+                // Given up meanwhile; both ends shall know (A8, A9).
+                sendSealed(.fileControl(.cancel(id.file)), to: peer.id, now: now)
+                return
             }
+            switch file.phase {
+            case .offering: startSending(id, now: now)
+            // Not one fragment has come.
+            case .confirming: sendAgain(Array(0..<file.offer.fragmentCount), of: file, now: now)
+            case .waitingForSession, .sending: return
+            }
+        case .refuse(_, let reason): end(id, .refused(reason))
+        case .missing(_, let indices):
+            guard let file = outgoing[id] else {
+                sendSealed(.fileControl(.cancel(id.file)), to: peer.id, now: now)
+                return
+            }
+            if file.phase == .offering {
+                // It was accepted before we began anew.
+                startSending(id, now: now)
+            } else {
+                sendAgain(indices, of: file, now: now)
+            }
+        case .stored:
+            // What is only offered can't have come; this answers an earlier time.
+            if outgoing[id]?.phase != .offering { end(id, .stored) }
+        case .cancel:
+            end(id, .cancelledByPeer)
+            if let file = incoming[id], !file.isEnded { endIncoming(id, .cancelledByPeer, as: .declined, now: now) }
         }
     }
 
+    /// The same offer again means that our answer got lost, or that the sender asks how far it is. With other fragments it has
+    /// begun anew: what is coming still comes; what has ended is offered once more, and somebody is asked once more.
     private mutating func handleOffer(_ offer: MeshFileControl.Offer, from peer: ProvenPeer, now: MeshMoment) {
-        guard let known = incoming[offer.id], known.sender == peer.id else {
-            let pending = incoming.values.filter { !$0.isEnded }
-            guard incoming[offer.id] == nil, pending.count < Self.maximumPendingCount,
-                pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingPerPeer
-            else {
-                sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
-                return
-            }
-            incoming[offer.id] = IncomingFile(
-                offer: offer, sender: peer.id, deadline: now.monotonic + OutgoingFile.offerTimeout,
-                lastProgress: now.monotonic)
-            events.append(.fileOffered(offer, from: peer))
+        let id = MeshFileKey(offer.id, with: peer.id)
+        let isAnother = incoming[id]?.offer.fragmentID != offer.fragmentID
+        guard let known = incoming[id], !(known.isEnded && isAnother) else {
+            considerNew(offer, from: peer, now: now)
             return
         }
+        // Somebody has seen what was offered first, and decides about that (A10).
+        guard offer.isAlike(known.offer) else { return }
         switch known.phase {
-        case .offered, .delivering: return
-        case .accepted: askForMissing(offer.id, now: now)
+        case .offered: incoming[id]!.offer = offer
+        case .delivering: return
+        case .accepted where isAnother:
+            assembler.drop(known.offer.fragmentID, from: peer.id)
+            incoming[id]!.offer = offer
+            incoming[id]!.received = 0
+            sendSealed(.fileControl(.accept(offer.id)), to: peer.id, now: now)
+        case .accepted: askForMissing(id, now: now)
         case .stored: sendSealed(.fileControl(.stored(offer.id)), to: peer.id, now: now)
         case .refused(let reason): sendSealed(.fileControl(.refuse(offer.id, reason)), to: peer.id, now: now)
         }
     }
 
-    private mutating func askForMissing(_ id: MeshFileControl.FileID, now: MeshMoment) {
+    private mutating func considerNew(_ offer: MeshFileControl.Offer, from peer: ProvenPeer, now: MeshMoment) {
+        let pending = incoming.values.filter { !$0.isEnded }
+        let bytes = pending.reduce(Int(offer.size)) { $0 + Int($1.offer.size) }
+        guard pending.count < Self.maximumPendingCount, bytes <= Self.maximumPendingByteCount,
+            pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingPerPeer,
+            peers[peer.id]?.offers.take(now: now.monotonic) == true
+        else {
+            sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
+            return
+        }
+        incoming[MeshFileKey(offer.id, with: peer.id)] = IncomingFile(
+            offer: offer, sender: peer.id, deadline: now.monotonic + OutgoingFile.offerTimeout, lastProgress: now.monotonic)
+        events.append(.fileOffered(offer, from: peer))
+    }
+
+    private mutating func askForMissing(_ id: MeshFileKey, now: MeshMoment) {
         guard let file = incoming[id] else { return }
         incoming[id]!.lastProgress = now.monotonic
         incoming[id]!.questions += 1
+        let isUnheard = file.questions > 2
         let limit = MeshFileControl.maximumMissingCount
         if let missing = assembler.missing(of: file.offer.fragmentID, from: file.sender, limit: limit) {
-            sendSealed(.fileControl(.missing(id, missing.map { UInt16($0) })), to: file.sender, now: now)
+            sendSealed(
+                .fileControl(.missing(id.file, missing.map { UInt16($0) })), to: file.sender, everywhere: isUnheard, now: now)
         } else if file.received == 0 {
-            sendSealed(.fileControl(.accept(id)), to: file.sender, now: now)
+            sendSealed(.fileControl(.accept(id.file)), to: file.sender, everywhere: isUnheard, now: now)
         } else {
             // What had come is no longer there; all of it is needed.
             let all = (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16($0) }
-            sendSealed(.fileControl(.missing(id, all)), to: file.sender, now: now)
+            sendSealed(.fileControl(.missing(id.file, all)), to: file.sender, everywhere: isUnheard, now: now)
         }
     }
 
     /// Only what was sent before; the rest is coming anyway.
     private mutating func sendAgain(_ indices: [UInt16], of file: OutgoingFile, now: MeshMoment) {
+        guard file.repetitions <= Int(file.offer.fragmentCount) * OutgoingFile.repetitionsPerFragment else {
+            sendSealed(.fileControl(.cancel(file.id.file)), to: file.id.peer!, now: now)
+            end(file.id, .lost)
+            return
+        }
         if let index = jobs.firstIndex(where: { $0.file == file.id }) {
-            let due = indices.map { Int($0) }.filter { $0 < jobs[index].next && !jobs[index].again.contains($0) }
-            if jobs[index].again.isEmpty { jobs[index].again = due }
+            guard jobs[index].again.isEmpty else { return }
+            jobs[index].again = Set(indices).map { Int($0) }.filter { $0 < jobs[index].next }.sorted()
+            outgoing[file.id]!.repetitions += jobs[index].again.count
             return
         }
         guard file.phase == .confirming, let fragmentation = file.fragmentation else { return }
+        var job = FragmentJob(fragmentation: fragmentation, file: file.id, recipient: file.id.peer, links: nil)
+        job.next = fragmentation.count
+        job.again = Set(indices).map { Int($0) }.filter { $0 < fragmentation.count }.sorted()
+        guard !job.again.isEmpty else { return }
         outgoing[file.id]!.phase = .sending
         outgoing[file.id]!.attempts = 0
-        var job = FragmentJob(fragmentation: fragmentation, file: file.id, recipient: file.recipient, links: nil)
-        job.next = fragmentation.count
-        job.again = indices.map { Int($0) }.filter { $0 < fragmentation.count }
+        outgoing[file.id]!.repetitions += job.again.count
         jobs.append(job)
         sendDueFragments(now: now.monotonic)
+    }
+
+    /// The accepted file whose fragments have this id.
+    func expectedFile(_ id: MeshFragment.ID, from sender: PeerID) -> MeshFileKey? {
+        incoming.first { $0.value.phase == .accepted && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
     }
 
     mutating func noteReceived(_ fragment: MeshFragment, from sender: PeerID, isWhole: Bool = false) {
@@ -304,29 +365,34 @@ extension MeshRouter {
         events.append(
             .fragmentsReceived(
                 MeshFragmentProgress(
-                    sender: sender, fragmentID: fragment.id, file: offered?.key, received: received, total: fragment.total)))
+                    sender: sender, fragmentID: fragment.id, file: offered?.key.file, received: received, total: fragment.total)
+            ))
     }
 
     mutating func receivedFile(
         _ bytes: ArraySlice<UInt8>, from sender: PeerID, proven: ProvenPeer?, fragmentID: MeshFragment.ID?, now: MeshMoment
     ) {
-        let fileID = MeshFileControl.FileID(ofEncoded: bytes)
-        let offered = incoming[fileID].flatMap { $0.sender == sender && proven != nil ? $0 : nil }
+        let id = MeshFileKey(MeshFileControl.FileID(ofEncoded: bytes), with: sender)
+        let offered = proven == nil ? nil : incoming[id]
         let wasAccepted = offered?.phase == .accepted
         // Who can ask has to: what was not accepted does not exist (A1, A2).
         guard wasAccepted || (offered == nil && (proven == nil || !speaksControl(sender))) else { return }
-        if wasAccepted { incoming[fileID]!.phase = .delivering }
-        guard let file = try? MeshFile(decoding: bytes) else {
-            if wasAccepted { refuse(fileID, because: .declined, now: now) }
+        if wasAccepted { incoming[id]!.phase = .delivering }
+        let file = try? MeshFile(decoding: bytes)
+        // What comes is what was offered, by name and size too (A10).
+        guard let file, offered.map({ $0.offer.describes(file) }) ?? true else {
+            guard wasAccepted else { return }
+            sendSealed(.fileControl(.refuse(id.file, .declined)), to: sender, now: now)
+            endIncoming(id, .refused(.declined), as: .declined, now: now)
             return
         }
         events.append(
             .fileReceived(
                 MeshReceivedFile(
-                    id: fileID, sender: sender, senderName: peers[sender]?.name, provenSender: proven, file: file,
+                    id: id.file, sender: sender, senderName: peers[sender]?.name, provenSender: proven, file: file,
                     isPublic: proven == nil, wasAccepted: wasAccepted, fragmentID: fragmentID)))
         guard let proven, !wasAccepted, let name = file.name,
-            let mediaID = MeshMessageNames.privateMediaID(sender: sender, recipient: id, fileName: name)
+            let mediaID = MeshMessageNames.privateMediaID(sender: sender, recipient: self.id, fileName: name)
         else { return }
         sendSealed(.delivered(messageID: mediaID), to: proven.id, now: now)
     }
@@ -343,9 +409,15 @@ extension MeshRouter {
                     end(id, .peerSilent)
                     continue
                 }
-                guard let recipient = file.recipient else { continue }
+                guard let recipient = id.peer else { continue }
                 ensureSession(with: recipient, now: now)
-                if peers[recipient]?.session.isEstablished == true { sendState(to: recipient, now: now) }
+                guard peers[recipient]?.session.isEstablished == true else { continue }
+                if peers[recipient]?.state == nil {
+                    sendState(to: recipient, now: now)
+                } else {
+                    outgoing[id]!.deadline = moment + OutgoingFile.sessionTimeout
+                    sessionIsReady(with: recipient, now: now)
+                }
             case .offering:
                 guard moment < file.deadline else {
                     end(id, .refused(.expired))
@@ -365,7 +437,7 @@ extension MeshRouter {
         for (id, file) in incoming {
             switch file.phase {
             case .offered where moment >= file.deadline:
-                sendSealed(.fileControl(.refuse(id, .expired)), to: file.sender, now: now)
+                sendSealed(.fileControl(.refuse(id.file, .expired)), to: file.sender, now: now)
                 endIncoming(id, .refused(.expired), as: .expired, now: now)
             case .accepted:
                 noteProgress(id)
@@ -381,7 +453,7 @@ extension MeshRouter {
         }
     }
 
-    private mutating func noteProgress(_ id: MeshFileControl.FileID) {
+    private mutating func noteProgress(_ id: MeshFileKey) {
         guard let file = incoming[id],
             let progress = assembler.progress(of: file.offer.fragmentID, from: file.sender)
         else { return }
@@ -389,16 +461,16 @@ extension MeshRouter {
     }
 
     private mutating func endIncoming(
-        _ id: MeshFileControl.FileID, _ outcome: MeshFileOutcome, as refusal: MeshFileControl.Refusal, now: MeshMoment
+        _ id: MeshFileKey, _ outcome: MeshFileOutcome, as refusal: MeshFileControl.Refusal, now: MeshMoment
     ) {
         guard let file = incoming[id] else { return }
         assembler.drop(file.offer.fragmentID, from: file.sender)
         settle(id, as: .refused(refusal), now: now)
-        events.append(.incomingEnded(id, from: file.sender, outcome))
+        events.append(.incomingEnded(id, outcome))
     }
 
     /// Kept for a while, for a sender who did not hear of it and asks again.
-    private mutating func settle(_ id: MeshFileControl.FileID, as phase: IncomingFile.Phase, now: MeshMoment) {
+    private mutating func settle(_ id: MeshFileKey, as phase: IncomingFile.Phase, now: MeshMoment) {
         incoming[id]!.phase = phase
         incoming[id]!.deadline = now.monotonic + Self.memory
         let ended = incoming.filter(\.value.isEnded)
@@ -407,9 +479,10 @@ extension MeshRouter {
         }
     }
 
-    private static let unknownType = "application/octet-stream"
     private static let maximumPendingCount = 32
     private static let maximumPendingPerPeer = 8
+    /// What may be coming at once, in all.
+    private static let maximumPendingByteCount = 64 << 20
     private static let maximumEndedCount = 256
     private static let memory = Duration.seconds(300)
     /// Nothing has come for so long: some of it must be lost.
@@ -418,4 +491,25 @@ extension MeshRouter {
     private static let maximumQuestions = 30
     /// Fewer fragments than this are nothing to watch.
     private static let worthShowing = 8
+}
+
+extension MeshFileControl.Offer {
+    init(of file: MeshFile, id: MeshFileControl.FileID, fragmentCount: UInt16, fragmentID: MeshFragment.ID) {
+        let type = file.mediaType ?? Self.unknownType
+        self.init(
+            id: id, size: UInt32(file.content.count), fragmentCount: fragmentCount, fragmentID: fragmentID,
+            name: ClaimedFileName(bytes: Array((file.name ?? "").utf8.prefix(ClaimedFileName.maximumByteCount)))!,
+            mediaType: type.utf8.count <= 127 ? type : Self.unknownType)
+    }
+
+    fileprivate func describes(_ file: MeshFile) -> Bool {
+        isAlike(MeshFileControl.Offer(of: file, id: id, fragmentCount: fragmentCount, fragmentID: fragmentID))
+    }
+
+    /// Whether people see the same in both, however it is cut up.
+    fileprivate func isAlike(_ other: MeshFileControl.Offer) -> Bool {
+        id == other.id && size == other.size && name == other.name && mediaType == other.mediaType
+    }
+
+    private static let unknownType = "application/octet-stream"
 }

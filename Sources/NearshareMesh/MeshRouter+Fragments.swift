@@ -31,7 +31,7 @@ extension MeshRouter {
             }
             for link in targets {
                 // Fragments are cut to fit, so encoding them can't fail.
-                guard let frame = try? packet.encoded() else { continue }
+                guard let frame = try? packet.encoded(compression: .none) else { continue }
                 links[link]!.outbox.append(frame, .bulk)
                 links[link]!.freeAt = now + links[link]!.profile.pacing
             }
@@ -50,7 +50,10 @@ extension MeshRouter {
     private func targets(of job: FragmentJob) -> [MeshLinkID] {
         if let fixed = job.links { return fixed.filter { links[$0] != nil } }
         if let recipient = job.recipient, let direct = peers[recipient]?.links.filter({ links[$0] != nil }), !direct.isEmpty {
-            return [direct.min { $0.rawValue < $1.rawValue }!]
+            let first = direct.min { $0.rawValue < $1.rawValue }!
+            // Who claims to be a neighbour may not be one; what the peer has sealed came from where it is.
+            guard let proven = peers[recipient]!.provenLink, links[proven] != nil else { return [first] }
+            return direct.contains(proven) ? [proven] : [first, proven]
         }
         return links.keys.sorted { $0.rawValue < $1.rawValue }
     }

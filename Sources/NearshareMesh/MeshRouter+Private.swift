@@ -67,38 +67,43 @@ extension MeshRouter {
     }
 
     private mutating func startHandshake(with peer: PeerID, now: MeshMoment) {
-        guard !peers[peer]!.session.isInitiating, handshakes.take(now: now.monotonic),
+        guard !peers[peer]!.session.isInitiating,
             let message = peers[peer]!.session.start(now: now.monotonic, ephemeral: randomBytes(32))
         else { return }
         sendHandshake(message, to: peer, now: now)
     }
 
-    private mutating func sendHandshake(_ message: [UInt8], to peer: PeerID, now: MeshMoment) {
+    /// - Parameter everywhere: who claims to be that neighbour has not answered.
+    private mutating func sendHandshake(_ message: [UInt8], to peer: PeerID, everywhere: Bool = false, now: MeshMoment) {
         let packet = MeshPacket(
             type: .noiseHandshake, timestamp: timestamp(now), sender: id, recipient: peer, payload: message[...])
-        send(packet, signing: false)
+        // Signed, so that nobody can use up what the peer may begin.
+        send(packet, signing: true, on: everywhere ? Array(links.keys) : nil)
     }
 
-    mutating func handleHandshake(_ packet: MeshPacket, now: MeshMoment) {
-        let peer = packet.sender
-        guard handshakes.take(now: now.monotonic), makeRecord(peer, now: now.monotonic) else { return }
-        switch peers[peer]!.session.receive(handshake: packet.payload, now: now.monotonic, ephemeral: randomBytes(32)) {
+    mutating func handleHandshake(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) {
+        let peer = frame.packet.sender
+        let isVouched = peers[peer]?.signingKey.map { isSigned(frame, by: $0, from: link, now: now) } ?? false
+        guard isVouched || links[link]?.handshakes.take(now: now.monotonic) == true, makeRecord(peer, now: now.monotonic)
+        else { return }
+        let reaction = peers[peer]!.session.receive(
+            handshake: frame.packet.payload, isVouched: isVouched, now: now.monotonic, ephemeral: randomBytes(32))
+        switch reaction {
         case .ignore: return
         case .reply(let message): sendHandshake(message, to: peer, now: now)
         case .established(let proven, let reply):
             if let reply { sendHandshake(reply, to: peer, now: now) }
             peers[peer]!.state = nil
             peers[peer]!.sentState = nil
+            peers[peer]!.provenLink = link
             peers[peer]!.noiseKey = proven.key
             peers[peer]!.lastHeard = now.monotonic
             sendState(to: peer, now: now)
             events.append(.sessionEstablished(proven))
-            let waiting = peers[peer]!.waiting
-            peers[peer]!.waiting = []
-            for payload in waiting { sendSealed(payload, to: peer, now: now) }
+            sendWaiting(to: peer, now: now)
             let early = peers[peer]!.early
             peers[peer]!.early = []
-            for packet in early { handleSealed(packet, fragmentID: nil, now: now) }
+            for (frame, link) in early { handleSealed(frame, from: link, fragmentID: nil, now: now) }
         }
     }
 
@@ -110,21 +115,39 @@ extension MeshRouter {
         sendSealed(.peerState(state), to: peer, now: now)
     }
 
-    mutating func sendSealed(_ payload: MeshNoisePayload, to peer: PeerID, now: MeshMoment) {
+    mutating func sendSealed(_ payload: MeshNoisePayload, to peer: PeerID, everywhere: Bool = false, now: MeshMoment) {
         // Whatever has no bound of its own was checked where it came from.
         guard let bytes = try? payload.encoded() else { return }
-        sendSealed(bytes, to: peer, now: now)
+        sendSealed(bytes, to: peer, everywhere: everywhere, now: now)
     }
 
     /// Seals and queues in one step, so that counters leave in their order. Without a session it waits for one.
-    private mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, now: MeshMoment) {
+    /// - Parameter everywhere: the peer has not answered, so it may not be where we think.
+    private mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, everywhere: Bool = false, now: MeshMoment) {
         guard makeRecord(peer, now: now.monotonic) else { return }
+        guard !isSendingFile(toPhone: peer) else {
+            if peers[peer]!.waiting.count < Self.maximumWaitingCount { peers[peer]!.waiting.append(payload) }
+            return
+        }
         guard let sealed = try? peers[peer]!.session.seal(payload, now: now.monotonic) else {
             if peers[peer]!.waiting.count < Self.maximumWaitingCount { peers[peer]!.waiting.append(payload) }
             startHandshake(with: peer, now: now)
             return
         }
-        send(sealedPacket(sealed, to: peer, now: now), signing: true)
+        send(sealedPacket(sealed, to: peer, now: now), signing: true, on: everywhere ? Array(links.keys) : nil)
+    }
+
+    /// The windows of phones refuse some of what comes late, so nothing may overtake a file that was sealed before it
+    /// (section 8.3).
+    func isSendingFile(toPhone peer: PeerID) -> Bool {
+        outgoing.contains { $0.key.peer == peer && $0.value.phase == .sending && !$0.value.isConfirmed }
+    }
+
+    /// What waited for a session, or for a file to be sent.
+    mutating func sendWaiting(to peer: PeerID, now: MeshMoment) {
+        guard let waiting = peers[peer]?.waiting, !waiting.isEmpty else { return }
+        peers[peer]!.waiting = []
+        for payload in waiting { sendSealed(payload, to: peer, now: now) }
     }
 
     /// - Parameter version: phones write files in version 2, all else in version 1.
@@ -141,30 +164,26 @@ extension MeshRouter {
 
     // MARK: What comes sealed
 
-    mutating func handleSealed(_ packet: MeshPacket, fragmentID: MeshFragment.ID?, now: MeshMoment) {
+    mutating func handleSealed(
+        _ frame: MeshFrame, from link: MeshLinkID, fragmentID: MeshFragment.ID?, now: MeshMoment
+    ) {
+        let packet = frame.packet
         let peer = packet.sender
-        guard makeRecord(peer, now: now.monotonic) else { return }
+        // Whom nobody has heard of has no session; anybody can write any sender on a packet.
+        guard peers[peer] != nil else { return }
         let plaintext: [UInt8]
         do {
             plaintext = try peers[peer]!.session.open(packet.payload)
         } catch {
-            if peers[peer]!.session.isResponding, peers[peer]!.early.count < Self.maximumEarlyCount,
-                packet.payload.count <= Self.maximumEarlyByteCount
-            {
-                peers[peer]!.early.append(packet)
-                if let answer = peers[peer]!.session.repeatedAnswer(now: now.monotonic) {
-                    sendHandshake(answer, to: peer, now: now)
-                }
-                return
-            }
-            // The peer speaks in a session that is none here, after a restart perhaps: make a new one.
-            if peers[peer]!.session.shouldStartAnew { startHandshake(with: peer, now: now) }
+            recover(frame, from: link, now: now)
             return
         }
-        guard let proven = peers[peer]!.session.peer, let payload = try? MeshNoisePayload(decoding: plaintext[...]) else {
-            return
-        }
+        // Only now, as others may write the peer's name on what they make up. Their share is that of their link.
+        guard peers[peer]!.sealed.take(now: now.monotonic), let proven = peers[peer]!.session.peer,
+            let payload = try? MeshNoisePayload(decoding: plaintext[...])
+        else { return }
         peers[peer]!.lastHeard = now.monotonic
+        peers[peer]!.provenLink = link
         switch payload {
         case .peerState(let state): handleState(state, of: peer, now: now)
         case .privateMessage(let message):
@@ -193,10 +212,35 @@ extension MeshRouter {
         }
     }
 
+    /// What is sealed for a session that is none here: one that is about to begin, or that the peer has and we have lost.
+    private mutating func recover(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) {
+        let peer = frame.packet.sender
+        if peers[peer]!.session.isResponding {
+            guard peers[peer]!.early.count < Self.maximumEarlyCount,
+                frame.packet.payload.count <= Self.maximumEarlyByteCount
+            else { return }
+            peers[peer]!.early.append((frame, link))
+            if let answer = peers[peer]!.session.repeatedAnswer(now: now.monotonic) {
+                sendHandshake(answer, to: peer, now: now)
+            }
+            return
+        }
+        // Nearshare signs what it seals, so what has no signature of such a peer is a stranger's (M3).
+        if let key = peers[peer]!.signingKey, speaksControl(peer), !isSigned(frame, by: key, from: link, now: now) { return }
+        peers[peer]!.session.noteFailure()
+        guard peers[peer]!.session.shouldStartAnew,
+            peers[peer]!.recovered.map({ now.monotonic - $0 >= Self.recoveryInterval }) ?? true,
+            links[link]?.handshakes.take(now: now.monotonic) == true
+        else { return }
+        peers[peer]!.recovered = now.monotonic
+        startHandshake(with: peer, now: now)
+    }
+
     private mutating func handleState(_ state: MeshPeerState, of peer: PeerID, now: MeshMoment) {
         guard let key = try? SigningPublicKey(state.signingKey) else { return }
         // Said under a proven key, it outranks what was announced.
         peers[peer]!.signingKey = key
+        pins.insert(key, of: peer)
         let isRepeated = peers[peer]!.state == state
         peers[peer]!.state = state
         if isRepeated || peers[peer]!.sentState == nil { sendState(to: peer, now: now) }
@@ -208,7 +252,7 @@ extension MeshRouter {
     mutating func repeatHandshakes(now: MeshMoment) {
         for peer in peers.keys {
             guard let message = peers[peer]!.session.repetition(now: now.monotonic) else { continue }
-            sendHandshake(message, to: peer, now: now)
+            sendHandshake(message, to: peer, everywhere: true, now: now)
         }
     }
 
@@ -224,7 +268,7 @@ extension MeshRouter {
                     peers[peer]!.unanswered.remove(at: index)
                     events.append(.undelivered(messageID: message.id, to: peer))
                 } else if record.session.isEstablished {
-                    sendSealed(message.payload, to: peer, now: now)
+                    sendSealed(message.payload, to: peer, everywhere: true, now: now)
                 } else {
                     ensureSession(with: peer, now: now)
                 }
@@ -235,6 +279,8 @@ extension MeshRouter {
     private static let maximumWaitingCount = 64
     private static let maximumEarlyCount = 8
     private static let maximumEarlyByteCount = 4096
+    /// Between two handshakes that begin because something could not be opened.
+    private static let recoveryInterval = Duration.seconds(30)
     private static let stateInterval = Duration.seconds(2)
     private static let answerTimeout = Duration.seconds(5)
     private static let maximumAttempts = 5

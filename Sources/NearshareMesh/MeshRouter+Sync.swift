@@ -13,29 +13,27 @@ extension MeshRouter {
         }
     }
 
-    /// An old packet from a neighbour whom we have asked. Android does not say that it is one.
+    /// An old packet from a neighbour whom we have asked, of the kinds that we ask for. Android does not say that it is one.
     func isSyncAnswer(_ packet: MeshPacket, from link: MeshLinkID, now: MeshMoment) -> Bool {
-        guard packet.ttl == 0, packet.isSyncResponse || packet.type == .announce || packet.type == .message else {
-            return false
-        }
+        guard packet.ttl == 0, packet.type == .announce || packet.type == .message else { return false }
         let isAsked = peers.values.contains { record in
             record.links.contains(link) && record.askedForSync.map { now.monotonic - $0 <= Self.syncPatience } ?? false
         }
-        let age = now.wall.milliseconds - Int64(clamping: packet.timestamp)
-        return isAsked && age <= (packet.type == .message ? 21_600_000 : 900_000)
+        let limit = packet.type == .message ? Self.messageLifetime : AnnouncementVerdict.maximumAge
+        return isAsked && isBetween(packet.timestamp, limit, Self.clockTolerance, now: now)
     }
 
     /// Only for a neighbour who has signed the question, and not too often: an answer is larger than it (M2).
     mutating func answerSyncRequest(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) {
         let sender = frame.packet.sender
         guard frame.packet.ttl == 0, let record = peers[sender], record.links.contains(link), let key = record.signingKey,
-            links[link]?.signatures.take(now: now.monotonic) == true, frame.isSigned(by: key),
+            isSigned(frame, by: key, from: link, now: now),
             let request = try? MeshSyncRequest(decoding: frame.packet.payload)
         else { return }
         let recent = record.syncAnswers.filter { now.monotonic - $0 < Self.syncPatience }
         guard recent.count < Self.syncAnswersAtOnce else { return }
         peers[sender]!.syncAnswers = recent + [now.monotonic]
-        for missing in store.missing(for: request, limit: Self.syncAnswerLimit) {
+        for missing in store.missing(for: request, limit: Self.syncAnswerLimit, byteLimit: Self.syncAnswerByteLimit) {
             var packet = missing.packet
             packet.ttl = 0
             packet.isSyncResponse = true
@@ -49,4 +47,7 @@ extension MeshRouter {
     private static let syncPatience = Duration.seconds(30)
     private static let syncAnswersAtOnce = 8
     private static let syncAnswerLimit = 100
+    private static let syncAnswerByteLimit = 256 << 10
+    /// How old a public message may be that somebody missed (section 3).
+    static let messageLifetime = Duration.seconds(21_600)
 }

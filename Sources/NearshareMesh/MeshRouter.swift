@@ -19,9 +19,25 @@ public struct MeshRouter: Sendable {
         /// Of a neighbour's frames, so many are dealt with in a second over a longer time.
         public var framesPerSecond = 5_000.0
         public var frameBurst = 20_000.0
+        /// And so many bytes, with what was compressed counted as it is afterwards (R2).
+        public var bytesPerSecond = 8_388_608.0
+        public var byteBurst = 33_554_432.0
         /// Checking a signature costs us more than making one up costs others (M2, R9).
         public var signaturesPerSecond = 200.0
         public var signatureBurst = 600.0
+        /// Messages of handshakes that nobody vouches for with a signature (R9).
+        public var handshakesPerSecond = 5.0
+        public var handshakeBurst = 60.0
+        /// Peers that nobody has heard of before (R6).
+        public var newcomersPerSecond = 2.0
+        public var newcomerBurst = 256.0
+        /// Of what one peer seals for us, so many messages are read; what comes on top is lost, as on the air. Sealing proves who
+        /// it is, so nobody else can use that up.
+        public var sealedPerSecond = 100.0
+        public var sealedBurst = 200.0
+        /// Signed texts of one sender for everybody, here and passed on. All that a neighbour keeps of one fits into the burst.
+        public var messagesPerSecond = 5.0
+        public var messageBurst = 200.0
         /// Passes on what is for others. Without, a node only sends and receives.
         public var isRelaying = true
 
@@ -34,7 +50,10 @@ public struct MeshRouter: Sendable {
         /// When the next fragment of ours may go out.
         var freeAt: MonotonicInstant
         var frames: TokenBucket
+        var bytes: TokenBucket
         var signatures: TokenBucket
+        var handshakes: TokenBucket
+        var newcomers: TokenBucket
         var nextSyncRequest: MonotonicInstant
         var malformedCount = 0
     }
@@ -44,8 +63,13 @@ public struct MeshRouter: Sendable {
         var noiseKey: AgreementPublicKey?
         var signingKey: SigningPublicKey?
         var capabilities: MeshCapabilities?
+        /// The timestamp of the latest announcement.
+        var announced: UInt64 = 0
         var lastHeard: MonotonicInstant
+        /// Where announcements came from that nobody had passed on. Anybody can claim that.
         var links: Set<MeshLinkID> = []
+        /// Where the latest came from that only the peer can have sealed: some way to it leads there.
+        var provenLink: MeshLinkID?
         var session: MeshPeerSession
         /// Proven in the present session.
         var state: MeshPeerState?
@@ -54,7 +78,9 @@ public struct MeshRouter: Sendable {
         /// Sealed and sent as soon as there is a session.
         var waiting: [[UInt8]] = []
         /// What overtook the last message of the handshake that opens it.
-        var early: [MeshPacket] = []
+        var early: [(frame: MeshFrame, link: MeshLinkID)] = []
+        /// When something that could not be opened led to a new handshake.
+        var recovered: MonotonicInstant?
         /// Private messages without an answer, sent again in time.
         var unanswered: [Unanswered] = []
         /// Ids of the latest messages, which may come again.
@@ -62,6 +88,10 @@ public struct MeshRouter: Sendable {
         /// Sync requests answered lately, and when we asked last.
         var syncAnswers: [MonotonicInstant] = []
         var askedForSync: MonotonicInstant?
+        /// New files that it may offer.
+        var offers: TokenBucket
+        var sealed: TokenBucket
+        var messages: TokenBucket
     }
 
     struct Unanswered {
@@ -73,11 +103,14 @@ public struct MeshRouter: Sendable {
 
     struct Relay {
         var frame: [UInt8]
-        var packetID: MeshPacketID
+        var key: PacketKey
         var links: [MeshLinkID]
         var packet: MeshPacket
+        /// Towards ``relayByteCount``.
+        var cost: Int
     }
 
+    public let id: PeerID
     let identity: LocalIdentity
     let settings: Settings
     var name: DisplayName
@@ -86,16 +119,19 @@ public struct MeshRouter: Sendable {
     var peers: [PeerID: PeerRecord] = [:]
     var events: [MeshEvent] = []
     var seen = DuplicateFilter(capacity: 20_000, lifetime: .seconds(1200))
-    var seenFragments = DuplicateFilter(capacity: 50_000, lifetime: .seconds(300))
+    var seenFragments = DuplicateFilter(capacity: 50_000, lifetime: .seconds(1200))
+    /// Old messages are asked for, so they are remembered for as long as they may be answered.
+    var seenMessages = DuplicateFilter(capacity: 10_000, lifetime: MeshRouter.messageLifetime + .seconds(300))
+    var pins = KeyPins()
     var relays = Schedule<Relay>()
     var relayByteCount = 0
-    var waitingRelays: Set<MeshPacketID> = []
+    /// What waits to be passed on, and from which links it has come meanwhile.
+    var waitingRelays: [PacketKey: Set<MeshLinkID>] = [:]
     var assembler: FragmentAssembler
     var store = SyncStore()
     var jobs: [FragmentJob] = []
-    var outgoing: [MeshFileControl.FileID: OutgoingFile] = [:]
-    var incoming: [MeshFileControl.FileID: IncomingFile] = [:]
-    var handshakes: TokenBucket
+    var outgoing: [MeshFileKey: OutgoingFile] = [:]
+    var incoming: [MeshFileKey: IncomingFile] = [:]
     var nextAnnouncement: MonotonicInstant?
     var nextTick: MonotonicInstant?
     var lastTimestamp: UInt64 = 0
@@ -108,15 +144,13 @@ public struct MeshRouter: Sendable {
         identity: LocalIdentity, name: DisplayName, settings: Settings = Settings(),
         random: any RandomNumberGenerator & Sendable, now: MeshMoment
     ) {
+        id = identity.peerID
         self.identity = identity
         self.name = name
         self.settings = settings
         self.random = random
         assembler = FragmentAssembler(limits: settings.assembly)
-        handshakes = TokenBucket(capacity: 30, perSecond: 0.5, now: now.monotonic)
     }
-
-    public var id: PeerID { identity.peerID }
 
     // MARK: What its owner asks for
 
@@ -158,7 +192,10 @@ public struct MeshRouter: Sendable {
         links[link] = Link(
             profile: profile, freeAt: moment,
             frames: TokenBucket(capacity: settings.frameBurst, perSecond: settings.framesPerSecond, now: moment),
+            bytes: TokenBucket(capacity: settings.byteBurst, perSecond: settings.bytesPerSecond, now: moment),
             signatures: TokenBucket(capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: moment),
+            handshakes: TokenBucket(capacity: settings.handshakeBurst, perSecond: settings.handshakesPerSecond, now: moment),
+            newcomers: TokenBucket(capacity: settings.newcomerBurst, perSecond: settings.newcomersPerSecond, now: moment),
             nextSyncRequest: moment + Self.firstSyncRequest)
         // Before anything else: signatures are checked against what was announced.
         announce(on: [link], now: now)
@@ -181,10 +218,10 @@ public struct MeshRouter: Sendable {
     public mutating func advance(to now: MeshMoment) {
         let moment = now.monotonic
         while let relay = relays.removeDue(moment) {
-            relayByteCount -= relay.frame.count
-            // Somebody else has passed it on meanwhile.
-            guard waitingRelays.remove(relay.packetID) != nil else { continue }
-            for link in relay.links { write(relay.frame, of: relay.packet, on: link, .relayed) }
+            relayByteCount -= relay.cost
+            // Links are between two: who has it meanwhile needs it no more, but others may not have heard it.
+            let heard = waitingRelays.removeValue(forKey: relay.key) ?? []
+            for link in relay.links where !heard.contains(link) { write(relay.frame, of: relay.packet, on: link, .relayed) }
         }
         sendDueFragments(now: moment)
         if let tick = nextTick, tick <= moment {
@@ -216,11 +253,13 @@ public struct MeshRouter: Sendable {
         repeatHandshakes(now: now)
         retryMessages(now: now)
         advanceFiles(now: now)
+        sendWhatFilesHeldUp(now: now)
         requestSync(now: now)
         store.expire(now: now.wall)
+        assembler.expire(now: moment)
     }
 
-    private func isNeeded(_ id: PeerID) -> Bool { outgoing.values.contains { $0.recipient == id } }
+    func isNeeded(_ id: PeerID) -> Bool { outgoing.keys.contains { $0.peer == id } }
 
     mutating func forget(_ id: PeerID) {
         let wasKnown = peer(id) != nil
@@ -257,14 +296,12 @@ public struct MeshRouter: Sendable {
     }
 
     /// Sends a packet of our own: to its recipient where that is a neighbour, else to everybody.
-    mutating func send(
-        _ packet: MeshPacket, signing: Bool, on given: [MeshLinkID]? = nil, priority: WritePriority = .own
-    ) {
+    mutating func send(_ packet: MeshPacket, signing: Bool, on given: [MeshLinkID]? = nil) {
         do {
             let packet = signing ? try packet.signed(by: identity) : packet
             remember(packet)
             let frame = try packet.encoded(isPadded: packet.isPaddedOnAir)
-            for link in given ?? route(of: packet, besides: nil) { write(frame, of: packet, on: link, priority) }
+            for link in given ?? route(of: packet, besides: nil) { write(frame, of: packet, on: link, .own) }
         } catch {
             // What is sent this way was checked before: it fits.
             assertionFailure("\(error)")
@@ -273,7 +310,7 @@ public struct MeshRouter: Sendable {
 
     private mutating func remember(_ packet: MeshPacket) {
         guard packet.type == .message, let frame = try? MeshFrame(packet) else { return }
-        store.insert(frame, id: MeshPacketID(of: packet))
+        store.insert(frame)
     }
 
     /// The links that a packet leaves on.
@@ -285,34 +322,45 @@ public struct MeshRouter: Sendable {
         case .everybody:
             if packet.isDirected, let recipient = packet.recipient { towards = peers[recipient]?.links ?? [] }
         }
+        // Who claims to be a neighbour may not be one. What is ours goes where the peer has answered from, too.
+        if packet.sender == id, !towards.isEmpty, let recipient = packet.recipient, let link = peers[recipient]?.provenLink {
+            towards.insert(link)
+        }
         let open = towards.filter { links[$0] != nil }
         return (open.isEmpty ? Set(links.keys) : open).filter { $0 != arrival }.sorted { $0.rawValue < $1.rawValue }
     }
 
-    enum WritePriority {
+    enum Origin {
         case own
         case relayed
     }
 
     /// Queues a frame for a link; one that is too large for it goes in fragments.
-    mutating func write(_ frame: [UInt8], of packet: MeshPacket, on link: MeshLinkID, _ priority: WritePriority) {
+    mutating func write(_ frame: [UInt8], of packet: MeshPacket, on link: MeshLinkID, _ origin: Origin) {
         guard let profile = links[link]?.profile else { return }
         guard frame.count > profile.largestWrite else {
             let queue: LinkOutbox.Priority =
                 switch packet.type {
                 case .fragment: .bulk
-                case .announce, .noiseHandshake, .noiseEncrypted, .leave, .requestSync, .ping, .pong: .urgent
+                case .announce, .noiseHandshake, .noiseEncrypted, .leave, .requestSync, .ping, .pong:
+                    origin == .own ? .urgent : .normal
                 default: .normal
                 }
             links[link]!.outbox.append(frame, queue)
             return
         }
-        guard jobs.count < Self.maximumJobCount,
+        // Others' packets have a share of their own, so that they can't take our place.
+        let alike = jobs.filter { $0.file == nil && $0.isRelayed == (origin == .relayed) }
+        guard alike.count < Self.maximumJobCount,
+            alike.reduce(frame.count, { $0 + $1.byteCount }) <= Self.maximumJobByteCount,
             let fragmentation = try? MeshFragmentation(
                 packet, frame: frame, id: fragmentID(),
                 chunkByteCount: MeshFragmentation.chunkByteCount(forLargestWrite: profile.largestWrite, route: packet.route))
         else { return }
-        jobs.append(FragmentJob(fragmentation: fragmentation, file: nil, recipient: packet.recipient, links: [link]))
+        jobs.append(
+            FragmentJob(
+                fragmentation: fragmentation, byteCount: frame.count, isRelayed: origin == .relayed, file: nil,
+                recipient: packet.recipient, links: [link]))
     }
 
     mutating func randomBytes(_ count: Int) -> [UInt8] {
@@ -330,5 +378,7 @@ public struct MeshRouter: Sendable {
     /// Longer than the pause between two announcements of a phone whose screen is off in most cases.
     static let peerLifetime = Duration.seconds(180)
     static let maximumPeerCount = 1024
+    /// Of packets that are too large for a link, besides files of our own.
     private static let maximumJobCount = 64
+    private static let maximumJobByteCount = 8 << 20
 }

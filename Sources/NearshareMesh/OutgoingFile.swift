@@ -22,10 +22,10 @@ struct OutgoingFile {
     static let firstRetry = Duration.seconds(2)
     /// Questions about a file that was sent whole which nobody answers.
     static let confirmationAttempts = 10
+    /// Fragments that are sent again for each that there is; a receiver who lacks more loses it for good, or plays with us.
+    static let repetitionsPerFragment = 16
 
-    let id: MeshFileControl.FileID
-    /// nil for everybody.
-    let recipient: PeerID?
+    let id: MeshFileKey
     /// Until it is sealed.
     var encoded: [UInt8]
     let offer: MeshFileControl.Offer
@@ -35,6 +35,7 @@ struct OutgoingFile {
     var deadline: MonotonicInstant
     var nextTry: MonotonicInstant
     var attempts = 0
+    var repetitions = 0
     /// The peer is asked before, and says how it ended.
     var isConfirmed = false
     /// As it was cut up, for sending again what got lost.
@@ -44,8 +45,12 @@ struct OutgoingFile {
 /// Fragments that go out one by one, at the pace of their links.
 struct FragmentJob {
     let fragmentation: MeshFragmentation
+    /// Of the packet that was cut up.
+    var byteCount = 0
+    /// It is somebody else's.
+    var isRelayed = false
     /// The file that it belongs to, for telling how far it is.
-    let file: MeshFileControl.FileID?
+    let file: MeshFileKey?
     /// nil for everybody; else where the recipient is, at that moment.
     let recipient: PeerID?
     /// Only on these links, where that is known in advance.

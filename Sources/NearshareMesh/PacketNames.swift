@@ -6,7 +6,9 @@ public import NearshareWire
 /// route and its recipient do not count (bitchat specification, section 10).
 public struct MeshPacketID: Sendable, Hashable {
     public static let byteCount = 16
-    public let bytes: [UInt8]
+    /// Big-endian. A node keeps tens of thousands of ids, and an array for each would take thrice as much.
+    private let high: UInt64
+    private let low: UInt64
 
     public init(of packet: MeshPacket) {
         var hasher = SHA256Hasher()
@@ -16,18 +18,28 @@ public struct MeshPacketID: Sendable, Hashable {
         head.write(packet.timestamp)
         head.bytes.withUnsafeBytes { hasher.update($0) }
         packet.payload.withUnsafeBytes { hasher.update($0) }
-        bytes = Array(hasher.finalize().prefix(Self.byteCount))
+        self.init(bytes: hasher.finalize().prefix(Self.byteCount))!
     }
 
     /// - Returns: nil for anything but 16 bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
-        self.bytes = Array(bytes)
+        high = UInt64(bigEndian: bytes.prefix(8))
+        low = UInt64(bigEndian: bytes.dropFirst(8))
     }
+
+    public var bytes: [UInt8] { withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { Array($0) } }
 
     /// What stands for it in a ``GolombFilter``.
     public var filterHash: UInt64 {
-        SHA256Hasher.digest(bytes).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } & UInt64(Int64.max)
+        UInt64(bigEndian: SHA256Hasher.digest(bytes).prefix(8)) & UInt64(Int64.max)
+    }
+}
+
+extension UInt64 {
+    /// - Parameter bytes: at most eight.
+    init(bigEndian bytes: some Sequence<UInt8>) {
+        self = bytes.reduce(0) { $0 << 8 | UInt64($1) }
     }
 }
 

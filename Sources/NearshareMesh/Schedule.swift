@@ -2,35 +2,56 @@ internal import NearshareBase
 
 /// Things to be done at a moment, the next one first: a binary heap.
 struct Schedule<Element: Sendable>: Sendable {
-    private var entries: [(at: MonotonicInstant, element: Element)] = []
+    /// Moments and places alone, as the heap moves them about much.
+    private var heap: [(at: MonotonicInstant, place: Int)] = []
+    private var elements: [Element?] = []
+    private var freePlaces: [Int] = []
 
-    var next: MonotonicInstant? { entries.first?.at }
-    var count: Int { entries.count }
+    var next: MonotonicInstant? { heap.first?.at }
+    var count: Int { heap.count }
 
     mutating func insert(_ element: Element, at moment: MonotonicInstant) {
-        entries.append((moment, element))
-        var child = entries.count - 1
-        while child > 0, entries[child].at < entries[(child - 1) / 2].at {
-            entries.swapAt(child, (child - 1) / 2)
+        let place: Int
+        if let free = freePlaces.popLast() {
+            place = free
+            elements[place] = element
+        } else {
+            place = elements.count
+            elements.append(element)
+        }
+        heap.append((moment, place))
+        var child = heap.count - 1
+        while child > 0, heap[child].at < heap[(child - 1) / 2].at {
+            heap.swapAt(child, (child - 1) / 2)
             child = (child - 1) / 2
         }
     }
 
     /// The next thing that is due at `now`.
     mutating func removeDue(_ now: MonotonicInstant) -> Element? {
-        guard let first = entries.first, first.at <= now else { return nil }
-        let last = entries.removeLast()
-        guard !entries.isEmpty else { return first.element }
-        entries[0] = last
+        guard let first = heap.first, first.at <= now else { return nil }
+        removeFirst()
+        guard !heap.isEmpty else {
+            // What was needed for a flood is not kept.
+            defer { (elements, freePlaces) = ([], []) }
+            return elements[first.place]
+        }
+        freePlaces.append(first.place)
+        return elements[first.place].take()
+    }
+
+    private mutating func removeFirst() {
+        let last = heap.removeLast()
+        guard !heap.isEmpty else { return }
+        heap[0] = last
         var parent = 0
         while true {
             var smallest = parent
-            for child in [2 * parent + 1, 2 * parent + 2]
-            where child < entries.count && entries[child].at < entries[smallest].at {
+            for child in 2 * parent + 1...2 * parent + 2 where child < heap.count && heap[child].at < heap[smallest].at {
                 smallest = child
             }
-            guard smallest != parent else { return first.element }
-            entries.swapAt(parent, smallest)
+            guard smallest != parent else { return }
+            heap.swapAt(parent, smallest)
             parent = smallest
         }
     }
@@ -56,6 +77,22 @@ struct TokenBucket {
         filled = now
         guard tokens >= 1 else { return false }
         tokens -= 1
+        return true
+    }
+
+    /// What something turned out to cost besides; it may be more than is left, and is then paid back before anything else.
+    mutating func charge(_ cost: Double) { tokens -= cost }
+}
+
+/// At most so many within the time that has just passed.
+struct RateWindow {
+    private var moments: [MonotonicInstant] = []
+
+    /// - Returns: false when there were too many.
+    mutating func take(atMost count: Int, within duration: Duration, now: MonotonicInstant) -> Bool {
+        moments.removeAll { now - $0 >= duration }
+        guard moments.count < count else { return false }
+        moments.append(now)
         return true
     }
 }

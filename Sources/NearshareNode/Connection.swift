@@ -72,17 +72,8 @@ public final class Connection: Sendable {
     ///   - patience: how long the other person may think about it; 1 to 600 seconds.
     public func send(_ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8] = [], patience: Duration) -> Transfer {
         precondition(resumeKey.count == 32 && context.count <= TransferOffer.maximumContextByteCount)
-        let id = TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
-        var progress = TransferProgress(
-            id: id, direction: .outgoing, total: source.offer.totalSize, totalEntries: source.offer.entryCount)
-        progress.phase = .waiting
-        let transfer = Transfer(progress: progress, clock: settings.clock)
-        transfers.add(transfer)
-        let seconds = UInt16(clamping: min(max(patience.components.seconds, 1), Int64(TransferOffer.maximumPatience)))
-        driver.offer(
-            TransferOffer(id: id, patience: seconds, resumeKey: resumeKey, context: context, offer: source.offer),
-            transfer: transfer, source: source)
-        return transfer
+        return driver.send(
+            source, resumeKey: resumeKey, context: context, patience: patience, settings, transfers)
     }
 
     // MARK: For the engine
@@ -94,7 +85,7 @@ public final class Connection: Sendable {
     ) async throws(NodeError) -> Connection {
         for await event in driver.events {
             switch event {
-            case .established(let peer):
+            case .established(let peer, _):
                 if let expected = destination.id, peer.id != expected {
                     throw .identityMismatch(
                         "whoever answers at \(address) is not who was announced there (\(peer.id) instead of \(expected)); "
@@ -103,8 +94,7 @@ public final class Connection: Sendable {
                 let connection = Connection(peer, driver, address, destination, settings, transfers)
                 if connection.standing.isBlocked { throw .blocked(destination.name?.shown ?? peer.id.hex) }
                 return connection
-            case .closed(.handshake(let failure)): throw NodeError(failure)
-            case .closed(.closure(let closure)): throw NodeError(closure)
+            case .closed(let end): throw NodeError(end)
             default: break
             }
         }
@@ -130,10 +120,9 @@ public final class Connection: Sendable {
                     let difference = time.milliseconds.subtractingReportingOverflow(settings.wallClock().milliseconds)
                     state.clockDifference = difference.overflow ? nil : .milliseconds(difference.partialValue)
                 case .shortCode(let code): state.code = code
-                case .closed(.handshake(let failure)): state.end = NodeError(failure)
-                case .closed(.closure(let closure)): state.end = NodeError(closure)
+                case .closed(let end): state.end = NodeError(end)
                 case .comparisonAnswered(let isSame): state.isSameThere = isSame
-                case .established, .invitationEnded: break
+                case .established, .invitationEnded, .session: break
                 // Whoever opened the link asks.
                 case .comparisonAsked: driver.answerComparison(isSame: false)
                 // Who sends does not take offers on the same link; whoever wants to give something connects.

@@ -6,7 +6,7 @@ internal import NearshareWire
 
 /// What happens on a link that its owner decides about or tells people. Rare.
 enum LinkEvent: Sendable {
-    case established(ProvenPeer)
+    case established(ProvenPeer, LinkSecrets)
     case greeted(DisplayName, time: WallTime)
     case shortCode(ShortCodeText)
     case comparisonAsked
@@ -14,8 +14,17 @@ enum LinkEvent: Sendable {
     case invited(TransferOffer, until: MonotonicInstant)
     /// An invitation that was not accepted is over.
     case invitationEnded(TransferID, TransferOutcome)
+    /// Something about a session that its members share.
+    case session(SessionFrame)
     /// The last event.
     case closed(LinkEnd)
+}
+
+/// What a handshake leaves for use beside its link.
+struct LinkSecrets: Sendable {
+    /// The same on both ends and on no other link.
+    let handshakeHash: [UInt8]
+    let datagrams: NoiseDatagrams
 }
 
 /// Why a link is over.
@@ -35,6 +44,8 @@ final class LinkDriver: Sendable {
         var sources: [TransferID: SourcePump] = [:]
         var sinks: [TransferID: SinkPump] = [:]
         var handshakeDeadline: MonotonicInstant
+        /// A turn of the writing thread is due although no frame waits.
+        var owesTurn = false
         /// The connection is closed: what is queued goes out, and then the link ends.
         var isEnding = false
         var lingers = true
@@ -48,6 +59,7 @@ final class LinkDriver: Sendable {
         var identity: LocalIdentity
         var name: DisplayName
         var ciphers: UInt8
+        var encryption: EncryptionPreference
         var limits: DirectLimits
         var clock: @Sendable () -> MonotonicInstant
         var wallClock: @Sendable () -> WallTime
@@ -57,12 +69,19 @@ final class LinkDriver: Sendable {
 
     /// A frame of ours must not wait behind more than this many that the peer provokes without reading the answers.
     private static let maximumQueuedFrames = 4096
+    /// Of what may be lost, so much waits for a slow link or a slow program.
+    private static let maximumQueuedDatagrams = 256
     /// After the last word, so long the other side may take to read it before the link is cut.
     private static let lingerTime = Duration.seconds(1)
     /// What a sender of ours writes at once, and then some.
     private static let receiveBlockByteCount = 640 << 10
 
     let events: AsyncStream<LinkEvent>
+    /// Byte streams beside the transfers.
+    let streams: LinkStreams
+    /// What came on this link and may be lost: the oldest give way.
+    let datagrams: AsyncStream<[UInt8]>
+    private let datagramContinuation: AsyncStream<[UInt8]>.Continuation
     private let eventContinuation: AsyncStream<LinkEvent>.Continuation
     private let jobs: AsyncStream<@Sendable () -> Void>
     private let jobContinuation: AsyncStream<@Sendable () -> Void>.Continuation
@@ -76,7 +95,11 @@ final class LinkDriver: Sendable {
         self.link = link
         self.parts = parts
         writer = LinkWriter(link)
-        shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
+        let shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
+        self.shared = shared
+        streams = LinkStreams(role: parts.role) { shared.update { _ in } }
+        (datagrams, datagramContinuation) = AsyncStream.makeStream(
+            bufferingPolicy: .bufferingNewest(Self.maximumQueuedDatagrams))
         // Events are rare and bounded by the machine's own limits.
         (events, eventContinuation) = AsyncStream.makeStream()
         (jobs, jobContinuation) = AsyncStream.makeStream()
@@ -139,6 +162,70 @@ final class LinkDriver: Sendable {
     func cancel(_ id: TransferID, because reason: CancelReason) {
         decide { _, connection, now in connection.cancel(id, because: reason, now: now) }
     }
+
+    func send(_ frame: SessionFrame) {
+        shared.update { shared in
+            guard shared.connection != nil else { return }
+            shared.frames.append(frame.encoded)
+        }
+    }
+
+    /// nil when too many are open, or the link is breaking.
+    func openStream(_ purpose: StreamPurpose, _ name: StreamName) -> ByteStream? {
+        (try? streams.open(purpose, name)).map { ByteStream($0, name, streams) }
+    }
+
+    /// Invites the peer to take something, and sends it when it is accepted.
+    func send(
+        _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8], patience: Duration, _ settings: NodeSettings,
+        _ transfers: TransferProgressManager
+    ) -> Transfer {
+        let id = TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
+        var progress = TransferProgress(
+            id: id, direction: .outgoing, total: source.offer.totalSize, totalEntries: source.offer.entryCount)
+        progress.phase = .waiting
+        let transfer = Transfer(progress: progress, clock: settings.clock)
+        transfers.add(transfer)
+        let seconds = UInt16(clamping: min(max(patience.components.seconds, 1), Int64(TransferOffer.maximumPatience)))
+        offer(
+            TransferOffer(id: id, patience: seconds, resumeKey: resumeKey, context: context, offer: source.offer),
+            transfer: transfer, source: source)
+        return transfer
+    }
+
+    /// The peer broke the protocol on one of its streams.
+    func violated(_ what: MalformedInput) {
+        decide { _, connection, _ in connection.violation(what) }
+    }
+
+    /// Sends what is due from this very thread, as far as nobody else is at it and the link takes it at once; the writing thread
+    /// does the rest.
+    func flush() {
+        do throws(LinkError) {
+            let isDone = try writer.tryTurn {
+                let frames = shared.withLock { shared in
+                    defer { shared.frames = [] }
+                    return shared.frames
+                }
+                return frames + streams.takeFrames()
+            }
+            if !isDone { shared.update { $0.owesTurn = true } }
+        } catch {
+            // As in `send(_:of:)`.
+            link.close()
+        }
+    }
+
+    /// Sends something at once, or not at all.
+    func sendDatagram(_ bytes: [UInt8]) {
+        shared.update { shared in
+            guard shared.connection != nil, shared.frames.count < Self.maximumQueuedDatagrams else { return }
+            shared.frames.append([FrameType.datagram] + bytes)
+        }
+    }
+
+    /// No transfer is under way or asked for.
+    var isIdle: Bool { shared.withLock { $0.connection?.isIdle ?? true } }
 
     func askComparison() {
         decide { _, connection, _ in connection.askComparison() }
@@ -269,6 +356,8 @@ final class LinkDriver: Sendable {
 
     private func readLoop() {
         let end = readAll()
+        streams.close()
+        datagramContinuation.finish()
         shared.update { $0.hasReadAll = true }
         switch end {
         case .some(.handshake):
@@ -356,6 +445,12 @@ final class LinkDriver: Sendable {
                 } else {
                     batch.append((id, [piece]))
                 }
+            } else if let stream = try StreamFrame(decoding: Array(block.bytes[frame])[...]) {
+                try streams.receive(stream)
+            } else if block.bytes[frame.lowerBound] == FrameType.datagram {
+                datagramContinuation.yield(Array(block.bytes[frame].dropFirst()))
+            } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
+                eventContinuation.yield(.session(session))
             } else if let control = try ControlFrame.decode(Array(block.bytes[frame])) {
                 deliver(batch)
                 batch = []
@@ -383,7 +478,8 @@ final class LinkDriver: Sendable {
 
     private func shakeHands() -> Result<EstablishedLink, HandshakeFailure> {
         var handshake = DirectHandshake(
-            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers)
+            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers,
+            encryption: parts.encryption)
         var buffer = [UInt8](repeating: 0, count: 2048)
         do {
             let first = try handshake.start()
@@ -431,7 +527,10 @@ final class LinkDriver: Sendable {
             shared.connection = connection
             perform(reactions, &shared)
         }
-        eventContinuation.yield(.established(established.peer))
+        eventContinuation.yield(
+            .established(
+                established.peer,
+                LinkSecrets(handshakeHash: established.handshakeHash, datagrams: established.datagrams)))
     }
 
     // MARK: The writing thread
@@ -448,11 +547,11 @@ final class LinkDriver: Sendable {
                 switch nextWork() {
                 case .frames:
                     try writer.withTurn { (turn) throws(LinkError) in
-                        try turn.write(
-                            shared.withLock { shared in
-                                defer { shared.frames = [] }
-                                return shared.frames
-                            })
+                        let frames = shared.withLock { shared in
+                            defer { (shared.frames, shared.owesTurn) = ([], false) }
+                            return shared.frames
+                        }
+                        try turn.write(frames + streams.takeFrames())
                     }
                 case .timer:
                     let now = parts.clock()
@@ -477,8 +576,9 @@ final class LinkDriver: Sendable {
     private func nextWork() -> Work {
         let deadline = shared.withLock { $0.connection?.deadline ?? $0.handshakeDeadline }
         let next = shared.wait(untilNanoseconds: deadline.nanoseconds) { shared -> Work? in
-            if !shared.frames.isEmpty { return .frames }
+            if !shared.frames.isEmpty || shared.owesTurn { return .frames }
             if shared.isEnding { return .end(lingers: shared.lingers && !shared.hasReadAll) }
+            if shared.connection != nil, streams.hasFrames { return .frames }
             // Something new is due earlier than what is waited for here.
             if let next = shared.connection?.deadline, next < deadline { return .timer }
             return nil

@@ -110,6 +110,7 @@ private final class ReplayedLink: StreamLink {
     }
 
     var remote: LinkAddress { link.remote }
+    var localHost: String? { link.localHost }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
         let replayed = position.withLock { position in
@@ -122,6 +123,7 @@ private final class ReplayedLink: StreamLink {
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try link.write(bytes) }
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try link.writeNow(bytes) }
     func finishWriting() { link.finishWriting() }
     func close() { link.close() }
 }

@@ -9,6 +9,8 @@ final class LinkWriter: Sendable {
         var sealer: RecordSealer?
         var nextTicket: UInt64 = 0
         var turn: UInt64 = 0
+        /// Sealed, and what the link had no room for: it goes before all else.
+        var rest: ArraySlice<UInt8> = []
     }
 
     /// One thread's turn.
@@ -50,7 +52,11 @@ final class LinkWriter: Sendable {
             defer { state.nextTicket += 1 }
             return state.nextTicket
         }
-        let sealer: RecordSealer = state.wait { $0.turn == ticket ? $0.sealer.take() : nil }
+        let (sealer, rest): (RecordSealer, ArraySlice<UInt8>) = state.wait { state in
+            guard state.turn == ticket, let sealer = state.sealer.take() else { return nil }
+            defer { state.rest = [] }
+            return (sealer, state.rest)
+        }
         var turn = Turn(link: link, sealer: sealer)
         defer {
             state.update { [sealer = turn.sealer] state in
@@ -58,6 +64,35 @@ final class LinkWriter: Sendable {
                 state.turn += 1
             }
         }
+        if !rest.isEmpty {
+            try rest.withUnsafeBufferPointer { (bytes) throws(LinkError) in try link.write(UnsafeRawBufferPointer(bytes)) }
+        }
         return try body(&turn)
+    }
+
+    /// Takes a turn if that needs no waiting, and writes as much as the link takes at once.
+    /// - Returns: whether all of it went out; what did not goes with the next turn, which is then due.
+    func tryTurn(_ frames: () -> [[UInt8]]) throws(LinkError) -> Bool {
+        let taken: RecordSealer? = state.withLock { state in
+            guard state.turn == state.nextTicket, state.rest.isEmpty, let sealer = state.sealer.take() else { return nil }
+            state.nextTicket += 1
+            return sealer
+        }
+        guard var sealer = taken else { return false }
+        var rest: ArraySlice<UInt8> = []
+        defer {
+            state.update { state in
+                state.sealer = sealer
+                state.rest = rest
+                state.turn += 1
+            }
+        }
+        rest = frames().flatMap { sealer.seal($0) }[...]
+        guard !rest.isEmpty else { return true }
+        let count = try rest.withUnsafeBufferPointer { (bytes) throws(LinkError) in
+            try link.writeNow(UnsafeRawBufferPointer(bytes))
+        }
+        rest = rest.dropFirst(count)
+        return rest.isEmpty
     }
 }

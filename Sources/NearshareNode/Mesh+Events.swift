@@ -27,7 +27,7 @@ extension Mesh {
         case .fileOffered(let offer, let peer): invite(offer, from: peer)
         case .fragmentsReceived(let progress): moved(progress)
         case .fileReceived(let file): received(file)
-        case .incomingEnded(let id, _, let outcome): incomingEnded(id, outcome)
+        case .incomingEnded(let id, let outcome): incomingEnded(id, outcome)
         case .sendingOffered(let id): outgoing(id)?.transfer.enter(.waiting)
         case .sendingStarted(let id, let fragments, _):
             outgoing(id)?.transfer.startFragments(of: fragments)
@@ -56,7 +56,7 @@ extension Mesh {
         for waiting in invitations { waiting.invitation?.end(.interrupted) }
     }
 
-    private func outgoing(_ id: MeshFileControl.FileID) -> Outgoing? { files.withLock { $0.outgoing[id] } }
+    private func outgoing(_ id: MeshFileKey) -> Outgoing? { files.withLock { $0.outgoing[id] } }
 
     private func result(of outcome: MeshFileOutcome, for peer: MeshPeer) -> TransferResult {
         let name = peer.name.shown
@@ -114,24 +114,25 @@ extension Mesh {
     // MARK: Invitations
 
     private func invite(_ offer: MeshFileControl.Offer, from proven: ProvenPeer) {
+        let id = MeshFileKey(offer.id, with: proven.id)
         let name = look { $0.peer(proven.id)?.name } ?? DisplayName(truncating: proven.id.hex)!
         guard let (peer, place) = guest(proven, name) else {
-            return change { router, now in router.refuse(offer.id, because: .declined, now: now) }
+            return change { router, now in router.refuse(id, because: .declined, now: now) }
         }
-        guard let place else { return change { router, now in router.refuse(offer.id, because: .busy, now: now) } }
+        guard let place else { return change { router, now in router.refuse(id, because: .busy, now: now) } }
         let item = OfferedItem(
             kind: .file, name: offer.name, size: UInt64(offer.size), entryCount: 1,
             mediaType: ClaimedMediaType(offer.mediaType) ?? .unknown)
         let answering = Invitation.Answering(
-            accept: { [weak self] transfer, sink, _ in self?.accept(offer, transfer, sink) },
+            accept: { [weak self] transfer, sink, _ in self?.accept(offer, id, transfer, sink) },
             decline: { [weak self] reason in
                 self?.declined(at: place)
                 self?.change { router, now in
-                    router.refuse(offer.id, because: MeshFileControl.Refusal(reason), now: now)
+                    router.refuse(id, because: MeshFileControl.Refusal(reason), now: now)
                 }
             })
         let invitation = makeInvitation(item, from: peer, resumeKey: offer.id.bytes, answering: answering)
-        files.withLock { $0.invitations[offer.id] = WaitingInvitation(invitation: invitation) }
+        files.withLock { $0.invitations[id] = WaitingInvitation(invitation: invitation) }
         invitations?.yield(invitation)
     }
 
@@ -165,26 +166,28 @@ extension Mesh {
         return invitation
     }
 
-    private func accept(_ offer: MeshFileControl.Offer, _ transfer: Transfer, _ sink: any ResourceSink) {
+    private func accept(_ offer: MeshFileControl.Offer, _ id: MeshFileKey, _ transfer: Transfer, _ sink: any ResourceSink) {
         files.withLock { files in
-            files.invitations[offer.id] = nil
-            files.incoming[offer.id] = Incoming(
+            files.invitations[id] = nil
+            files.incoming[id] = Incoming(
                 transfer: transfer, sink: AcceptedSink(sink: sink), size: UInt64(offer.size))
         }
         transfer.startFragments(of: Int(offer.fragmentCount))
-        transfer.onCancel { [weak self] in self?.change { router, now in router.cancelFile(offer.id, now: now) } }
-        change { router, now in router.accept(offer.id, now: now) }
+        transfer.onCancel { [weak self] in self?.change { router, now in router.cancelReceiving(id, now: now) } }
+        change { router, now in router.accept(id, now: now) }
         // Withdrawn in this moment: the router knows nothing of it any more.
-        let isExpected = look { $0.isExpected(offer.id) }
-        if !isExpected { incomingEnded(offer.id, .cancelledByPeer) }
+        let isExpected = look { $0.isExpected(id) }
+        if !isExpected { incomingEnded(id, .cancelledByPeer) }
     }
 
     private func moved(_ progress: MeshFragmentProgress) {
-        guard let id = progress.file, let file = files.withLock({ $0.incoming[id] }) else { return }
+        guard let id = progress.file.map({ MeshFileKey($0, with: progress.sender) }),
+            let file = files.withLock({ $0.incoming[id] })
+        else { return }
         file.transfer.moved(fragments: progress.received, of: progress.total, size: file.size)
     }
 
-    private func incomingEnded(_ id: MeshFileControl.FileID, _ outcome: MeshFileOutcome) {
+    private func incomingEnded(_ id: MeshFileKey, _ outcome: MeshFileOutcome) {
         let (waiting, file) = files.withLock { files in
             (files.invitations.removeValue(forKey: id), files.incoming.removeValue(forKey: id))
         }
@@ -205,16 +208,17 @@ extension Mesh {
 
     private func received(_ received: MeshReceivedFile) {
         if received.wasAccepted {
-            guard let file = files.withLock({ $0.incoming.removeValue(forKey: received.id) }) else { return }
+            let id = MeshFileKey(received.id, with: received.sender)
+            guard let file = files.withLock({ $0.incoming.removeValue(forKey: id) }) else { return }
             file.transfer.enter(.finishing)
             start { [self] in
                 let result = await onThread { Self.deliver(received.file, into: file.sink.sink) }
                 // Told first: whoever waits for the transfer may end the node.
                 change { router, now in
                     if result.outcome == .completed {
-                        router.stored(received.id, now: now)
+                        router.stored(id, now: now)
                     } else {
-                        router.refuse(received.id, because: .tooLarge, now: now)
+                        router.refuse(id, because: .tooLarge, now: now)
                     }
                 }
                 file.transfer.end(result)

@@ -60,8 +60,13 @@ extension Mesh {
         // Known before the first event about it can come.
         try files.withLock { files in
             let id = try change { router, now in try router.sendFile(file, to: peer.id, now: now) }
+            // The router is done with the same file, but its end has not been told yet.
+            guard files.outgoing[id] == nil else {
+                change { router, now in router.cancelSending(id, now: now) }
+                throw MeshSendError.onItsWay
+            }
             files.outgoing[id] = Outgoing(transfer: transfer, peer: peer, size: size)
-            transfer.onCancel { [weak self] in self?.change { router, now in router.cancelFile(id, now: now) } }
+            transfer.onCancel { [weak self] in self?.change { router, now in router.cancelSending(id, now: now) } }
         }
     }
 

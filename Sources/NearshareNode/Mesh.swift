@@ -23,10 +23,10 @@ public final class Mesh: Sendable {
 
     /// What the router's files are here.
     struct Files {
-        var outgoing: [MeshFileControl.FileID: Outgoing] = [:]
+        var outgoing: [MeshFileKey: Outgoing] = [:]
         var texts: [TransferID: OutgoingText] = [:]
-        var invitations: [MeshFileControl.FileID: WaitingInvitation] = [:]
-        var incoming: [MeshFileControl.FileID: Incoming] = [:]
+        var invitations: [MeshFileKey: WaitingInvitation] = [:]
+        var incoming: [MeshFileKey: Incoming] = [:]
         /// Came for everybody, from people whose keys are not proven yet.
         var unproven: [PeerID: [MeshReceivedFile]] = [:]
         /// Bytes of files that came without being offered, and that nobody has decided about.

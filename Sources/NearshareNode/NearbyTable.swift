@@ -1,6 +1,6 @@
 public import NearshareBase
 public import NearshareEdges
-internal import NearshareWire
+public import NearshareWire
 
 /// Somebody who tells the network of themselves. Nothing of it is proven.
 public struct NearbyPeer: Sendable, Hashable {
@@ -10,12 +10,17 @@ public struct NearbyPeer: Sendable, Hashable {
     public var addresses: [LinkAddress]
     /// Takes links that carry frames of the mesh.
     public var takesFrames: Bool
+    /// What its program tells of it.
+    public var info: DiscoveryInfo
 
-    public init(id: PeerID, name: DisplayName, addresses: [LinkAddress], takesFrames: Bool = false) {
+    public init(
+        id: PeerID, name: DisplayName, addresses: [LinkAddress], takesFrames: Bool = false, info: DiscoveryInfo = .none
+    ) {
         self.id = id
         self.name = name
         self.addresses = addresses
         self.takesFrames = takesFrames
+        self.info = info
     }
 
     public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
@@ -106,7 +111,7 @@ public struct NearbyTable: Sendable {
         let ranked = addresses.filter { !$0.host.contains("%") } + addresses.filter { $0.host.contains("%") }
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: Array(ranked.prefix(Self.maximumAddresses)),
-            takesFrames: first.record.takesFrames)
+            takesFrames: first.record.takesFrames, info: first.record.info)
         let old = peers.updateValue(peer, forKey: id)
         if old == nil { return [.found(peer)] }
         return old == peer ? [] : [.updated(peer)]

@@ -1,5 +1,5 @@
 internal import NearshareBase
-internal import NearshareEdges
+public import NearshareEdges
 
 extension Node {
     /// What browsing tells: each change, and the point at which all that was there should have been told.
@@ -8,14 +8,18 @@ extension Node {
         case settled
     }
 
-    /// Follows who is nearby for as long as it is iterated; ends with an error when discovery breaks.
-    public func browse(interface: String? = nil) throws(NodeError) -> NearbyChanges {
+    /// Follows who is nearby for as long as it is iterated; ends with an error when discovery breaks. A peer that is seen on
+    /// several interfaces is one peer.
+    /// - Parameter service: the type that the others advertise.
+    public func browse(
+        for service: ServiceType = .nearshare, interface: String? = nil
+    ) throws(NodeError) -> NearbyChanges {
         guard let discovery = settings.discovery else {
             throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
         }
         let events: AsyncThrowingStream<DiscoveryEvent, any Error>
         do {
-            events = try discovery.browse(for: .nearshare, interface: interface)
+            events = try discovery.browse(for: service, interface: interface)
         } catch {
             throw .unavailable(error.description)
         }
@@ -27,11 +31,13 @@ extension Node {
     /// A whole name or an id that is found is given a moment for a second one of the same name to show itself; the
     /// beginning of a name is decided when everybody has had time to answer.
     /// - Throws: ``PeerLookupError``.
-    public func find(_ text: String, timeout: Duration, interface: String? = nil) async throws -> NearbyPeer {
+    public func find(
+        _ text: String, for service: ServiceType = .nearshare, timeout: Duration, interface: String? = nil
+    ) async throws -> NearbyPeer {
         let finder = PeerFinder(text: text, clock: settings.clock)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
-            let changes = try browse(interface: interface)
+            let changes = try browse(for: service, interface: interface)
             group.addTask {
                 for try await change in changes { finder.take(change) }
             }

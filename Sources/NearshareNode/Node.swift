@@ -1,9 +1,9 @@
 internal import Logging
 public import NearshareBase
-internal import NearshareEdges
+public import NearshareEdges
 internal import NearshareSecurity
 internal import NearshareSession
-internal import NearshareWire
+public import NearshareWire
 internal import Synchronization
 
 /// Runs a node for as long as `body` does: then what runs is cancelled, all links end, and all its threads with them.
@@ -38,6 +38,7 @@ public final class Node: Sendable {
         var incomingLinks = 0
         var limiter = InvitationLimiter()
         var mesh: Mesh?
+        var sessions: [SessionID: NearbySession] = [:]
         var isShuttingDown = false
     }
 
@@ -65,17 +66,21 @@ public final class Node: Sendable {
         }
     }
 
-    private func start(_ job: @escaping Job) {
+    /// Something that runs beside, and that the node's end waits for.
+    func start(_ job: @escaping Job) {
         jobContinuation.yield(job)
     }
 
     /// Ends everything in order: invitations are declined, transfers stop so that they can be resumed, others are told.
     public func beginShutdown() {
-        let (links, listeners, advertisements, mesh) = state.withLock { state in
+        let (links, listeners, advertisements, mesh, sessions) = state.withLock { state in
             state.isShuttingDown = true
             defer { (state.listeners, state.advertisements) = ([], []) }
-            return (Array(state.links.values), state.listeners, state.advertisements, state.mesh)
+            return (
+                Array(state.links.values), state.listeners, state.advertisements, state.mesh, Array(state.sessions.values)
+            )
         }
+        for session in sessions { session.end() }
         for advertisement in advertisements { advertisement.stop() }
         for listener in listeners { listener.close() }
         for link in links { link.close(.goingAway) }
@@ -87,9 +92,13 @@ public final class Node: Sendable {
 
     /// Listens, tells the networks of it, and gives what others offer. Ends when the node shuts down.
     /// - Parameters:
+    ///   - service: the type under which it is found.
+    ///   - info: what browsers are told besides; ``Receiving/update(info:)`` changes it.
     ///   - port: 0 for one that is free.
     ///   - interface: nil for all.
-    public func receive(port: UInt16 = 0, interface: String? = nil) throws(NodeError) -> Receiving {
+    public func receive(
+        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0, interface: String? = nil
+    ) throws(NodeError) -> Receiving {
         let listener: any StreamListener
         do {
             listener = try settings.transport.listen(port: port, interface: interface)
@@ -103,8 +112,8 @@ public final class Node: Sendable {
                 advertisement = try discovery.advertise(
                     Advertisement(
                         // One identity may receive twice on one machine; the tag keeps the two apart.
-                        instance: "\(id.hex)-\(tag)", type: .nearshare, port: listener.port,
-                        txt: PeerTXTRecord(id: id, name: name, takesFrames: true).strings, interface: interface))
+                        instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
+                        txt: PeerTXTRecord(id: id, name: name, takesFrames: true, info: info).strings, interface: interface))
             } catch {
                 listener.close()
                 throw .unavailable(error.description)
@@ -112,7 +121,9 @@ public final class Node: Sendable {
         }
         let (invitations, invitationContinuation) = AsyncStream.makeStream(of: Invitation.self)
         let (comparisons, comparisonContinuation) = AsyncStream.makeStream(of: Comparison.self)
-        let waiting = Receiving.Continuations(invitations: invitationContinuation, comparisons: comparisonContinuation)
+        let (sessions, sessionContinuation) = AsyncStream.makeStream(of: SessionInvitation.self)
+        let waiting = Receiving.Continuations(
+            invitations: invitationContinuation, comparisons: comparisonContinuation, sessions: sessionContinuation)
         state.withLock { state in
             state.listeners.append(listener)
             if let advertisement { state.advertisements.append(advertisement) }
@@ -120,10 +131,12 @@ public final class Node: Sendable {
         let mesh = startMesh(.lowerID, invitations: invitationContinuation, interface: interface)
         start { [self] in
             await onThread { self.acceptLoop(listener, mesh, waiting) }
-            waiting.invitations.finish()
-            waiting.comparisons.finish()
+            waiting.finish()
         }
-        return Receiving(port: listener.port, invitations: invitations, comparisons: comparisons)
+        let record = PeerTXTRecord(id: id, name: name, takesFrames: true)
+        return Receiving(
+            port: listener.port, invitations: invitations, comparisons: comparisons, sessionInvitations: sessions,
+            advertisement: advertisement, record: record)
     }
 
     // MARK: The mesh
@@ -159,9 +172,58 @@ public final class Node: Sendable {
         return mesh
     }
 
+    // MARK: Sessions
+
+    /// Begins a session with nobody else in it yet; ``NearbySession/invite(_:context:secret:patience:)`` brings others in.
+    ///
+    /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
+    public func beginSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> NearbySession {
+        if listeningPort == nil { try listenForMembers() }
+        return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
+    }
+
+    /// Where others reach this node; nil when it does not listen.
+    var listeningPort: UInt16? { state.withLock { $0.listeners.first?.port } }
+
+    private func listenForMembers() throws(NodeError) {
+        let listener: any StreamListener
+        do {
+            listener = try settings.transport.listen(port: 0, interface: nil)
+        } catch {
+            throw NodeError(error)
+        }
+        state.withLock { $0.listeners.append(listener) }
+        start { [self] in await onThread { self.acceptLoop(listener, nil, nil) } }
+    }
+
+    /// The session of this id; there is one at most.
+    func makeSession(_ id: SessionID, _ settings: SessionSettings) -> NearbySession {
+        let made = NearbySession(id, settings, self)
+        let (session, isShuttingDown) = state.withLock { state in
+            let session = state.sessions[id] ?? made
+            state.sessions[id] = session
+            return (session, state.isShuttingDown)
+        }
+        guard session === made else {
+            made.end()
+            return session
+        }
+        start { await session.run() }
+        if isShuttingDown { session.end() }
+        return session
+    }
+
+    func session(_ id: SessionID) -> NearbySession? { state.withLock { $0.sessions[id] } }
+
+    func forget(_ session: NearbySession) {
+        state.withLock { state in
+            if state.sessions[session.id] === session { state.sessions[session.id] = nil }
+        }
+    }
+
     // MARK: Links that others open
 
-    private func acceptLoop(_ listener: any StreamListener, _ mesh: Mesh, _ waiting: Receiving.Continuations) {
+    private func acceptLoop(_ listener: any StreamListener, _ mesh: Mesh?, _ waiting: Receiving.Continuations?) {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
@@ -181,7 +243,8 @@ public final class Node: Sendable {
                 start { [self] in
                     switch await LinkOpening(link, patience: DirectLimits.handshakeTime) {
                     case .direct(let link): await serve(link, waiting)
-                    case .frames(let link, let theirs): await carryFrames(over: link, theirs, on: mesh)
+                    case .frames(let link, let theirs):
+                        if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
                     case .nothing: link.close()
                     }
                     state.withLock { state in
@@ -205,65 +268,64 @@ public final class Node: Sendable {
         await mesh.carry(link)
     }
 
-    private func serve(_ link: any StreamLink, _ waiting: Receiving.Continuations) async {
-        let driver = LinkDriver(link: link, parts: parts(.responder))
+    /// - Parameter waiting: where what others offer goes; nil on a link for a session that we are in.
+    func serve(_ link: any StreamLink, _ waiting: Receiving.Continuations? = nil) async {
+        let driver = makeDriver(link, .responder)
         await run(driver) { [self] in
-            var proven: ProvenPeer?
-            var name: DisplayName?
-            var code: ShortCodeText?
-            var open: [TransferID: WeakInvitation] = [:]
+            var known = Acquaintance(link.remote)
+            var open = OpenInvitations()
             let linkEnd = OneTimeEvent<TransferOutcome>()
+            let visit = SessionVisit(driver, link, linkEnd)
             defer { linkEnd.happen(.interrupted) }
             for await event in driver.events {
+                known.learn(from: event)
                 switch event {
-                case .established(let peer):
-                    proven = peer
+                case .established(let peer, _):
                     if settings.standing(peer, nil).isBlocked { driver.close(.blocked) }
-                case .greeted(let claimed, _): name = claimed
-                case .shortCode(let text):
-                    code = text
-                    for waiting in open.values { waiting.invitation?.shortCodeIsReady(text) }
-                case .comparisonAnswered: break
+                case .greeted, .comparisonAnswered: break
+                case .shortCode(let code):
+                    open.shortCodeIsReady(code)
+                    visit.shortCodeIsReady(code)
+                case .session(let frame): receive(frame, of: visit, known, waiting)
                 case .comparisonAsked:
-                    guard let proven, let name, let code, !settings.standing(proven, name).isBlocked else { continue }
-                    let peer = Peer(
-                        proven: proven, name: name, standing: settings.standing(proven, name), address: link.remote)
-                    waiting.comparisons.yield(Comparison(peer: peer, shortCode: code, link: driver, end: linkEnd))
+                    guard let peer = known.peer(settings), let code = known.shortCode else { continue }
+                    waiting?.comparisons.yield(Comparison(peer: peer, shortCode: code, link: driver, end: linkEnd))
                 case .invited(let offer, let expiry):
+                    if let (session, sessionLink) = visit.joined {
+                        session.take(offer, until: expiry, on: driver, known, &open, sessionLink)
+                        continue
+                    }
                     // An offer may come with the handshake's last message, before a blocked peer is shown the door.
-                    guard let proven, let name, !settings.standing(proven, name).isBlocked else { continue }
-                    let peer = Peer(
-                        proven: proven, name: name, standing: settings.standing(proven, name), address: link.remote)
-                    let isAllowed =
-                        peer.standing.isFriend
-                        || state.withLock { $0.limiter.allows(link.remote.host, now: settings.clock()) }
-                    guard isAllowed else {
+                    guard let peer = known.peer(settings), let waiting else { continue }
+                    guard mayAsk(peer, link.remote) else {
                         driver.decline(offer.id, because: .busy)
                         continue
                     }
                     let invitation = makeInvitation(offer, from: peer, until: expiry, on: driver)
-                    if let code { invitation.shortCodeIsReady(code) }
-                    open = open.filter { $0.value.invitation != nil }
-                    open[offer.id] = WeakInvitation(invitation: invitation)
+                    open.insert(invitation, as: offer.id, known.shortCode)
                     waiting.invitations.yield(invitation)
                 case .invitationEnded(let id, let outcome):
-                    if outcome == .expired || outcome == .declined(.declined) {
-                        state.withLock { $0.limiter.refused(link.remote.host, now: settings.clock()) }
-                    }
-                    open.removeValue(forKey: id)?.invitation?.end(outcome)
+                    if outcome == .expired || outcome == .declined(.declined) { noteRefusal(link.remote) }
+                    open.end(id, outcome)
                 case .closed(let end):
                     settings.log.debug("link from \(link.remote) ended: \(end)")
-                    for waiting in open.values { waiting.invitation?.end(.interrupted) }
+                    open.endAll()
+                    visit.end()
                 }
             }
         }
     }
 
-    private struct WeakInvitation {
-        weak var invitation: Invitation?
+    /// Strangers who were refused are heard less and less (R4).
+    func mayAsk(_ peer: Peer, _ address: LinkAddress) -> Bool {
+        peer.standing.isFriend || state.withLock { $0.limiter.allows(address.host, now: settings.clock()) }
     }
 
-    private func makeInvitation(
+    func noteRefusal(_ address: LinkAddress) {
+        state.withLock { $0.limiter.refused(address.host, now: settings.clock()) }
+    }
+
+    func makeInvitation(
         _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver
     ) -> Invitation {
         // The peer's id is good on its own link only; ours names the transfer in this node (A4).
@@ -286,7 +348,7 @@ public final class Node: Sendable {
         to destination: PeerDestination, _ body: @Sendable @escaping (Connection) async throws -> Result
     ) async throws -> Result {
         let link = try await connect(to: destination)
-        let driver = LinkDriver(link: link, parts: parts(.initiator))
+        let driver = makeDriver(link, .initiator)
         let answer: Swift.Result<Result, any Error> = await run(driver) { [self] in
             do {
                 let connection = try await Connection.open(driver, link.remote, destination, settings, transfers)
@@ -301,7 +363,7 @@ public final class Node: Sendable {
         return try answer.get()
     }
 
-    private func connect(to destination: PeerDestination) async throws(NodeError) -> any StreamLink {
+    func connect(to destination: PeerDestination) async throws(NodeError) -> any StreamLink {
         var failure = NodeError.unreachable("no address to connect to")
         for address in destination.addresses {
             let transport = settings.transport
@@ -326,7 +388,7 @@ public final class Node: Sendable {
     // MARK: Links
 
     /// Runs a link's threads beside `body`, and waits for both.
-    private func run<Result: Sendable>(_ driver: LinkDriver, _ body: @escaping @Sendable () async -> Result) async -> Result {
+    func run<Result: Sendable>(_ driver: LinkDriver, _ body: @escaping @Sendable () async -> Result) async -> Result {
         let isWelcome = state.withLock { state in
             state.links[ObjectIdentifier(driver)] = driver
             return !state.isShuttingDown
@@ -339,11 +401,13 @@ public final class Node: Sendable {
         return result
     }
 
-    private func parts(_ role: HandshakeRole) -> LinkDriver.Parts {
-        LinkDriver.Parts(
-            role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.here,
-            limits: settings.limits.connection, clock: settings.clock, wallClock: settings.wallClock,
-            random: settings.random)
+    func makeDriver(_ link: any StreamLink, _ role: HandshakeRole) -> LinkDriver {
+        LinkDriver(
+            link: link,
+            parts: LinkDriver.Parts(
+                role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.here,
+                encryption: settings.encryption, limits: settings.limits.connection, clock: settings.clock,
+                wallClock: settings.wallClock, random: settings.random))
     }
 
     private func freshID() -> TransferID {

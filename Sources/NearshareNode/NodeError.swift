@@ -35,9 +35,16 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         }
     }
 
+    init(_ end: LinkEnd) {
+        switch end {
+        case .handshake(let failure): self.init(failure)
+        case .closure(let closure): self.init(closure)
+        }
+    }
+
     init(_ failure: HandshakeFailure) {
         switch failure {
-        case .incompatible: self = .incompatible(failure.description)
+        case .incompatible, .encryption: self = .incompatible(failure.description)
         case .notAuthentic, .ourselves: self = .identityMismatch(failure.description)
         case .notAPeer: self = .connectionLost(failure.description)
         }

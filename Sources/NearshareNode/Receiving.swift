@@ -1,11 +1,20 @@
+internal import NearshareEdges
 public import NearshareSecurity
 public import NearshareSession
+public import NearshareWire
 
 /// A node that waits for others.
 public struct Receiving: Sendable {
     struct Continuations: Sendable {
         let invitations: AsyncStream<Invitation>.Continuation
         let comparisons: AsyncStream<Comparison>.Continuation
+        let sessions: AsyncStream<SessionInvitation>.Continuation
+
+        func finish() {
+            invitations.finish()
+            comparisons.finish()
+            sessions.finish()
+        }
     }
 
     /// Where it listens.
@@ -14,6 +23,33 @@ public struct Receiving: Sendable {
     public let invitations: AsyncStream<Invitation>
     /// Others who want the short code compared.
     public let comparisons: AsyncStream<Comparison>
+    /// Others who invite into sessions. Each is declined when it is dropped.
+    public let sessionInvitations: AsyncStream<SessionInvitation>
+    let advertisement: (any RunningAdvertisement)?
+    let record: PeerTXTRecord
+
+    /// Joins the sessions that a policy allows, and declines all others.
+    public func sessions(
+        _ policy: InvitationPolicy, _ settings: SessionSettings = SessionSettings()
+    ) -> some AsyncSequence<NearbySession, Never> & Sendable {
+        sessionInvitations.compactMap { invitation -> NearbySession? in
+            // Dropped here, it is declined.
+            guard await policy.accepts(invitation) else { return nil }
+            return try? invitation.accept(settings)
+        }
+    }
+
+    /// Tells browsers something else than before.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
+    public func update(info: DiscoveryInfo) throws(NodeError) {
+        var record = self.record
+        record.info = info
+        do {
+            try advertisement?.update(txt: record.strings)
+        } catch {
+            throw .unavailable(error.description)
+        }
+    }
 }
 
 /// Somebody asks whether this screen shows the same short code as theirs.

@@ -12,6 +12,10 @@ public struct NodeSettings: Sendable {
     /// nil for a node that neither advertises nor browses: addresses are given by hand.
     public var discovery: (any Discovery)?
     public var limits = NodeLimits()
+    /// For all links of this node.
+    public var encryption = EncryptionPreference.required
+    /// For unreliable messages; nil where they share the links with all else.
+    public var datagrams: (any DatagramTransport)?
     public var clock: @Sendable () -> MonotonicInstant
     public var wallClock: @Sendable () -> WallTime
     /// Fresh random bytes from the kernel, as many as asked for.

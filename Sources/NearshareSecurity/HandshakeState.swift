@@ -5,27 +5,17 @@ public enum HandshakeRole: Sendable, Hashable {
     case responder
 }
 
-/// `Noise_XX_25519_ChaChaPoly_SHA256` (Noise specification, revision 34, sections 5.3 and 7.5):
-///
-///     → e
-///     ← e, ee, s, es
-///     → s, se
-///
-/// Both sides prove their static keys; neither is told who the other is before. A message that is refused changes nothing:
-/// the state works on a copy and keeps it only when all of it was authentic.
+/// One side of a Noise handshake (Noise specification, revision 34, section 5.3), in any ``HandshakePattern``. A message that is
+/// refused changes nothing: the state works on a copy and keeps it only when all of it was authentic.
 ///
 /// After ``NoiseError/notAuthentic`` or ``NoiseError/lowOrderPoint`` the specification (section 5) wants the state deleted,
 /// which is its owner's part: over a stream nobody but the peer can have sent the message, so the link ends. Where strangers
 /// can put packets between the peer's, a forged one must not end the handshake: drop it, and wait for the genuine one.
 public struct HandshakeState: Sendable {
-    private enum Token {
-        case e, s, ee, es, se
-    }
-
-    private static let pattern: [[Token]] = [[.e], [.e, .ee, .s, .es], [.s, .se]]
     /// Section 3.
     public static let maximumMessageByteCount = 65_535
 
+    private let pattern: HandshakePattern
     private let role: HandshakeRole
     private let staticKey: AgreementPrivateKey
     private let ephemeral: AgreementPrivateKey
@@ -37,16 +27,25 @@ public struct HandshakeState: Sendable {
     /// - Parameters:
     ///   - prologue: what both sides must agree on besides.
     ///   - ephemeral: 32 fresh random bytes, for this handshake only.
-    public init(role: HandshakeRole, prologue: [UInt8], staticKey: AgreementPrivateKey, ephemeral: [UInt8]) {
+    ///   - recipient: for the initiator of a pattern that has to know whom it speaks to; nil otherwise.
+    public init(
+        pattern: HandshakePattern = .xx, role: HandshakeRole, prologue: [UInt8], staticKey: AgreementPrivateKey,
+        ephemeral: [UInt8], recipient: AgreementPublicKey? = nil
+    ) {
+        // Whether there is a recipient is decided where this is called, never by what a peer sends.
+        precondition((recipient != nil) == (pattern.knowsRecipient && role == .initiator))
+        self.pattern = pattern
         self.role = role
         self.staticKey = staticKey
         // A wrong number of bytes is our own bug.
         self.ephemeral = try! AgreementPrivateKey(seed: ephemeral)
-        symmetric = SymmetricState(protocolName: "Noise_XX_25519_ChaChaPoly_SHA256")
+        remoteStatic = recipient
+        symmetric = SymmetricState(protocolName: pattern.protocolName)
         symmetric.mixHash(prologue)
+        if pattern.knowsRecipient { symmetric.mixHash((recipient ?? staticKey.publicKey).bytes) }
     }
 
-    public var isFinished: Bool { messageCount == Self.pattern.count }
+    public var isFinished: Bool { messageCount == pattern.messages.count }
 
     private var isOurTurn: Bool { messageCount.isMultiple(of: 2) == (role == .initiator) }
 
@@ -54,14 +53,14 @@ public struct HandshakeState: Sendable {
         guard !isFinished, isOurTurn else { throw .malformed }
         var next = self
         var message: [UInt8] = []
-        for token in Self.pattern[messageCount] {
+        for token in pattern.messages[messageCount] {
             switch token {
             case .e:
                 message += ephemeral.publicKey.bytes
                 next.symmetric.mixHash(ephemeral.publicKey.bytes)
             case .s:
                 message += try next.symmetric.encryptAndHash(staticKey.publicKey.bytes)
-            case .ee, .es, .se:
+            case .ee, .es, .se, .ss:
                 try next.mix(token)
             }
         }
@@ -82,7 +81,7 @@ public struct HandshakeState: Sendable {
             defer { rest = rest.dropFirst(count) }
             return Array(rest.prefix(count))
         }
-        for token in Self.pattern[messageCount] {
+        for token in pattern.messages[messageCount] {
             switch token {
             case .e:
                 let key = try Self.publicKey(try take(AgreementPublicKey.byteCount))
@@ -93,7 +92,7 @@ public struct HandshakeState: Sendable {
                 let tag = next.symmetric.hasKey ? MessageCipher.tagByteCount : 0
                 let key = try next.symmetric.decryptAndHash(try take(AgreementPublicKey.byteCount + tag))
                 next.remoteStatic = try Self.publicKey(key)
-            case .ee, .es, .se:
+            case .ee, .es, .se, .ss:
                 try next.mix(token)
             }
         }
@@ -104,7 +103,8 @@ public struct HandshakeState: Sendable {
         return payload
     }
 
-    /// The keys that the finished handshake leaves.
+    /// The keys that the finished handshake leaves. After a one-way pattern only the initiator may use its `send`, and only the
+    /// responder its `receive` (section 7.4).
     public func split() throws(NoiseError) -> TransportKeys {
         guard isFinished, let remoteStatic else { throw .malformed }
         let (first, second) = symmetric.split()
@@ -113,12 +113,13 @@ public struct HandshakeState: Sendable {
             receive: role == .initiator ? second : first, handshakeHash: symmetric.hash)
     }
 
-    private mutating func mix(_ token: Token) throws(NoiseError) {
+    private mutating func mix(_ token: HandshakePattern.Token) throws(NoiseError) {
         let own: AgreementPrivateKey
         let other: AgreementPublicKey?
         switch (token, role) {
         case (.ee, _): (own, other) = (ephemeral, remoteEphemeral)
         case (.es, .initiator), (.se, .responder): (own, other) = (ephemeral, remoteStatic)
+        case (.ss, _): (own, other) = (staticKey, remoteStatic)
         default: (own, other) = (staticKey, remoteEphemeral)
         }
         guard let other else { throw .malformed }

@@ -18,13 +18,15 @@ public struct LocalIdentity: Sendable {
 
         public var description: String {
             switch self {
-            case .notAKeyFile: "it is no key file of nearshare"
+            case .notAKeyFile: "it is no key file of nearshare; \(Self.advice)"
             case .laterVersion(let version): "it was written by a later nearshare (format \(version)); update this one"
-            case .wrongLength(let count): "it has \(count) bytes, a key file has \(LocalIdentity.encodedByteCount)"
-            case .damaged:
-                "its bytes have changed since it was written; bring back a copy, or remove it to start with a new key"
+            case .wrongLength(let count):
+                "it has \(count) bytes, a key file has \(LocalIdentity.encodedByteCount); \(Self.advice)"
+            case .damaged: "its bytes have changed since it was written; \(Self.advice)"
             }
         }
+
+        private static var advice: String { "bring back a copy, or remove it to start with a new key" }
     }
 
     /// - Parameter seed: ``seedByteCount`` random bytes from the kernel.

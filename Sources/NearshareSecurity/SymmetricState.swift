@@ -8,7 +8,7 @@ struct SymmetricState: Sendable {
 
     init(protocolName: String) {
         let name = Array(protocolName.utf8)
-        // Names of up to 32 bytes are padded, longer ones hashed; ours has 32.
+        // Names of up to 32 bytes are filled up with zeros, longer ones hashed.
         hash = name.count <= 32 ? name + [UInt8](repeating: 0, count: 32 - name.count) : SHA256Hasher.digest(name)
         chainingKey = SecretBytes(hash)
     }

@@ -9,6 +9,8 @@ public enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertible
     case incompatible(theirs: Preamble)
     /// What arrived was not made by who holds the key, or altered on its way.
     case notAuthentic(String)
+    /// One end wants everything hidden, the other nothing.
+    case encryption
     /// It is ourselves.
     case ourselves
 
@@ -19,6 +21,8 @@ public enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertible
             "the other side speaks \(theirs.shown) of the protocol, this one \(Preamble.supported.shown); "
                 + "update the older of the two"
         case .notAuthentic(let why): "the encrypted handshake failed (\(why)); try again, and beware if it fails again"
+        case .encryption:
+            "one side demands encryption and the other does without it; choose `optional` or `required` on both"
         case .ourselves: "that is this very machine's own key; a peer is somebody else"
         }
     }
@@ -33,6 +37,8 @@ public struct EstablishedLink: Sendable {
     public let opener: RecordOpener
     /// SHA-256 over all that both sides have said: the same on both ends, unless somebody sits between them.
     public let handshakeHash: [UInt8]
+    /// For what goes beside the link and may be lost.
+    public let datagrams: NoiseDatagrams
     /// What has already arrived behind the handshake.
     public let leftover: [UInt8]
 }
@@ -74,13 +80,15 @@ public struct DirectHandshake: Sendable {
 
     /// - Parameters:
     ///   - ephemeral: 32 fresh random bytes, used for this handshake only.
-    ///   - ciphers: the record ciphers that this machine is fast at; bit n for cipher n. ChaCha20-Poly1305 is always among
-    ///     them.
-    public init(role: HandshakeRole, identity: LocalIdentity, ephemeral: [UInt8], ciphers: UInt8) {
+    ///   - ciphers: the record ciphers that this machine is fast at; bit n for cipher n.
+    public init(
+        role: HandshakeRole, identity: LocalIdentity, ephemeral: [UInt8], ciphers: UInt8,
+        encryption: EncryptionPreference = .required
+    ) {
         self.role = role
         self.identity = identity
         self.ephemeral = ephemeral
-        self.ciphers = ciphers | 1 << RecordCipher.Kind.chaCha20Poly1305.rawValue
+        self.ciphers = encryption.offered(accelerated: ciphers)
     }
 
     /// What goes out first: the initiator's preamble and first message; nothing for a responder.
@@ -174,9 +182,10 @@ public struct DirectHandshake: Sendable {
             throw .notAPeer(error.description)
         }
         guard theirs.version == version else { throw .notAuthentic("somebody changed the version on its way") }
-        let cipher: RecordCipher.Kind =
-            theirs.ciphers & ciphers & 1 << RecordCipher.Kind.aes256GCM.rawValue != 0
-            ? .aes256GCM : .chaCha20Poly1305
+        guard let cipher = EncryptionPreference.choose(from: theirs.ciphers & ciphers) else {
+            state = .over
+            return .failed(.encryption, send: try write(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded))
+        }
         let message = try write(InitiatorParameters(cipher: cipher.rawValue).encoded)
         return .established(try finish(cipher), send: message)
     }
@@ -188,6 +197,7 @@ public struct DirectHandshake: Sendable {
         } catch {
             throw .notAPeer(error.description)
         }
+        guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
         guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), ciphers & 1 << cipher.rawValue != 0 else {
             throw .notAPeer("the other side chose a cipher that was not on offer")
         }
@@ -216,7 +226,11 @@ public struct DirectHandshake: Sendable {
             peer: keys.peer, version: version, cipher: cipher,
             sealer: RecordSealer(RecordCipher(cipher, key: Self.recordKey(keys.send, keys.handshakeHash, cipher))),
             opener: RecordOpener(RecordCipher(cipher, key: Self.recordKey(keys.receive, keys.handshakeHash, cipher))),
-            handshakeHash: keys.handshakeHash, leftover: buffer)
+            handshakeHash: keys.handshakeHash,
+            datagrams: NoiseDatagrams(
+                send: Self.datagramKey(keys.send, keys.handshakeHash),
+                receive: Self.datagramKey(keys.receive, keys.handshakeHash)),
+            leftover: buffer)
     }
 
     /// HKDF-SHA256 with the handshake hash as salt, so that a record key belongs to this conversation and this cipher alone.
@@ -224,5 +238,12 @@ public struct DirectHandshake: Sendable {
         let input = key.withKey { Array($0) } ?? []
         return HKDF.derive(
             from: input, salt: handshakeHash, info: Array("nearshare record".utf8) + [cipher.rawValue], byteCount: 32)
+    }
+
+    private static func datagramKey(_ key: CipherState, _ handshakeHash: [UInt8]) -> CipherState {
+        let input = key.withKey { Array($0) } ?? []
+        let derived = HKDF.derive(
+            from: input, salt: handshakeHash, info: Array("nearshare datagram".utf8), byteCount: 32)
+        return CipherState(key: SecretBytes(derived))
     }
 }

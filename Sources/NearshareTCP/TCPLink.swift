@@ -15,6 +15,13 @@ final class TCPLink: StreamLink {
 
     deinit { Glibc.close(descriptor) }
 
+    /// A link-local address means something on this machine's own interface only.
+    var localHost: String? {
+        let own = SocketAddress { raw, length in getsockname(descriptor, raw, &length.pointee) == 0 }
+        guard let host = own?.linkAddress?.host, !host.contains("%") else { return nil }
+        return host
+    }
+
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
@@ -33,6 +40,15 @@ final class TCPLink: StreamLink {
                 throw LinkError(.broken, "the connection to \(remote) broke: \(systemError())")
             }
         }
+    }
+
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        let count = send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+        if count >= 0 { return count }
+        guard errno == EAGAIN || errno == EINTR else {
+            throw LinkError(.broken, "the connection to \(remote) broke: \(systemError())")
+        }
+        return 0
     }
 
     func finishWriting() {

@@ -19,6 +19,20 @@ public enum FrameType {
     public static let cancelled: UInt8 = 0x17
     /// Not a control frame: the transfer's id, then bytes of its content stream.
     public static let content: UInt8 = 0x20
+    public static let streamOpen: UInt8 = 0x30
+    public static let streamData: UInt8 = 0x31
+    public static let streamCredit: UInt8 = 0x32
+    public static let streamFinish: UInt8 = 0x33
+    public static let streamReset: UInt8 = 0x34
+    /// Not a control frame: one message that may be lost.
+    public static let datagram: UInt8 = 0x35
+    public static let sessionInvite: UInt8 = 0x40
+    public static let sessionAccept: UInt8 = 0x41
+    public static let sessionRefuse: UInt8 = 0x42
+    public static let sessionWithdraw: UInt8 = 0x43
+    public static let sessionRoster: UInt8 = 0x44
+    public static let sessionLeave: UInt8 = 0x45
+    public static let sessionDatagrams: UInt8 = 0x46
 }
 
 extension ControlFrame {

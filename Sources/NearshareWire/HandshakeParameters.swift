@@ -4,7 +4,7 @@ public import NearshareBase
 public struct ResponderParameters: Sendable, Hashable {
     /// The version that the responder's preamble chose, said again where nobody can change it.
     public var version: UInt8
-    /// The record ciphers that this machine is fast at, as a bit field: bit n for cipher n.
+    /// The record ciphers that may be used, as a bit field: bit n for cipher n.
     public var ciphers: UInt8
 
     public init(version: UInt8, ciphers: UInt8) {
@@ -25,7 +25,10 @@ public struct ResponderParameters: Sendable, Hashable {
 
 /// What rides encrypted in the handshake's third message, from the initiator.
 public struct InitiatorParameters: Sendable, Hashable {
-    /// The record cipher for both directions, one of those that the responder named.
+    /// None of those that the responder named will do.
+    public static let noCipher: UInt8 = 0
+
+    /// The record cipher for both directions, one of those that the responder named, or ``noCipher``.
     public var cipher: UInt8
 
     public init(cipher: UInt8) {

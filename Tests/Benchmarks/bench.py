@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """nearshare beside what people would use instead: the same files, one run, taking turns; medians and ratios.
 
-Everything goes over loopback and through memory (tmpfs). Servers of the rivals are started here, on free ports, with keys of
-their own, and ended again. A rival that is not installed is left out, visibly."""
+Everything goes over loopback and through memory (tmpfs), and, as root, over a cable with delay and loss between two network
+namespaces. Servers of the rivals are started here, on free ports, with keys of their own, and ended again. What is not installed
+or not possible is left out, visibly."""
 import argparse
 import contextlib
 import datetime
@@ -19,6 +20,9 @@ import subprocess
 import tempfile
 import time
 
+import cable
+import voice
+
 CHUNK = 1 << 20
 
 
@@ -27,29 +31,36 @@ def main():
     options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
     options.add_argument("--frames", type=pathlib.Path, default=pathlib.Path(".build/release/frames-benchmark"),
                          help="measures the frame path's packets; left out where it is not built")
+    options.add_argument("--mesh", type=pathlib.Path, default=pathlib.Path(".build/release/mesh-benchmark"),
+                         help="measures a node of the frame path; left out where it is not built")
     options.add_argument("--runs", type=int, default=7)
-    options.add_argument("--only", choices=["file", "tree", "small"], help="one of the three pieces of work")
+    options.add_argument("--only", choices=["file", "tree", "small", "cable", "voice"], help="one of the pieces of work")
     options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
+    options.add_argument("--recording", type=int, default=60, help="seconds of the voice note that is recorded; 3600 for all of it")
     arguments = options.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="nearshare-bench-") as place, contextlib.ExitStack() as stack:
         bench = Bench(pathlib.Path(place), arguments, stack)
         print(bench.heading())
-        for work in ("file", "tree", "small"):
+        for work in ("file", "tree", "small", "cable"):
             if arguments.only in (None, work):
                 print(getattr(bench, work)(), flush=True)
+        if arguments.only in (None, "voice"):
+            print(voice.report(bench.binary, arguments.runs, arguments.recording), flush=True)
         if arguments.only is None:
-            print(frames(arguments.frames), flush=True)
+            print(frame_path("The frame path's packets, one core", arguments.frames), flush=True)
+            print(frame_path("A node of the frame path, one core", arguments.mesh), flush=True)
 
 
-def frames(binary):
+def frame_path(title, binary):
     if not binary.exists():
-        return f"frame path: left out, there is no {binary}\n"
-    return "The frame path's packets, one core\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
+        return f"{title}: left out, there is no {binary}\n"
+    return f"{title}\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
 
 
 class Bench:
     def __init__(self, place, arguments, stack):
         self.place = place
+        self.stack = stack
         self.runs = arguments.runs
         self.size = arguments.size
         self.binary = arguments.nearshare.resolve()
@@ -67,7 +78,7 @@ class Bench:
         return (f"{datetime.date.today()}, {os.cpu_count()} cores of {model}, Linux {platform.release()}, {version}; "
                 f"medians of {self.runs} rounds, each round all in turn\n")
 
-    # The three pieces of work.
+    # The four pieces of work.
 
     def file(self):
         source = self.place / "large"
@@ -116,16 +127,48 @@ class Bench:
             rivals["scp"] = lambda: self.ssh.copy(source, self.target)
         return table("One file of 1 KiB, from the command to its end", self.measure(rivals), "nearshare, address given")
 
+    def cable(self):
+        """Two machines that are 50 ms apart, and two on a radio link that loses packets."""
+        if not cable.is_possible():
+            return "(a cable with delay and loss needs root and /dev/net/tun: left out)\n"
+        large, small, tree = self.place / "32 MiB", self.place / "1 KiB", self.place / "200 files"
+        large.write_bytes(os.urandom(32 << 20))
+        small.write_bytes(os.urandom(1024))
+        tree.mkdir()
+        for number in range(200):
+            (tree / f"file {number:03}").write_bytes(os.urandom(4096))
+        line = self.stack.enter_context(cable.Cable())
+        control = line.use_loss_based_control()
+        far = Receiver(self.binary, self.place / "far", self.inbox, self.stack, line.within(0), line.addresses[0])
+        ssh = SSH.start(self.place / "far-ssh", self.stack, line.within(0), line.addresses[0])
+
+        def race(title, source, rival, copy, **more):
+            rivals = {"nearshare": lambda: self.nearshare(source, far.address, far, line.within(1))}
+            if ssh:
+                rivals[f"{rival} ({control})"] = lambda: copy(ssh, source, self.target, line.within(1))
+            return table(title, self.measure(rivals, more.pop("runs", None)), "nearshare", **more)
+
+        line.delay = 0.025
+        texts = [
+            race("1 KiB over 50 ms, 100 Mbit/s", small, "scp", SSH.copy),
+            race("200 files of 4 KiB over 50 ms, 100 Mbit/s", tree, "rsync over ssh", SSH.rsync),
+        ]
+        line.delay, line.loss = 0.01, 0.01
+        texts.append(
+            race("32 MiB over 20 ms, 100 Mbit/s, 1 % loss", large, "scp", SSH.copy, runs=3, per_byte=32 << 20))
+        return "\n".join(texts)
+
     # Measuring.
 
-    def nearshare(self, source, peer):
-        before = self.receiver.cpu()
-        wall, cpu = run([self.binary, "send", "--quiet", source, "--to", peer], env=self.sender)
-        return wall, cpu + self.receiver.cpu() - before
+    def nearshare(self, source, peer, receiver=None, within=()):
+        receiver = receiver or self.receiver
+        before = receiver.cpu()
+        wall, cpu = run([*within, self.binary, "send", "--quiet", source, "--to", peer], env=self.sender)
+        return wall, cpu + receiver.cpu() - before
 
-    def measure(self, rivals):
+    def measure(self, rivals, runs=None):
         results = {name: [] for name in rivals}
-        for round_number in range(self.runs + 1):
+        for round_number in range((runs or self.runs) + 1):
             for name, work in rivals.items():
                 self.clear()
                 figures = work()
@@ -148,7 +191,7 @@ def table(title, results, ours, per_byte=None):
              "|---|---|---|---|" + ("---|" if per_byte else "")]
     for name, (wall, cpu) in sorted(medians.items(), key=lambda item: item[1][0]):
         label = f"**{name}**" if name.startswith("nearshare") else name
-        speed = f" {per_byte / wall / 1e9:.2f} |" if per_byte else ""
+        speed = f" {per_byte / wall / 1e9:.3g} |" if per_byte else ""
         lines.append(f"| {label} | {wall * 1000:.0f} ms | {cpu * 1000:.0f} ms | {wall / own:.2f} |{speed}")
     return "\n".join(lines) + "\n"
 
@@ -169,14 +212,14 @@ def sender_environment(home):
 
 
 class Receiver:
-    def __init__(self, binary, home, inbox, stack):
+    def __init__(self, binary, home, inbox, stack, within=(), host="127.0.0.1"):
         self.name = f"bench-{os.getpid()}"
         self.process = subprocess.Popen(
-            [binary, "receive", "--inbox", inbox, "--name", self.name, "--accept", "all", "--json"],
+            [*within, binary, "receive", "--inbox", inbox, "--name", self.name, "--accept", "all", "--json"],
             env=sender_environment(home), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         stack.callback(self.stop)
         ready = json.loads(self.process.stdout.readline())
-        self.address = f"127.0.0.1:{ready['port']}"
+        self.address = f"{host}:{ready['port']}"
         # Nobody reads the events; a full pipe would stop the receiver.
         subprocess_drain(self.process.stdout)
 
@@ -203,37 +246,38 @@ class SSH:
     """A server of our own, with keys of its own, as the present user."""
 
     @classmethod
-    def start(cls, place, stack):
+    def start(cls, place, stack, within=(), host="127.0.0.1"):
         if not (shutil.which("ssh") and pathlib.Path("/usr/sbin/sshd").exists()):
             print("(ssh is not installed: scp, rsync and tar over ssh are left out)")
             return None
-        return cls(place, stack)
+        return cls(place, stack, within, host)
 
-    def __init__(self, place, stack):
+    def __init__(self, place, stack, within, host):
         place.mkdir(mode=0o700)
         for key in ("host", "user"):
             run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key])
         shutil.copy(place / "user.pub", place / "authorized")
         port = free_port()
         (place / "sshd_config").write_text(
-            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\n"
+            f"Port {port}\nListenAddress {host}\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\n"
             f"StrictModes no\nPidFile none\nUsePAM no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n")
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)
-        process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", place / "sshd_config"], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([*within, "/usr/sbin/sshd", "-D", "-f", place / "sshd_config"], stderr=subprocess.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
         self.options = ["-i", str(place / "user"), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                        "-o", "LogLevel=ERROR"]
+                        "-o", "LogLevel=ERROR", "-o", "ConnectionAttempts=10"]
         self.port = str(port)
-        self.host = f"{pwd.getpwuid(os.getuid()).pw_name}@127.0.0.1"
-        wait_for_port(port)
+        self.host = f"{pwd.getpwuid(os.getuid()).pw_name}@{host}"
+        if not within:
+            wait_for_port(port)
 
-    def copy(self, source, target):
-        return run(["scp", "-q", "-P", self.port, *self.options, source, f"{self.host}:{target}/"])
+    def copy(self, source, target, within=()):
+        return run([*within, "scp", "-q", "-P", self.port, *self.options, source, f"{self.host}:{target}/"])
 
-    def rsync(self, source, target):
+    def rsync(self, source, target, within=()):
         shell = " ".join(["ssh", "-p", self.port, *self.options])
-        return run(["rsync", "-a", "-e", shell, source, f"{self.host}:{target}/"])
+        return run([*within, "rsync", "-a", "-e", shell, source, f"{self.host}:{target}/"])
 
     def tar(self, source, target):
         shell = " ".join(["ssh", "-p", self.port, *self.options, self.host, f"tar -C {target} -xf -"])

@@ -50,7 +50,7 @@ import Testing
         var answered = false
         mesh.run(for: limit) { mesh in !mesh.nodes[receiver].events.offers.isEmpty }
         if let offer = mesh.nodes[receiver].events.offers.first {
-            mesh.node(receiver) { $0.accept(offer.id, now: $1) }
+            mesh.node(receiver) { $0.accept(offer, now: $1) }
             answered = true
         }
         #expect(answered)
@@ -61,7 +61,7 @@ import Testing
             #expect(isEqual)
             let wasAccepted = received.wasAccepted
             #expect(wasAccepted)
-            mesh.node(receiver) { $0.stored(received.id, now: $1) }
+            mesh.node(receiver) { $0.stored(MeshFileKey(received.id, with: received.sender), now: $1) }
         }
         mesh.run(for: limit) { mesh in !mesh.nodes[0].events.outcomes.isEmpty }
     }
@@ -96,13 +96,25 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.stored], "seed \(seed)")
     }
 
+    @Test func aFileForEverybodyHasATypeThatPhonesTake() throws {
+        var mesh = pair(seed: 15)
+        for (type, content) in [("text/plain", [1, 2, 3]), ("Image/JPEG", [0xff, 0xd8, 0xff, 0])] as [(String, [UInt8])] {
+            let file = MeshFile(name: "a", mediaType: type, content: content[...])
+            #expect(try mesh.nodes[0].router.plan(file, to: nil).fragments == 1)
+            try mesh.node(0) { _ = try $0.sendFile(file, to: nil, now: $1) }
+        }
+        mesh.run(for: .seconds(5)) { $0.nodes[1].events.files.count == 2 }
+        #expect(mesh.nodes[1].events.files.map(\.file.mediaType) == ["application/octet-stream", "image/jpeg"])
+        #expect(mesh.nodes[0].events.outcomes == [.sent, .sent])
+    }
+
     @Test("A1: a file that nobody accepted does not exist") func refusing() throws {
         var mesh = pair(seed: 9)
         let ben = mesh.nodes[1].router.id
         let file = MeshFile(name: "a", mediaType: "text/plain", content: [1, 2, 3])
         try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
         mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
-        let id = try #require(mesh.nodes[1].events.offers.first?.id)
+        let id = try #require(mesh.nodes[1].events.offers.first)
         mesh.node(1) { $0.refuse(id, because: .declined, now: $1) }
         mesh.run(for: .seconds(5))
         #expect(mesh.nodes[0].events.outcomes == [.refused(.declined)])
@@ -118,12 +130,16 @@ import Testing
         let file = MeshFile(name: "a", mediaType: "text/plain", content: [UInt8](repeating: 7, count: 2_000_000)[...])
         try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
         mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
-        let id = try #require(mesh.nodes[1].events.offers.first?.id)
+        let id = try #require(mesh.nodes[1].events.offers.first)
         mesh.node(1) { $0.accept(id, now: $1) }
         mesh.run(for: .milliseconds(500))
         let before = mesh.delivered[.fragment] ?? 0
         #expect(before > 5)
-        mesh.node(canceller) { $0.cancelFile(id, now: $1) }
+        if canceller == 0 {
+            mesh.node(0) { $0.cancelSending(MeshFileKey(id.file, with: ben), now: $1) }
+        } else {
+            mesh.node(1) { $0.cancelReceiving(id, now: $1) }
+        }
         mesh.run(for: .seconds(5))
         #expect((mesh.delivered[.fragment] ?? 0) <= before + 1)
         #expect(mesh.nodes[0].events.outcomes == [canceller == 0 ? .cancelledHere : .cancelledByPeer])
@@ -134,7 +150,7 @@ import Testing
     @Test func chatIsNotStuckBehindAFileAndTwoFilesBothAdvance() throws {
         var mesh = pair(seed: 11, .radio)
         let ben = mesh.nodes[1].router.id
-        var ids: [MeshFileControl.FileID] = []
+        var ids: [MeshFileKey] = []
         for number in 0..<2 {
             let content = [UInt8](repeating: UInt8(number), count: 40_000)[...]
             try mesh.node(0) {
@@ -142,7 +158,7 @@ import Testing
             }
         }
         mesh.run(for: .seconds(5)) { $0.nodes[1].events.offers.count == 2 }
-        for id in ids { mesh.node(1) { $0.accept(id, now: $1) } }
+        for id in mesh.nodes[1].events.offers { mesh.node(1) { $0.accept(id, now: $1) } }
         mesh.run(for: .seconds(1))
         try mesh.node(0) { try $0.sendPrivateMessage("quick", id: "Q", to: ben, now: $1) }
         let asked = mesh.now

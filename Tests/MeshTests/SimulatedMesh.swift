@@ -37,7 +37,13 @@ struct SimulatedMesh {
     private(set) var delivered: [MeshPacketType: Int] = [:]
     /// Called for each frame on its way.
     var tap: ((_ from: Int, _ to: Int, _ frame: [UInt8], _ at: MonotonicInstant) -> Void)?
+    /// Somebody in the middle: what becomes of each frame that a node writes.
+    var filter: ((_ from: Int, _ frame: [UInt8]) -> [[UInt8]])?
     private var ways: [Way] = []
+    /// Of each node, the ways that begin at it.
+    private var waysFrom: [[Int]] = []
+    /// Of each node, when its router is to be told the time.
+    private var deadlines: [MonotonicInstant?] = []
     private var deliveries: [Delivery] = []
     private var order = 0
     private var random: SeededRandom
@@ -62,6 +68,8 @@ struct SimulatedMesh {
             identity: identity, name: try! DisplayName(name), settings: settings,
             random: SeededRandom(seed: random.next()), now: moment)
         nodes.append(Node(router: router))
+        waysFrom.append([])
+        deadlines.append(nil)
         return nodes.count - 1
     }
 
@@ -73,23 +81,28 @@ struct SimulatedMesh {
         let there = MeshLinkID(rawValue: UInt64(number + 1))
         ways.append(Way(from: a, to: b, fromLink: here, toLink: there))
         ways.append(Way(from: b, to: a, fromLink: there, toLink: here))
+        waysFrom[a].append(number)
+        waysFrom[b].append(number + 1)
         nodes[a].router.linkUp(here, profile, now: moment)
         nodes[b].router.linkUp(there, profile, now: moment)
-        collect()
+        collect(from: a)
+        collect(from: b)
         return number
     }
 
     mutating func cut(_ number: Int) {
         for index in [number, number + 1] {
             ways[index].isUp = false
-            nodes[ways[index].from].router.linkDown(ways[index].fromLink, now: moment)
+            let from = ways[index].from
+            nodes[from].router.linkDown(ways[index].fromLink, now: moment)
+            waysFrom[from].removeAll { $0 == index }
+            collect(from: from)
         }
-        collect()
     }
 
     mutating func node(_ index: Int, _ body: (inout MeshRouter, MeshMoment) throws -> Void) rethrows {
+        defer { collect(from: index) }
         try body(&nodes[index].router, moment)
-        collect()
     }
 
     /// Puts a frame on a link as if the other end had written it.
@@ -100,7 +113,7 @@ struct SimulatedMesh {
     mutating func run(for limit: Duration, until isDone: (SimulatedMesh) -> Bool = { _ in false }) {
         let end = now + limit
         while !isDone(self) {
-            let next = (nodes.compactMap(\.router.deadline) + [deliveries.first?.at].compactMap { $0 }).min()
+            let next = (deadlines + [deliveries.first?.at]).compactMap(\.self).min()
             guard let next, next <= end else {
                 now = end
                 return
@@ -113,19 +126,25 @@ struct SimulatedMesh {
                 delivered[MeshPacketType(rawValue: first.frame[1]), default: 0] += 1
                 tap?(way.from, way.to, first.frame, now)
                 nodes[way.to].router.receive(first.frame[...], from: way.toLink, now: moment)
+                collect(from: way.to)
             }
             for index in nodes.indices {
-                if let deadline = nodes[index].router.deadline, deadline <= now { nodes[index].router.advance(to: moment) }
+                guard let deadline = deadlines[index], deadline <= now else { continue }
+                nodes[index].router.advance(to: moment)
+                collect(from: index)
             }
-            collect()
         }
     }
 
-    private mutating func collect() {
-        for index in nodes.indices { nodes[index].events += nodes[index].router.takeEvents() }
-        for (number, way) in ways.enumerated() where way.isUp {
-            while let frame = nodes[way.from].router.nextFrame(for: way.fromLink) { schedule(frame, way: number) }
+    /// Takes what a node has to say, after anything has happened to it.
+    private mutating func collect(from index: Int) {
+        nodes[index].events += nodes[index].router.takeEvents()
+        for number in waysFrom[index] {
+            while let frame = nodes[index].router.nextFrame(for: ways[number].fromLink) {
+                for frame in filter?(index, frame) ?? [frame] { schedule(frame, way: number) }
+            }
         }
+        deadlines[index] = nodes[index].router.deadline
     }
 
     private mutating func schedule(_ frame: [UInt8], way: Int) {
@@ -168,7 +187,12 @@ extension [MeshEvent] {
         compactMap { if case .sendingEnded(_, let outcome) = $0 { outcome } else { nil } }
     }
 
-    var offers: [MeshFileControl.Offer] {
-        compactMap { if case .fileOffered(let offer, _) = $0 { offer } else { nil } }
+    func outcome(of file: MeshFileKey) -> MeshFileOutcome? {
+        for case .sendingEnded(file, let outcome) in self { return outcome }
+        return nil
+    }
+
+    var offers: [MeshFileKey] {
+        compactMap { if case .fileOffered(let offer, let peer) = $0 { MeshFileKey(offer.id, with: peer.id) } else { nil } }
     }
 }

@@ -10,10 +10,17 @@ struct LinkWriterTests {
     /// Keeps what is written to it.
     private final class KeepingLink: StreamLink {
         let remote = LinkAddress(host: "192.0.2.1", port: 1)
+        let localHost: String? = nil
         let written = Monitor<[UInt8]>([])
 
         func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { 0 }
         func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { written.update { $0 += bytes } }
+        func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+            // Half of it, so that something is left.
+            let part = UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count / 2)])
+            written.update { $0 += part }
+            return part.count
+        }
         func finishWriting() {}
         func close() {}
     }

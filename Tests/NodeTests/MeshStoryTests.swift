@@ -66,6 +66,46 @@ import Testing
         #expect(here.withLock { $0 }.last == fragments.total)
     }
 
+    @Test("A3: the same file once more is asked about again, and sent again") func again() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        let (sender, receiver) = (ada, bea)
+        let content = file(50_000)
+        let sinks = [MemorySink(), MemorySink()]
+        try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive(interface: stage.interface)
+            async let answers: Void = {
+                var free = sinks
+                for await invitation in receiving.invitations {
+                    if free.isEmpty {
+                        invitation.decline()
+                    } else {
+                        _ = await invitation.accept(into: free.removeFirst()).result
+                    }
+                }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                for _ in sinks {
+                    let result = await (try mesh.send(MemorySource(content), to: bea)).result
+                    #expect(result.outcome == .completed)
+                }
+                // Both at once: one is asked about, and declined; the other says why it is not sent.
+                let both = [try mesh.send(MemorySource(content), to: bea), try mesh.send(MemorySource(content), to: bea)]
+                let results = await [both[0].result, both[1].result]
+                #expect(results.count { $0.outcome == .declined(.declined) } == 1)
+                #expect(results.count { $0.detail?.contains("on its way") == true } == 1)
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+        for sink in sinks { #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes)) }
+    }
+
     @Test("a decline is told; an invitation that is dropped is declined", arguments: Way.allCases)
     func declines(_ way: Way) async throws {
         #expect(try await send(file(1), on: Stage(way)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))

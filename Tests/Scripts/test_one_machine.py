@@ -86,7 +86,10 @@ class OneMachineStory(Story):
         anna = self.anna.receive(accept="friends")
         self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
         identity = json.loads(self.ben.run("identity", "show", "--json").stdout)
-        self.assertCode(0, self.anna.run("peers", "befriend", identity["id"]))
+        # A5: nobody has compared the code, and nobody is there to be asked.
+        self.assertCode(5, self.anna.run("peers", "befriend", identity["id"]))
+        self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
+        self.assertCode(0, self.anna.run("peers", "befriend", "--unverified", identity["id"]))
         self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
         self.assertCode(0, self.anna.run("peers", "block", identity["id"]))
         self.assertNotEqual(0, self.ben.run("send", photo, "--to", anna.address).returncode)

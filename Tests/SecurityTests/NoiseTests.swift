@@ -194,3 +194,53 @@ enum LowOrderPoints {
         "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
     ]
 }
+
+@Suite struct OneWayTests {
+    private let sender = HandshakePair.identities.0
+    private let recipient = HandshakePair.identities.1
+
+    private func states(prologue: [UInt8] = [1], to key: AgreementPublicKey? = nil) -> (HandshakeState, HandshakeState) {
+        (
+            HandshakeState(
+                pattern: .x, role: .initiator, prologue: [1], staticKey: sender.agreementKey,
+                ephemeral: [UInt8](repeating: 3, count: 32), recipient: key ?? recipient.agreementKey.publicKey),
+            HandshakeState(
+                pattern: .x, role: .responder, prologue: prologue, staticKey: recipient.agreementKey,
+                ephemeral: [UInt8](repeating: 4, count: 32))
+        )
+    }
+
+    @Test func aLetterProvesItsSender() throws {
+        var (writer, reader) = states()
+        #expect(try reader.readMessage(try writer.writeMessage(payload: [1, 2, 3])) == [1, 2, 3])
+        #expect(writer.isFinished && reader.isFinished)
+        #expect(try reader.split().peer.fingerprint == sender.fingerprint)
+        #expect(throws: NoiseError.malformed) { try reader.writeMessage(payload: []) }
+        var (send, receive) = (try writer.split().send, try reader.split().receive)
+        #expect(try receive.decrypt(try send.encrypt([7], authenticating: []), authenticating: []) == [7])
+    }
+
+    @Test("K12: a letter for somebody else, or of another prologue, is refused") func others() throws {
+        var (writer, _) = states(to: sender.agreementKey.publicKey)
+        var (genuine, reader) = states()
+        let foreign = try writer.writeMessage(payload: [])
+        #expect(throws: NoiseError.notAuthentic) { try reader.readMessage(foreign) }
+        let letter = try genuine.writeMessage(payload: [])
+        var (_, other) = states(prologue: [2])
+        #expect(throws: NoiseError.notAuthentic) { try other.readMessage(letter) }
+        #expect(try reader.readMessage(letter) == [])
+    }
+
+    @Test("K13: a bit changed or a byte missing anywhere in a letter is refused") func changed() throws {
+        var (writer, reader) = states()
+        let letter = try writer.writeMessage(payload: [1, 2, 3])
+        for index in letter.indices {
+            var changed = letter
+            changed[index] ^= 1
+            #expect(throws: NoiseError.self, "byte \(index)") { try reader.readMessage(changed) }
+            #expect(throws: NoiseError.self, "cut to \(index)") { try reader.readMessage(Array(letter[..<index])) }
+        }
+        #expect(throws: NoiseError.self) { try reader.readMessage(letter + [0]) }
+        #expect(try reader.readMessage(letter) == [1, 2, 3])
+    }
+}

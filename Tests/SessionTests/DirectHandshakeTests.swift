@@ -15,10 +15,13 @@ import Testing
         var established: EstablishedLink?
         var failure: HandshakeFailure?
 
-        init(_ role: HandshakeRole, _ identity: LocalIdentity, ciphers: UInt8 = 6) {
+        init(
+            _ role: HandshakeRole, _ identity: LocalIdentity, ciphers: UInt8 = 6, encryption: EncryptionPreference = .required
+        ) {
             handshake = DirectHandshake(
                 role: role, identity: identity,
-                ephemeral: [UInt8](repeating: role == .initiator ? 3 : 4, count: 32), ciphers: ciphers)
+                ephemeral: [UInt8](repeating: role == .initiator ? 3 : 4, count: 32), ciphers: ciphers,
+                encryption: encryption)
         }
 
         /// - Returns: what goes back.
@@ -179,5 +182,43 @@ import Testing
         _ = responder.take(initiator.take(second).mutated(using: &random))
         _ = responder.take(random.bytes(100))
         #expect(responder.established == nil || initiator.established != nil, "seed \(seed)")
+    }
+
+    @Test("what any two encryption preferences make, and that both ends learn of a refusal") func encryptionTable() throws {
+        for initiator in EncryptionPreference.allCases {
+            for responder in EncryptionPreference.allCases {
+                var (ada, bea) = (
+                    Side(.initiator, Self.ada, encryption: initiator), Side(.responder, Self.bea, encryption: responder)
+                )
+                try run(&ada, &bea, piece: 4096)
+                let expected: RecordCipher.Kind? =
+                    switch (initiator, responder) {
+                    case (.required, .none), (.none, .required): nil
+                    case (.none, _), (_, .none): .authenticatedOnly
+                    default: .aes256GCM
+                    }
+                #expect(ada.established?.cipher == expected && bea.established?.cipher == expected)
+                #expect((ada.failure == .encryption) == (expected == nil) && (bea.failure == .encryption) == (expected == nil))
+            }
+        }
+    }
+
+    @Test("K12: whoever does without encryption still notices what was altered") func openButAuthentic() throws {
+        var (ada, bea) = (Side(.initiator, Self.ada, encryption: .none), Side(.responder, Self.bea, encryption: .none))
+        try run(&ada, &bea, piece: 4096)
+        var sealer = try #require(ada.established).sealer
+        let opener = try #require(bea.established).opener
+        let record = sealer.seal(Array("in the open".utf8))
+        #expect(record.firstRange(of: Array("in the open".utf8)) != nil)
+        for index in record.indices.dropFirst(4) {
+            var altered = record
+            altered[index] ^= 1
+            var fresh = opener
+            #expect(throws: (any Error).self) { try altered.withUnsafeMutableBytes { _ = try fresh.openInPlace($0) } }
+        }
+        var whole = record
+        var fresh = opener
+        let frame = try whole.withUnsafeMutableBytes { raw in Array(raw[try fresh.openInPlace(raw)]) }
+        #expect(frame == Array("in the open".utf8))
     }
 }

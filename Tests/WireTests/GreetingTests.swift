@@ -78,9 +78,10 @@ import Testing
         #expect(PeerTXTRecord(strings: [record.strings[1], Array("n=".utf8) + [0xc0, 0xaf]]) == nil)
     }
 
-    @Test func unknownKeysAreSkippedAndTheFirstOfARepeatedOneCounts() {
+    @Test func theFirstOfARepeatedKeyCounts() {
         let more = [Array("zz=1".utf8)] + record.strings + [Array("n=Eve".utf8), Array("ID=7766554433221100".utf8)]
-        #expect(PeerTXTRecord(strings: more) == record)
+        let read = PeerTXTRecord(strings: more)
+        #expect(read?.id == record.id && read?.name == record.name)
         let capitals = record.strings.map { string in
             Array(String(decoding: string, as: UTF8.self).replacing("id=", with: "ID=").utf8)
         }

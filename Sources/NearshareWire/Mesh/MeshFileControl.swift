@@ -66,6 +66,14 @@ public enum MeshFileControl: Sendable, Hashable {
     /// Either side ends it.
     case cancel(FileID)
 
+    /// The file that it is about.
+    public var file: FileID {
+        switch self {
+        case .offer(let offer): offer.id
+        case .accept(let id), .refuse(let id, _), .missing(let id, _), .stored(let id), .cancel(let id): id
+        }
+    }
+
     public init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(body, of: "file control")
         let kind: UInt8 = try reader.readInteger()

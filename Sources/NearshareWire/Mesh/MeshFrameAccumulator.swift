@@ -42,13 +42,14 @@ public struct MeshFrameAccumulator: Sendable {
             if skippedBytes.count < 64 { skippedBytes.append(held[position]) }
             position += 1
         }
-        switch frameByteCount() {
-        case .short: return nil
+        switch MeshFrame.statedLength(of: held[position...], payloadLimit: payloadLimit) {
+        case .unknown: return nil
         case .impossible:
             held = []
             position = 0
             return .reset
-        case .whole(let count, let type):
+        case .stated(let count, _) where count > held.count - position: return nil
+        case .stated(let count, let type):
             // A copy: whoever keeps a piece of it shall not keep all that came along with it (R1).
             let frame = Array(held[position..<position + count])[...]
             position += count
@@ -64,33 +65,46 @@ public struct MeshFrameAccumulator: Sendable {
         while fill > 0, position < held.count, held[position] == UInt8(fill) { position += 1 }
         if position < held.count { fill = 0 }
     }
+}
 
-    private enum Length {
-        case short
+extension MeshFrame {
+    enum StatedLength {
+        /// The header is not there in whole.
+        case unknown
         case impossible
-        case whole(Int, MeshPacketType)
+        /// From the version to the last field.
+        case stated(Int, MeshPacketType)
     }
 
-    private func frameByteCount() -> Length {
-        var reader = ByteReader(held[position...], of: "frame")
+    /// How long a frame is, by what its header says.
+    static func statedLength(of bytes: ArraySlice<UInt8>, payloadLimit: Int) -> StatedLength {
+        var reader = ByteReader(bytes, of: "frame")
         do {
-            let isFirstVersion = try reader.readInteger(UInt8.self) == MeshPacket.Version.v1.rawValue
+            guard let version = MeshPacket.Version(rawValue: try reader.readInteger()) else { return .impossible }
             let type = MeshPacketType(rawValue: try reader.readInteger())
             _ = try reader.readBytes(9)
             let flags: UInt8 = try reader.readInteger()
-            let length = isFirstVersion ? Int(try reader.readInteger(UInt16.self)) : Int(try reader.readInteger(UInt32.self))
-            let sizeField = isFirstVersion ? 2 : 4
+            let length = version == .v1 ? Int(try reader.readInteger(UInt16.self)) : Int(try reader.readInteger(UInt32.self))
+            let sizeField = version == .v1 ? 2 : 4
             guard length <= payloadLimit, flags & MeshFlag.compressed == 0 || length >= sizeField else { return .impossible }
-            var count = (isFirstVersion ? 14 : 16) + PeerID.byteCount + length
+            var count = (version == .v1 ? 14 : 16) + PeerID.byteCount + length
             if flags & MeshFlag.recipient != 0 { count += PeerID.byteCount }
             if flags & MeshFlag.signature != 0 { count += MeshPacket.signatureByteCount }
-            if !isFirstVersion, flags & MeshFlag.route != 0 {
+            if version == .v2, flags & MeshFlag.route != 0 {
                 _ = try reader.readBytes(PeerID.byteCount * (flags & MeshFlag.recipient != 0 ? 2 : 1))
                 count += 1 + PeerID.byteCount * Int(try reader.readInteger(UInt8.self))
             }
-            return count <= held.count - position ? .whole(count, type) : .short
+            return .stated(count, type)
         } catch {
-            return .short
+            return .unknown
         }
+    }
+
+    /// How many bytes a frame lacks of what its header says; nil when it lacks none, or its header is none.
+    public static func missingByteCount(of bytes: ArraySlice<UInt8>) -> Int? {
+        guard case .stated(let count, _) = statedLength(of: bytes, payloadLimit: MeshPacket.maximumPayloadByteCount),
+            count > bytes.count
+        else { return nil }
+        return count - bytes.count
     }
 }

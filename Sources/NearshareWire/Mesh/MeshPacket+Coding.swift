@@ -12,6 +12,9 @@ extension MeshPacket {
     public enum Compression: Sendable {
         /// Deflated at this level where that makes it shorter (section 2.6).
         case level(Int)
+        /// Not at all. For what nobody signs, such as fragments: these are of a frame that was compressed already, so trying it
+        /// once more takes long and gains nothing.
+        case none
         /// These bytes stand for the payload; another encoder has deflated it.
         case deflated(ArraySlice<UInt8>)
 
@@ -68,6 +71,7 @@ extension MeshPacket {
 
     private func deflated(_ compression: Compression) -> ArraySlice<UInt8>? {
         switch compression {
+        case .none: return nil
         case .deflated(let bytes): return bytes
         case .level(let level):
             guard version == .v2 || payload.count <= 65_535, Deflate.isWorthTrying(payload),

@@ -1,8 +1,7 @@
-public import NearshareSecurity
-
-/// Messages of one finished handshake (bitchat specification, section 8.3): counter u32, big-endian, then what is sealed.
-/// Unlike in plain Noise, messages may be lost and overtake each other; the counter tells the receiver which one it has.
-public struct MeshNoiseTransport: Sendable {
+/// Messages of one finished handshake where some may be lost, repeated or overtaken: counter u32, big-endian, then what is
+/// sealed (bitchat specification, section 8.3; `docs/PROTOCOL.md`, section 12.5). Unlike in plain Noise, the counter tells the
+/// receiver which one it has.
+public struct NoiseDatagrams: Sendable {
     /// Beyond it the key is used up.
     public static let maximumCounter: UInt32 = 0xffff_fffe
     public static let overheadByteCount = 4 + 16

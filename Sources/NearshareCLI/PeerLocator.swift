@@ -1,0 +1,70 @@
+internal import Nearshare
+
+/// Finds somebody by name, on the network or in the mesh.
+struct PeerLocator: Sendable {
+    enum Destination {
+        case direct(PeerDestination)
+        case mesh(Mesh, MeshPeer)
+    }
+
+    let machine: LocalMachine
+    let voice: SendVoice
+    let interface: String?
+    /// nil for the best way there is.
+    let via: Way?
+
+    /// How long a name is looked for.
+    private static let lookTime = Duration.seconds(5)
+    /// Before the mesh is asked as well.
+    private static let firstLookTime = Duration.milliseconds(1500)
+    /// Those behind others take longer to show.
+    private static let meshLookTime = Duration.seconds(10)
+
+    /// - Parameter text: a name, the beginning of one, an id, or an address with a port.
+    func locate(_ text: String, on node: Node) async throws -> Destination {
+        if let address = Address.parse(text) { return .direct(PeerDestination(addresses: [address])) }
+        voice.say("looking for \(TerminalText.escaped(text))…")
+        voice.emit("looking", ["peer": .text(text)])
+        let name = resolveGivenName(text)
+        if via == .mesh { return try await locateInMesh(name, node.joinMesh(interface: interface), Self.meshLookTime) }
+        do {
+            return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime)
+        } catch PeerLookupError.notFound where via == nil {
+            // Not at once: most are found directly, and then the mesh would be joined for nothing.
+            let mesh = node.joinMesh(interface: interface)
+            do {
+                return try await locateDirectly(name, on: node, Self.lookTime - Self.firstLookTime)
+            } catch let error as PeerLookupError {
+                guard case .notFound = error, let found = try? await locateInMesh(name, mesh, .zero) else { throw error }
+                return found
+            }
+        }
+    }
+
+    private func locateDirectly(_ name: String, on node: Node, _ time: Duration) async throws -> Destination {
+        let peer = try await node.find(name, timeout: time, interface: interface)
+        remember(peer.id, peer.name)
+        voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.lan.rawValue)])
+        return .direct(peer.destination)
+    }
+
+    private func locateInMesh(_ name: String, _ mesh: Mesh, _ time: Duration) async throws -> Destination {
+        let peer = try await mesh.find(name, timeout: time)
+        remember(peer.id, peer.name)
+        voice.emit(
+            "found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.mesh.rawValue)])
+        return .mesh(mesh, peer)
+    }
+
+    /// A name that the local person has given stands for the key it was given to.
+    private func resolveGivenName(_ text: String) -> String {
+        guard let book = try? machine.trust.read() else { return text }
+        let given = book.entries.filter { $0.value.givenName?.claimed.lowercased() == text.lowercased() }
+        return given.count == 1 ? given.first!.key.peerID.hex : text
+    }
+
+    private func remember(_ id: PeerID, _ name: DisplayName) {
+        // Only for completing names; nothing depends on it.
+        try? RecentPeers.note([RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall())], in: machine.state)
+    }
+}

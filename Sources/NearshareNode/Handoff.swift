@@ -1,0 +1,54 @@
+internal import Synchronization
+
+/// A queue between tasks. It has no bound of its own: who puts something in is held back by other means.
+final class Handoff<Element: Sendable>: Sendable {
+    private struct State {
+        var elements: [Element] = []
+        var head = 0
+        var isFinished = false
+    }
+
+    private let state = Mutex(State())
+    private let takers = WaitingLine()
+
+    /// Nothing happens any more once it is finished.
+    func give(_ element: Element) {
+        give(contentsOf: [element])
+    }
+
+    func give(contentsOf elements: [Element]) {
+        guard !elements.isEmpty else { return }
+        state.withLock { state in
+            if !state.isFinished { state.elements += elements }
+        }
+        takers.wakeAll()
+    }
+
+    var count: Int { state.withLock { $0.elements.count - $0.head } }
+
+    /// - Returns: nil when it is finished and empty, or the task is cancelled.
+    func take() async -> Element? {
+        while true {
+            let next: Element?? = state.withLock { state in
+                if state.head < state.elements.count {
+                    let element = state.elements[state.head]
+                    state.head += 1
+                    // Moving what is left once in a while costs less than moving it each time.
+                    if state.head == state.elements.count || state.head > 1024, state.head * 2 >= state.elements.count {
+                        state.elements.removeFirst(state.head)
+                        state.head = 0
+                    }
+                    return .some(element)
+                }
+                return state.isFinished || Task.isCancelled ? .some(nil) : nil
+            }
+            if let next { return next }
+            await takers.wait { [self] in state.withLock { $0.isFinished || $0.head < $0.elements.count } }
+        }
+    }
+
+    func finish() {
+        state.withLock { $0.isFinished = true }
+        takers.wakeAll()
+    }
+}

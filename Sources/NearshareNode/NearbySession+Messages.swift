@@ -1,0 +1,282 @@
+public import NearshareBase
+public import NearshareEdges
+public import NearshareSession
+internal import NearshareWire
+internal import Synchronization
+
+extension NearbySession {
+    /// Sends a message.
+    ///
+    /// Reliably, it returns when all members' windows have taken it over: the message arrives, after a break too, unless its
+    /// receiver goes for good. Unreliably, it returns at once.
+    /// - Parameter members: nil for everybody who is in the session now.
+    /// - Throws: ``SessionError``: nobody is named, or somebody who is not in the session; it is too long; cancelled.
+    public func send(
+        _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
+    ) async throws(SessionError) {
+        let limit = mode == .reliable ? SessionMessage.maximumByteCount : Self.maximumUnreliableByteCount
+        guard message.bytes.count <= limit else {
+            throw .invalidParameter(
+                "the message has \(message.bytes.count) bytes, \(limit) are possible; send a resource, or write to a stream")
+        }
+        let targets = try targets(members)
+        switch mode {
+        case .reliable:
+            for target in targets { try await append(message, for: target) }
+        case .unreliable:
+            for target in targets { sendUnreliably(message, to: target) }
+        }
+    }
+
+    private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
+        if let members, members.isEmpty { throw .invalidParameter("nobody is named to whom it should go") }
+        let found: Result<[PeerID], SessionError> = state.withLock { state in
+            if state.isOver { return .failure(.left) }
+            guard let members else { return .success(state.roster.others.map(\.id)) }
+            let absent = members.first { state.roster.member($0) == nil }
+            return absent.map { .failure(.notConnected($0)) } ?? .success(members)
+        }
+        return try found.get()
+    }
+
+    private func append(_ message: SessionMessage, for member: PeerID) async throws(SessionError) {
+        while true {
+            if Task.isCancelled { throw .cancelled }
+            let attempt: Result<(links: [SessionLink], isQuiet: Bool), SessionError>? = state.withLock { state in
+                if state.isOver { return .failure(.left) }
+                guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
+                if state.members[member] == nil {
+                    // Told of by others and not met yet: kept until then.
+                    let life = node.settings.random(8).reduce(0) { $0 << 8 | UInt64($1) } | 1
+                    state.members[member] = Membership(channel: MessageChannel(life: life, limits: settings.channel))
+                }
+                guard state.members[member]!.channel.hasRoom else { return nil }
+                state.members[member]!.channel.append(message)
+                return .success((state.members[member]!.links, state.members[member]!.channel.isQuiet))
+            }
+            if let attempt {
+                let (links, isQuiet) = try attempt.get()
+                // Alone it goes out from here, at once; in company, the writing thread sends many together.
+                for link in links { write(to: link, isFlushed: isQuiet) }
+                return
+            }
+            await progress.wait { [self] in
+                state.withLock { $0.isOver || $0.members[member]?.channel.hasRoom ?? true }
+            }
+        }
+    }
+
+    /// Moves messages over one link until it ends. They are read where the link's bytes come in, and written by whoever has
+    /// something to say: each change of thread on the way costs more than all the rest.
+    func exchangeMessages(on link: SessionLink, _ stream: ByteStream) async {
+        link.output.withLock { $0.stream = stream }
+        let framing = Mutex(MessageFraming())
+        do throws(MalformedInput) {
+            try stream.read { [self] (bytes) throws(MalformedInput) in
+                guard let bytes else { return }
+                let frames: Result<[[UInt8]], MalformedInput> = framing.withLock { framing in
+                    do throws(MalformedInput) {
+                        return .success(try framing.receive(bytes))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+                try take(try frames.get(), from: link)
+            }
+        } catch {
+            link.driver.violated(error)
+        }
+        write(to: link)
+        for await _ in link.wakeups { write(to: link) }
+    }
+
+    /// Writes what is due on a link, as far as there is room.
+    /// - Parameter isFlushed: from this very thread.
+    func write(to link: SessionLink, isFlushed: Bool = false) {
+        fill(link, isFlushed)
+        if isFlushed { link.driver.flush() }
+    }
+
+    private func fill(_ link: SessionLink, _ isFlushed: Bool) {
+        link.output.withLock { output in
+            guard let stream = output.stream else { return }
+            while true {
+                if output.pending.isEmpty {
+                    guard let batch = nextBatch(for: link) else { return }
+                    output.pending = batch[...]
+                }
+                guard let count = try? stream.writeNow(output.pending, isFlushed: isFlushed, onRoom: { link.wake() }) else {
+                    // The link has ended; what it did not take goes over another one.
+                    output = SessionLink.Output()
+                    return
+                }
+                output.pending = output.pending.dropFirst(count)
+                if !output.pending.isEmpty { return }
+            }
+        }
+    }
+
+    private func nextBatch(for link: SessionLink) -> [UInt8]? {
+        state.withLock { state in
+            var batch: [UInt8] = []
+            while batch.count < Self.batchByteCount,
+                let frame = state.members[link.peer]?.channel.nextFrame(for: link.channelLink)
+            {
+                MessageFraming.append(frame, to: &batch)
+            }
+            return batch.isEmpty ? nil : batch
+        }
+    }
+
+    private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
+        var messages: [SessionMessage] = []
+        var failure: MalformedInput?
+        let (isToBeWoken, hasRoom) = state.withLock { state in
+            guard state.members[link.peer] != nil else { return (false, false) }
+            let hadRoom = state.members[link.peer]!.channel.hasRoom
+            do throws(MalformedInput) {
+                for frame in frames {
+                    if case .message(let message) = try state.members[link.peer]!.channel.receive(frame, on: link.channelLink) {
+                        messages.append(message)
+                    }
+                }
+            } catch {
+                failure = error
+            }
+            let channel = state.members[link.peer]!.channel
+            return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
+        }
+        inbox.give(contentsOf: messages.map { ReceivedMessage(sender: link.peer, message: $0, mode: .reliable) })
+        if isToBeWoken { write(to: link) }
+        if hasRoom { progress.wakeAll() }
+        if let failure { throw failure }
+    }
+
+    /// The program has taken a message.
+    func notePassedOn(_ received: ReceivedMessage) {
+        guard received.mode == .reliable else { return }
+        let (links, isFirstOwed) = state.withLock { state -> ([SessionLink], Bool) in
+            guard state.members[received.sender] != nil else { return ([], false) }
+            state.members[received.sender]!.channel.notePassedOn(received.message)
+            let membership = state.members[received.sender]!
+            let due = membership.links.filter { membership.channel.hasFrame(for: $0.channelLink) }
+            guard due.isEmpty, state.acknowledgements == nil else { return (due, false) }
+            state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay
+            return (due, true)
+        }
+        for link in links { write(to: link) }
+        if isFirstOwed { alarm.update { $0.isDue = true } }
+    }
+
+    /// What has been passed on and was not told with a message in the meantime is told now.
+    func sendDueAcknowledgements(now: MonotonicInstant) {
+        let links = state.withLock { state -> [SessionLink] in
+            guard let due = state.acknowledgements, due <= now else { return [] }
+            state.acknowledgements = nil
+            var links: [SessionLink] = []
+            for id in state.members.keys where state.members[id]!.channel.owesAcknowledgement {
+                state.members[id]!.channel.acknowledgeSoon()
+                links += state.members[id]!.links
+            }
+            return links
+        }
+        for link in links { write(to: link) }
+    }
+
+    /// How long news waits for a message to carry it.
+    private static var acknowledgementDelay: Duration { .milliseconds(20) }
+
+    private static var batchByteCount: Int { 64 << 10 }
+
+    // MARK: What may be lost
+
+    private func sendUnreliably(_ message: SessionMessage, to member: PeerID) {
+        let links = linksTo(member)
+        guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { return }
+        let payload = [message.kind.rawValue] + message.bytes
+        if let datagrams, datagrams.send(payload, on: link) { return }
+        link.driver.sendDatagram(payload)
+    }
+
+    func take(datagram: [UInt8], from member: PeerID) {
+        guard let first = datagram.first, let kind = SessionMessage.Kind(rawValue: first),
+            datagram.count <= 1 + Self.maximumUnreliableByteCount, isMember(member),
+            inbox.count < Self.maximumWaitingDatagrams
+        else { return }
+        inbox.give(
+            ReceivedMessage(
+                sender: member, message: SessionMessage(kind: kind, bytes: Array(datagram.dropFirst())), mode: .unreliable))
+    }
+
+    func takeDatagram(_ packet: [UInt8], tag: UInt64) {
+        guard let link = links.first(where: { $0.datagramTag == tag }) else { return }
+        if let payload = datagrams?.open(packet, on: link) { take(datagram: payload, from: link.peer) }
+    }
+
+    /// Behind so many messages that the program has not taken, what may be lost is lost.
+    private static var maximumWaitingDatagrams: Int { 1024 }
+
+    // MARK: Streams and resources
+
+    /// Opens a byte stream to a member.
+    /// - Parameter name: for the program there: at most `StreamName.maximumByteCount` bytes.
+    /// - Throws: ``SessionError/notConnected(_:)`` while the member can't be reached.
+    public func openStream(named name: String, to member: PeerID) throws(SessionError) -> ByteStream {
+        guard let streamName = StreamName(name) else {
+            throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")
+        }
+        guard let stream = try bestLink(to: member).driver.openStream(.bytes, streamName) else {
+            throw .unavailable("too many streams are open, or the link is just breaking; close some, or try again")
+        }
+        return stream
+    }
+
+    /// Offers something to members, each of whom takes it or declines.
+    /// - Parameters:
+    ///   - resumeKey: 32 bytes, same for the same send repeated: what has arrived of an earlier try is not sent again.
+    ///   - patience: how long the other person may think about it; 1 to 600 seconds.
+    /// - Returns: one handle for each member: await its result, follow its progress, cancel it.
+    /// - Throws: ``SessionError/notConnected(_:)`` when one of them can't be reached; then nothing is offered to anybody.
+    public func sendResource(
+        _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
+        patience: Duration = .seconds(30)
+    ) throws(SessionError) -> [PeerID: Transfer] {
+        guard !members.isEmpty else { throw .invalidParameter("nobody is named to whom it should go") }
+        guard Set(members).count == members.count else { throw .invalidParameter("somebody is named twice") }
+        guard resumeKey.count == 32, context.count <= TransferOffer.maximumContextByteCount else {
+            throw .invalidParameter("a resume key has 32 bytes, a context at most \(TransferOffer.maximumContextByteCount)")
+        }
+        var links: [PeerID: SessionLink] = [:]
+        for member in members { links[member] = try bestLink(to: member) }
+        return links.mapValues {
+            $0.driver.send(
+                source, resumeKey: resumeKey, context: context, patience: patience, node.settings, node.transfers)
+        }
+    }
+
+    private func bestLink(to member: PeerID) throws(SessionError) -> SessionLink {
+        let (isOver, links) = state.withLock { ($0.isOver, $0.members[member]?.links ?? []) }
+        if isOver { throw .left }
+        guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { throw .notConnected(member) }
+        return link
+    }
+}
+
+/// What others say in a session, for one reader. A reliable message counts as passed on when it is taken from here; members whose
+/// messages nobody takes wait.
+public struct ReceivedMessages: AsyncSequence, Sendable {
+    let session: NearbySession
+
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        let session: NearbySession
+
+        /// - Returns: nil when the session is over, or the task is cancelled.
+        public func next() async -> NearbySession.ReceivedMessage? {
+            guard let received = await session.inbox.take() else { return nil }
+            session.notePassedOn(received)
+            return received
+        }
+    }
+
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(session: session) }
+}

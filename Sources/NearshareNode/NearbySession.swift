@@ -1,0 +1,276 @@
+internal import Logging
+public import NearshareBase
+internal import NearshareEdges
+internal import NearshareSecurity
+public import NearshareSession
+public import NearshareWire
+internal import Synchronization
+
+/// Some people's programs together: each knows who is in it, and sends messages, byte streams and resources to the others. Whoever
+/// can't be reached directly is reached through another member, encrypted from end to end (`docs/PROTOCOL.md`, section 12).
+///
+///     not in it ──begin, accept──► in it ──leave, node ends──► over
+///
+/// Made by ``Node/beginSession(_:)`` and ``SessionInvitation/accept(_:)``; over when it is left, or with its node.
+public final class NearbySession: Sendable {
+    public enum DeliveryMode: Sendable, Hashable {
+        /// In order, once, again after a break; waits while the other side does not read.
+        case reliable
+        /// At once or not at all, never behind anything else: at most ``NearbySession/maximumUnreliableByteCount`` bytes.
+        case unreliable
+    }
+
+    /// A message that has come.
+    public struct ReceivedMessage: Sendable, Hashable {
+        public let sender: PeerID
+        public let message: SessionMessage
+        public let mode: DeliveryMode
+    }
+
+    /// A byte stream that another member has opened.
+    public struct ReceivedStream: Sendable {
+        public let sender: PeerID
+        public let stream: ByteStream
+    }
+
+    /// Another member, as seen from here.
+    public struct Member: Sendable, Hashable {
+        public let id: PeerID
+        public let fingerprint: Fingerprint
+        public let name: DisplayName
+        public let state: MemberState
+    }
+
+    struct Membership {
+        var channel: MessageChannel
+        /// In the order in which they came.
+        var links: [SessionLink] = []
+    }
+
+    struct State {
+        var roster: SessionRoster
+        var members: [PeerID: Membership] = [:]
+        /// Invitations of ours that nobody has answered.
+        var pendingInvitations = 0
+        /// Our own addresses, the latest first.
+        var addresses: [SessionMember.Address] = []
+        /// When what has been passed on is to be told at the latest.
+        var acknowledgements: MonotonicInstant?
+        var isOver = false
+    }
+
+    /// What fits into one packet everywhere.
+    public static let maximumUnreliableByteCount = 1200
+
+    public let id: SessionID
+    /// Who comes, goes, and how each is reached. The oldest are forgotten when nobody reads them; ``members`` is always true.
+    public let changes: AsyncStream<SessionChange>
+    /// Byte streams that others open.
+    public let streams: AsyncStream<ReceivedStream>
+    /// What others offer. Each is declined when it is dropped.
+    public let resources: AsyncStream<Invitation>
+    /// Keys that a person has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
+    public let identityQuestions: AsyncStream<IdentityQuestion>
+
+    let node: Node
+    let settings: SessionSettings
+    let state: Mutex<State>
+    let inbox = Handoff<ReceivedMessage>()
+    /// For those who wait until a message can be taken over, or has been passed on.
+    let progress = WaitingLine()
+    let alarm = Monitor(Alarm())
+    let datagrams: SessionDatagrams?
+    private let continuations: Continuations
+
+    struct Continuations {
+        let changes: AsyncStream<SessionChange>.Continuation
+        let streams: AsyncStream<ReceivedStream>.Continuation
+        let resources: AsyncStream<Invitation>.Continuation
+        let questions: AsyncStream<IdentityQuestion>.Continuation
+    }
+
+    struct Alarm {
+        var isDue = false
+        var isOver = false
+    }
+
+    init(_ id: SessionID, _ settings: SessionSettings, _ node: Node) {
+        precondition((2...SessionFrame.maximumRosterCount).contains(settings.memberLimit))
+        self.id = id
+        self.settings = settings
+        self.node = node
+        let identity = node.settings.identity
+        let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
+        state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
+        let (changes, changeContinuation) = AsyncStream.makeStream(
+            of: SessionChange.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
+        let (streams, streamContinuation) = AsyncStream.makeStream(of: ReceivedStream.self)
+        let (resources, resourceContinuation) = AsyncStream.makeStream(of: Invitation.self)
+        let (questions, questionContinuation) = AsyncStream.makeStream(of: IdentityQuestion.self)
+        (self.changes, self.streams, self.resources, identityQuestions) = (changes, streams, resources, questions)
+        continuations = Continuations(
+            changes: changeContinuation, streams: streamContinuation, resources: resourceContinuation,
+            questions: questionContinuation)
+        datagrams = SessionDatagrams(node.settings)
+    }
+
+    /// What others say: reliable messages of each member in their order, and unreliable ones as they come. For one reader.
+    public var messages: ReceivedMessages { ReceivedMessages(session: self) }
+
+    /// Everybody else who is in it, by id.
+    public var members: [Member] {
+        state.withLock { state in
+            state.roster.others.map {
+                Member(id: $0.id, fingerprint: $0.fingerprint, name: $0.name, state: state.roster.state(of: $0.id))
+            }
+        }
+    }
+
+    private static let keptChanges = 4096
+
+    // MARK: Life
+
+    /// Runs until the session is over.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask { await onThread { self.keepTime() } }
+            if let datagrams {
+                group.addTask { await onThread { datagrams.receiveLoop { self.takeDatagram($0, tag: $1) } } }
+            }
+        }
+    }
+
+    /// Says goodbye and goes. What was sent reliably and has not been passed on yet has a moment for that.
+    public func leave(waiting: Duration = .seconds(5)) async {
+        await withTaskGroup { group in
+            group.addTask { await self.waitUntilAllIsPassedOn() }
+            group.addTask { try? await Task.sleep(for: waiting) }
+            await group.next()
+            group.cancelAll()
+        }
+        for link in links { link.driver.send(.leave(id)) }
+        end()
+    }
+
+    private func waitUntilAllIsPassedOn() async {
+        let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.values.allSatisfy { $0.channel.isEmpty } } }
+        while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
+    }
+
+    /// Over at once.
+    func end() {
+        let links = state.withLock { state in
+            defer { state.members = [:] }
+            state.isOver = true
+            return state.members.values.flatMap(\.links)
+        }
+        for link in links { link.driver.close(.goingAway) }
+        alarm.update { $0.isOver = true }
+        datagrams?.close()
+        inbox.finish()
+        continuations.changes.finish()
+        continuations.streams.finish()
+        continuations.resources.finish()
+        continuations.questions.finish()
+        progress.wakeAll()
+        node.forget(self)
+    }
+
+    var links: [SessionLink] { state.withLock { $0.members.values.flatMap(\.links) } }
+
+    // MARK: Telling
+
+    /// Changes who is in the session and how they are reached, and tells programs and members of it.
+    @discardableResult
+    func change<Result>(_ body: (inout State) -> Result) -> Result {
+        // Other deadlines may hold now.
+        defer { alarm.update { $0.isDue = true } }
+        return changeInTime(body)
+    }
+
+    /// As ``change(_:)``, for the thread that keeps the deadlines.
+    private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
+        let (result, changes, news, links, gone) = state.withLock { state in
+            let result = body(&state)
+            let changes = state.roster.takeChanges()
+            var gone: [SessionLink] = []
+            for case .left(let member) in changes { gone += state.members.removeValue(forKey: member)?.links ?? [] }
+            return (result, changes, state.roster.takeNews(), state.members.values.flatMap(\.links), gone)
+        }
+        for change in changes { continuations.changes.yield(change) }
+        if let news {
+            for link in links { link.driver.send(news) }
+        }
+        for link in gone { link.driver.close(.done) }
+        if !changes.isEmpty { progress.wakeAll() }
+        return result
+    }
+
+    /// - Returns: whether the key is trusted.
+    func judge(_ check: IdentityCheck) async -> Bool {
+        switch await settings.trust.judge(check) {
+        case .trusted: return true
+        case .untrusted: return false
+        case .ask:
+            let answer = OneTimeEvent<Bool>()
+            continuations.questions.yield(IdentityQuestion(check, answer))
+            return await answer.happened ?? false
+        }
+    }
+
+    func tell(_ invitation: Invitation) {
+        continuations.resources.yield(invitation)
+    }
+
+    func tell(_ stream: ReceivedStream) {
+        continuations.streams.yield(stream)
+    }
+
+    // MARK: Time
+
+    private func keepTime() {
+        while true {
+            alarm.update { $0.isDue = false }
+            let now = node.settings.clock()
+            let approaches: [SessionRoster.Approach] = changeInTime { state in
+                state.roster.advance(to: now)
+                let approaches = state.roster.approaches(now: now)
+                for approach in approaches { state.roster.connecting(approach.member.id) }
+                return approaches
+            }
+            for approach in approaches { node.start { await self.approach(approach) } }
+            closeIdleRelays()
+            sendDueAcknowledgements(now: now)
+            let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
+            let wake = state.withLock { [$0.roster.deadline, $0.acknowledgements, idleCheck].compactMap { $0 }.min() }
+            let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in
+                alarm.isOver ? true : alarm.isDue ? false : nil
+            }
+            if isOver == true { return }
+        }
+    }
+
+    /// Links through others, to members to whom we have one of our own by now.
+    private var retiring: [SessionLink] {
+        state.withLock { state in
+            state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id.hex < id.hex }
+                .values.flatMap(\.links).filter { $0.relay != nil }
+        }
+    }
+
+    private var hasRetiring: Bool { !retiring.isEmpty }
+
+    private func closeIdleRelays() {
+        for link in retiring where link.driver.isIdle && link.driver.streams.count <= 1 { link.driver.close(.done) }
+    }
+
+    private static let idleCheckInterval = Duration.milliseconds(500)
+}
+
+extension SessionRoster.Approach {
+    var member: SessionMember {
+        switch self {
+        case .connect(let member), .relay(let member, _): member
+        }
+    }
+}

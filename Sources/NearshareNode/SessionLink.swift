@@ -1,0 +1,65 @@
+internal import NearshareBase
+internal import NearshareEdges
+internal import NearshareSecurity
+internal import NearshareSession
+internal import NearshareWire
+internal import Synchronization
+
+/// A link to a member of a session, from the moment at which both ends agree on that.
+final class SessionLink: Sendable {
+    /// Where datagrams go, as far as it is known.
+    struct DatagramPath {
+        var cipher: NoiseDatagrams
+        var theirs: (address: LinkAddress, tag: UInt64)?
+        /// An answer has come back this way.
+        var isProven = false
+    }
+
+    let peer: PeerID
+    let driver: LinkDriver
+    let remote: LinkAddress
+    /// Our own host as seen on it.
+    let localHost: String?
+    /// The member through whom it leads; nil for a link of our own.
+    let relay: PeerID?
+    let isInitiator: Bool
+    let channelLink: MessageChannel.LinkID
+    /// What datagrams for us on this link carry in front.
+    let datagramTag: UInt64
+    let datagramPath: Mutex<DatagramPath>
+    /// What goes out on the message stream; one thread at a time.
+    let output = Mutex(Output())
+    /// There is room again on the message stream.
+    let wakeups: AsyncStream<Void>
+    private let wakeup: AsyncStream<Void>.Continuation
+
+    struct Output {
+        var stream: ByteStream?
+        /// What the stream had no room for.
+        var pending: ArraySlice<UInt8> = []
+    }
+
+    init(
+        peer: PeerID, driver: LinkDriver, remote: LinkAddress, localHost: String?, relay: PeerID?, isInitiator: Bool,
+        channelLink: MessageChannel.LinkID, datagramTag: UInt64, cipher: NoiseDatagrams
+    ) {
+        self.peer = peer
+        self.driver = driver
+        self.remote = remote
+        self.localHost = localHost
+        self.relay = relay
+        self.isInitiator = isInitiator
+        self.channelLink = channelLink
+        self.datagramTag = datagramTag
+        datagramPath = Mutex(DatagramPath(cipher: cipher))
+        (wakeups, wakeup) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    func wake() {
+        wakeup.yield()
+    }
+
+    func end() {
+        wakeup.finish()
+    }
+}

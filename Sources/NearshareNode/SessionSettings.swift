@@ -1,0 +1,22 @@
+public import NearshareSession
+
+/// How a session is kept.
+public struct SessionSettings: Sendable {
+    /// Members at once, ourselves included: 2 to `SessionFrame.maximumRosterCount`.
+    public var memberLimit = 8
+    /// How long a member may be out of reach before it counts as gone.
+    public var patience = Duration.seconds(30)
+    /// Decides about the keys of others.
+    public var trust = TrustPolicy.askAtFirstMeeting
+    /// What may be under way to each member before ``NearbySession/send(_:to:mode:)`` waits.
+    public var channel = MessageChannel.Limits()
+
+    public init() {}
+
+    var roster: SessionRoster.Limits {
+        var limits = SessionRoster.Limits()
+        limits.members = memberLimit
+        limits.patience = patience
+        return limits
+    }
+}

@@ -1,0 +1,134 @@
+internal import NearshareBase
+internal import NearshareEdges
+internal import NearshareSecurity
+internal import NearshareSession
+internal import NearshareWire
+internal import Synchronization
+
+/// What a link that others have opened has to do with a session.
+final class SessionVisit: Sendable {
+    private struct WeakInvitation: Sendable {
+        weak var invitation: SessionInvitation?
+    }
+
+    private struct State {
+        var joined: (NearbySession, SessionLink)?
+        var invitation: WeakInvitation?
+        /// One invitation on a link, answered or not.
+        var isInvited = false
+    }
+
+    let driver: LinkDriver
+    let link: any StreamLink
+    let linkEnd: OneTimeEvent<TransferOutcome>
+    let shortCode = OneTimeEvent<ShortCodeText?>()
+    private let state = Mutex(State())
+
+    init(_ driver: LinkDriver, _ link: any StreamLink, _ linkEnd: OneTimeEvent<TransferOutcome>) {
+        self.driver = driver
+        self.link = link
+        self.linkEnd = linkEnd
+    }
+
+    var joined: (NearbySession, SessionLink)? { state.withLock { $0.joined } }
+
+    /// - Returns: false for all but the first.
+    func mayInvite() -> Bool {
+        state.withLock { state in
+            defer { state.isInvited = true }
+            return !state.isInvited
+        }
+    }
+
+    func await(_ invitation: SessionInvitation) {
+        state.withLock { $0.invitation = WeakInvitation(invitation: invitation) }
+    }
+
+    private var invitation: SessionInvitation? { state.withLock { $0.invitation?.invitation } }
+
+    func shortCodeIsReady(_ code: ShortCodeText) {
+        shortCode.happen(code)
+        invitation?.shortCodeIsReady(code)
+    }
+
+    func withdraw(_ reason: SessionError) {
+        invitation?.end(reason)
+    }
+
+    /// Takes the link into the session, and says so.
+    func join(_ session: NearbySession, _ known: Acquaintance) -> Bool {
+        guard let sessionLink = session.join(driver, link, known, isInitiator: false) else {
+            driver.send(.refuse(session.id, .full))
+            return false
+        }
+        state.withLock { $0.joined = (session, sessionLink) }
+        driver.send(.accept(session.id))
+        return true
+    }
+
+    /// The link has ended.
+    func end() {
+        shortCode.happen(nil)
+        invitation?.end(.unavailable("the connection to who invites was lost"))
+        if let (session, sessionLink) = joined { session.lose(sessionLink) }
+    }
+}
+
+extension Node {
+    /// What somebody says about a session on a link that they have opened.
+    func receive(_ frame: SessionFrame, of visit: SessionVisit, _ known: Acquaintance, _ waiting: Receiving.Continuations?) {
+        if let (session, sessionLink) = visit.joined { return session.take(frame, from: sessionLink) }
+        switch frame {
+        case .invite(let id, let patience, let proof, let context):
+            guard visit.mayInvite(), let peer = known.peer(settings), let secrets = known.secrets else {
+                return visit.driver.send(.refuse(id, .declined))
+            }
+            if let session = session(id), session.isMember(peer.id) {
+                return start { await self.welcome(peer, back: session, visit, known) }
+            }
+            guard let waiting, session(id) == nil else { return visit.driver.send(.refuse(id, .unknown)) }
+            guard mayAsk(peer, visit.link.remote) else { return visit.driver.send(.refuse(id, .declined)) }
+            let invitation = SessionInvitation(
+                peer: peer, session: id, context: context, proof: proof, handshakeHash: secrets.handshakeHash,
+                join: { [self] settings throws(SessionError) in
+                    let session = makeSession(id, settings)
+                    guard visit.join(session, known) else {
+                        if session.members.isEmpty { session.end() }
+                        throw .full
+                    }
+                    return session
+                },
+                refuse: { [self] reason in
+                    visit.driver.send(.refuse(id, reason))
+                    noteRefusal(visit.link.remote)
+                })
+            visit.await(invitation)
+            if let code = known.shortCode { invitation.shortCodeIsReady(code) }
+            waiting.sessions.yield(invitation)
+            start { await Self.expire(visit, after: .seconds(Int64(patience))) }
+        case .withdraw: visit.withdraw(.unavailable("the invitation was taken back"))
+        default: break
+        }
+    }
+
+    /// A member has opened a link to us.
+    private func welcome(_ peer: Peer, back session: NearbySession, _ visit: SessionVisit, _ known: Acquaintance) async {
+        guard let code = await visit.shortCode.happened ?? nil else { return }
+        let voucher = session.members.first { $0.id != peer.id }?.id
+        guard await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) else {
+            return visit.driver.send(.refuse(session.id, .untrusted))
+        }
+        _ = visit.join(session, known)
+    }
+
+    /// Ends an invitation that nobody answers in time, unless its link ends before.
+    private static func expire(_ visit: SessionVisit, after patience: Duration) async {
+        await withTaskGroup { group in
+            group.addTask { _ = await visit.linkEnd.happened }
+            group.addTask { try? await Task.sleep(for: patience) }
+            await group.next()
+            group.cancelAll()
+        }
+        visit.withdraw(.timedOut("the invitation was not answered in time"))
+    }
+}

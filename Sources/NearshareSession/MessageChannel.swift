@@ -1,0 +1,296 @@
+public import NearshareBase
+
+/// A message of a session, as a program sends and gets it.
+public struct SessionMessage: Sendable, Hashable {
+    public enum Kind: UInt8, Sendable, Hashable {
+        /// Whatever the programs have agreed on.
+        case bytes = 0
+        /// JSON, perhaps with binary parts.
+        case structured = 1
+    }
+
+    /// Larger things are streams or resources.
+    public static let maximumByteCount = 1 << 20
+
+    public var kind: Kind
+    /// At most ``maximumByteCount`` bytes.
+    public var bytes: [UInt8]
+
+    public init(kind: Kind = .bytes, bytes: [UInt8]) {
+        self.kind = kind
+        self.bytes = bytes
+    }
+}
+
+/// Reliable messages between two members of a session, in order, each delivered once, over whichever links the two have, one
+/// after the other or at the same time (`docs/PROTOCOL.md`, section 12.4).
+///
+/// Messages are numbered. They are kept until the other side says that it has passed them on; on a new link it says first from
+/// which number on they are to be sent again.
+///
+///     each link:   attached ── their resume ──► sending from there ── gone ──► (others go on)
+///
+/// A value that is told what came and asked what is to be sent.
+public struct MessageChannel: Sendable {
+    public struct Limits: Sendable, Hashable {
+        /// Bytes and messages that were sent and not yet passed on there; then ``hasRoom`` is false.
+        public var unacknowledgedByteCount = 2 << 20
+        public var unacknowledgedCount = 4096
+
+        public init() {}
+    }
+
+    /// Names a link of this channel.
+    public struct LinkID: Sendable, Hashable {
+        let number: UInt64
+    }
+
+    public enum Event: Sendable, Hashable {
+        case message(SessionMessage)
+        /// The other side has begun anew and knows nothing of before: what it had not passed on is lost.
+        case restarted(lost: Int)
+    }
+
+    private struct Link {
+        /// Told to the other side already.
+        var hasResumed = false
+        /// The number of the next message to send on it; nil until the other side has said where to begin.
+        var next: UInt64?
+        /// The latest acknowledgement that went out on it.
+        var acknowledged: UInt64
+    }
+
+    /// Drawn at random for this channel's life: a member that has begun anew is told apart by it.
+    private let ownLife: UInt64
+    private var theirLife: UInt64?
+    private let limits: Limits
+    private var links: [LinkID: Link] = [:]
+    private var lastLink: UInt64 = 0
+    /// What is not acknowledged; the first has the number ``firstKept``.
+    private var kept: [SessionMessage] = []
+    private var keptStart = 0
+    private var keptByteCount = 0
+    private var firstKept: UInt64 = 0
+    /// The number of the next message to come.
+    private var expected: UInt64 = 0
+    /// Messages that have been passed on to the program.
+    private var passedOn: UInt64 = 0
+    /// What was received and not passed on yet.
+    private var waitingByteCount = 0
+    private var isLate = false
+
+    /// - Parameter life: random.
+    public init(life: UInt64, limits: Limits = Limits()) {
+        ownLife = life
+        self.limits = limits
+    }
+
+    private var keptCount: Int { kept.count - keptStart }
+    private var nextNumber: UInt64 { firstKept + UInt64(keptCount) }
+
+    /// A further message may be appended.
+    public var hasRoom: Bool { keptCount < limits.unacknowledgedCount && keptByteCount < limits.unacknowledgedByteCount }
+
+    /// Everything that was appended has been passed on there.
+    public var isEmpty: Bool { keptCount == 0 }
+
+    // MARK: The program
+
+    /// - Returns: the message's number, for ``isAcknowledged(_:)``.
+    @discardableResult
+    public mutating func append(_ message: SessionMessage) -> UInt64 {
+        precondition(message.bytes.count <= SessionMessage.maximumByteCount)
+        kept.append(message)
+        keptByteCount += message.bytes.count + Self.overhead
+        return nextNumber - 1
+    }
+
+    public func isAcknowledged(_ number: UInt64) -> Bool { number < firstKept }
+
+    /// The program has taken a message: the other side may send another.
+    public mutating func notePassedOn(_ message: SessionMessage) {
+        // It may be one from before the other side began anew.
+        passedOn = min(passedOn + 1, expected)
+        waitingByteCount = max(0, waitingByteCount - message.bytes.count - Self.overhead)
+    }
+
+    // MARK: Links
+
+    public mutating func attach() -> LinkID {
+        lastLink += 1
+        let id = LinkID(number: lastLink)
+        links[id] = Link(acknowledged: passedOn)
+        return id
+    }
+
+    public mutating func detach(_ id: LinkID) {
+        links[id] = nil
+    }
+
+    private enum Due {
+        case resume
+        case message(UInt64)
+        case acknowledgement
+    }
+
+    private func due(on id: LinkID) -> Due? {
+        guard let link = links[id] else { return nil }
+        guard link.hasResumed else { return .resume }
+        guard let next = link.next, isPreferred(id) else { return nil }
+        if next < nextNumber { return .message(max(next, firstKept)) }
+        let owed = passedOn - link.acknowledged
+        return owed >= Self.acknowledgementInterval || (owed > 0 && isLate) ? .acknowledgement : nil
+    }
+
+    public func hasFrame(for id: LinkID) -> Bool { due(on: id) != nil }
+
+    /// Something was passed on that the other side has not been told of. It waits for a message that can carry the news, but
+    /// not for long: then ``acknowledgeSoon()`` is called.
+    public var owesAcknowledgement: Bool {
+        links.contains { $0.value.next != nil && isPreferred($0.key) && passedOn > $0.value.acknowledged }
+    }
+
+    /// What is owed is due now.
+    public mutating func acknowledgeSoon() {
+        isLate = true
+    }
+
+    /// The other side knows of everything but one message: whoever sent it waits for nothing else.
+    public var isQuiet: Bool { keptCount <= 1 }
+
+    /// The next frame for a link; nil when there is none for now. Messages go over the newest link that is ready.
+    public mutating func nextFrame(for id: LinkID) -> [UInt8]? {
+        switch due(on: id) {
+        case .resume:
+            links[id]!.hasResumed = true
+            noteAcknowledged(on: id)
+            return Self.encode(Self.resumeType) { writer in
+                writer.write(ownLife)
+                writer.write(theirLife ?? 0)
+                writer.write(expected)
+            }
+        case .message(let number):
+            let message = kept[keptStart + Int(number - firstKept)]
+            links[id]!.next = number + 1
+            noteAcknowledged(on: id)
+            return Self.encode(Self.messageType, reserving: message.bytes.count) { writer in
+                writer.write(number)
+                writer.write(passedOn)
+                writer.write(message.kind.rawValue)
+                writer.write(message.bytes)
+            }
+        case .acknowledgement:
+            noteAcknowledged(on: id)
+            return Self.encode(Self.acknowledgementType) { $0.write(passedOn) }
+        case nil: return nil
+        }
+    }
+
+    private mutating func noteAcknowledged(on id: LinkID) {
+        links[id]!.acknowledged = passedOn
+        isLate = false
+    }
+
+    private func isPreferred(_ id: LinkID) -> Bool {
+        !links.contains { $0.key.number > id.number && $0.value.next != nil }
+    }
+
+    /// Takes one frame that came over a link.
+    public mutating func receive(_ frame: [UInt8], on id: LinkID) throws(MalformedInput) -> Event? {
+        var reader = ByteReader(frame, of: "message")
+        let type: UInt8 = try reader.readInteger()
+        switch type {
+        case Self.resumeType:
+            let theirs: UInt64 = try reader.readInteger()
+            let ours: UInt64 = try reader.readInteger()
+            let next: UInt64 = try reader.readInteger()
+            try reader.finish()
+            return try resume(id, theirs: theirs, ours: ours, next: next)
+        case Self.messageType:
+            let number: UInt64 = try reader.readInteger()
+            let upTo: UInt64 = try reader.readInteger()
+            let kind: UInt8 = try reader.readInteger()
+            let bytes = reader.readRemaining()
+            guard links[id]?.next != nil else { throw MalformedInput("message: before it was said where to begin") }
+            try acknowledge(upTo: upTo)
+            guard number <= expected else { throw MalformedInput("message: one is missing before it") }
+            // Came over another link already.
+            guard number == expected else { return nil }
+            guard expected - passedOn < UInt64(limits.unacknowledgedCount), waitingByteCount < limits.unacknowledgedByteCount
+            else { throw MalformedInput("message: more than may wait") }
+            expected += 1
+            // Kinds that later versions add are passed over.
+            guard let kind = SessionMessage.Kind(rawValue: kind) else {
+                passedOn += 1
+                return nil
+            }
+            waitingByteCount += bytes.count + Self.overhead
+            return .message(SessionMessage(kind: kind, bytes: Array(bytes)))
+        case Self.acknowledgementType:
+            let upTo: UInt64 = try reader.readInteger()
+            try reader.finish()
+            try acknowledge(upTo: upTo)
+            return nil
+        default: return nil  // Of a later version.
+        }
+    }
+
+    private mutating func resume(
+        _ id: LinkID, theirs: UInt64, ours: UInt64, next: UInt64
+    ) throws(MalformedInput) -> Event? {
+        guard links[id] != nil, links[id]?.next == nil else { throw MalformedInput("message: said twice where to begin") }
+        var event: Event?
+        if let known = theirLife, known != theirs {
+            // Whoever was there has gone, and with it all it knew.
+            event = .restarted(lost: keptCount)
+            firstKept = nextNumber
+            dropKept(keptCount)
+            firstKept = 0
+            (expected, passedOn) = (0, 0)
+            for other in links.keys where other != id { links[other] = nil }
+        }
+        theirLife = theirs
+        if ours == ownLife {
+            try acknowledge(upTo: next)
+            links[id]!.next = next
+        } else {
+            // It knows nothing of us yet, or of somebody before us.
+            links[id]!.next = firstKept
+        }
+        return event
+    }
+
+    private mutating func acknowledge(upTo number: UInt64) throws(MalformedInput) {
+        guard number <= nextNumber else { throw MalformedInput("message: what was never sent is acknowledged") }
+        guard number > firstKept else { return }
+        dropKept(Int(number - firstKept))
+        firstKept = number
+    }
+
+    private mutating func dropKept(_ count: Int) {
+        for index in keptStart..<keptStart + count {
+            keptByteCount -= kept[index].bytes.count + Self.overhead
+            kept[index].bytes = []
+        }
+        keptStart += count
+        // Moving what is left once in a while costs less than moving it each time.
+        if keptStart == kept.count || keptStart > 1024, keptStart * 2 >= kept.count {
+            kept.removeFirst(keptStart)
+            keptStart = 0
+        }
+    }
+
+    private static func encode(_ type: UInt8, reserving count: Int = 24, _ body: (inout ByteWriter) -> Void) -> [UInt8] {
+        var writer = ByteWriter(reserving: count + 16)
+        writer.write(type)
+        body(&writer)
+        return writer.bytes
+    }
+
+    private static let resumeType: UInt8 = 0
+    private static let messageType: UInt8 = 1
+    private static let acknowledgementType: UInt8 = 2
+    private static let acknowledgementInterval: UInt64 = 64
+    /// What a message costs besides its bytes, so that many short ones are bounded too.
+    private static let overhead = 64
+}

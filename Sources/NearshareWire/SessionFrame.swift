@@ -1,0 +1,205 @@
+public import NearshareBase
+
+/// Names one session, drawn at random by who begins it: 16 bytes.
+public struct SessionID: Sendable, Hashable {
+    public static let byteCount = 16
+    public let bytes: [UInt8]
+
+    /// - Returns: nil for anything but 16 bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    public var hex: String { Hex.encode(bytes) }
+}
+
+/// One member as the others know it (`docs/PROTOCOL.md`, section 12).
+public struct SessionMember: Sendable, Hashable {
+    public enum Presence: UInt8, Sendable, Hashable {
+        case present = 0
+        /// Has left, or was found to be gone.
+        case gone = 1
+    }
+
+    /// Where it may be reached, as a member has seen it: numeric host and port.
+    public struct Address: Sendable, Hashable {
+        public static let maximumHostByteCount = 63
+        public var host: String
+        public var port: UInt16
+
+        public init(host: String, port: UInt16) {
+            self.host = host
+            self.port = port
+        }
+    }
+
+    public static let maximumAddressCount = 8
+
+    public var fingerprint: Fingerprint
+    public var name: DisplayName
+    /// Counts its comings and goings: of two entries for one member the higher counts, and of equals the one that is gone.
+    public var incarnation: UInt32
+    public var presence: Presence
+    public var addresses: [Address]
+    /// To whom it has links of its own, over which it may relay. Said by itself only.
+    public var neighbours: [PeerID]
+    /// Counts what the member has said of itself in this incarnation, such as its neighbours.
+    public var revision: UInt32
+
+    public init(
+        fingerprint: Fingerprint, name: DisplayName, incarnation: UInt32 = 0, presence: Presence = .present,
+        addresses: [Address] = [], neighbours: [PeerID] = [], revision: UInt32 = 0
+    ) {
+        self.fingerprint = fingerprint
+        self.name = name
+        self.incarnation = incarnation
+        self.presence = presence
+        self.addresses = addresses
+        self.neighbours = neighbours
+        self.revision = revision
+    }
+
+    public var id: PeerID { fingerprint.peerID }
+}
+
+/// Why somebody is not let into a session.
+public enum SessionRefusal: UInt8, Sendable, Hashable {
+    case declined = 0
+    /// Nobody answered in time.
+    case expired = 1
+    /// As many are in it as may be.
+    case full = 2
+    /// Nothing is known of such a session, or its bearer is no member.
+    case unknown = 3
+    /// Who was invited does not trust the key of who invites.
+    case untrusted = 4
+}
+
+/// What members of a session say to each other besides messages, streams and resources.
+public enum SessionFrame: Sendable, Hashable {
+    public static let maximumContextByteCount = 1024
+    public static let proofByteCount = 32
+    /// Members that a roster describes, those who are gone included.
+    public static let maximumRosterCount = 64
+    /// Longer is cut to this by who is invited.
+    public static let maximumPatience = 600
+
+    /// Invites into the session; or, between members, opens the session on a new link.
+    /// - Parameters:
+    ///   - proof: of a secret that both know, 0 or ``proofByteCount`` bytes.
+    ///   - context: for the program there, as this one wrote it.
+    case invite(SessionID, patience: UInt16, proof: [UInt8], context: [UInt8])
+    case accept(SessionID)
+    case refuse(SessionID, SessionRefusal)
+    /// The invitation is taken back.
+    case withdraw(SessionID)
+    /// All that its sender knows of the members.
+    case roster(SessionID, [SessionMember])
+    /// Its sender leaves.
+    case leave(SessionID)
+    /// Where its sender takes datagrams, at the host that this link leads to: a UDP port, and what stands in front of each.
+    case datagrams(SessionID, port: UInt16, tag: UInt64)
+
+    public var encoded: [UInt8] {
+        var writer = ByteWriter(reserving: 64)
+        switch self {
+        case .invite(let id, let patience, let proof, let context):
+            writer.write([FrameType.sessionInvite] + id.bytes)
+            writer.write(patience)
+            writer.writeCounted(proof, by: UInt8.self)
+            writer.writeCounted(context, by: UInt16.self)
+        case .accept(let id): writer.write([FrameType.sessionAccept] + id.bytes)
+        case .refuse(let id, let reason): writer.write([FrameType.sessionRefuse] + id.bytes + [reason.rawValue])
+        case .withdraw(let id): writer.write([FrameType.sessionWithdraw] + id.bytes)
+        case .roster(let id, let members):
+            writer.write([FrameType.sessionRoster] + id.bytes + [UInt8(members.count)])
+            for member in members { member.write(to: &writer) }
+        case .leave(let id): writer.write([FrameType.sessionLeave] + id.bytes)
+        case .datagrams(let id, let port, let tag):
+            writer.write([FrameType.sessionDatagrams] + id.bytes)
+            writer.write(port)
+            writer.write(tag)
+        }
+        return writer.bytes
+    }
+
+    /// - Returns: nil for a frame of another kind.
+    public init?(decoding frame: ArraySlice<UInt8>) throws(MalformedInput) {
+        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionDatagrams).contains(type) else { return nil }
+        var reader = ByteReader(frame.dropFirst(), of: "session frame")
+        let id = SessionID(bytes: try reader.readBytes(SessionID.byteCount))!
+        switch type {
+        case FrameType.sessionInvite:
+            let patience: UInt16 = try reader.readInteger()
+            let proof = try reader.readCounted(by: UInt8.self, upTo: Self.proofByteCount, field: "the proof")
+            let context = try reader.readCounted(
+                by: UInt16.self, upTo: Self.maximumContextByteCount, field: "the context")
+            self = .invite(
+                id, patience: max(1, min(patience, UInt16(Self.maximumPatience))), proof: Array(proof), context: Array(context))
+        case FrameType.sessionAccept: self = .accept(id)
+        case FrameType.sessionRefuse:
+            self = .refuse(id, SessionRefusal(rawValue: try reader.readInteger()) ?? .declined)
+        case FrameType.sessionWithdraw: self = .withdraw(id)
+        case FrameType.sessionRoster:
+            let count = Int(try reader.readInteger(UInt8.self))
+            guard count <= Self.maximumRosterCount else { throw MalformedInput("session frame: too many members") }
+            var members: [SessionMember] = []
+            for _ in 0..<count { members.append(try SessionMember(from: &reader)) }
+            guard Set(members.map(\.fingerprint)).count == count else {
+                throw MalformedInput("session frame: a member stands in it twice")
+            }
+            self = .roster(id, members)
+        case FrameType.sessionLeave: self = .leave(id)
+        default: self = .datagrams(id, port: try reader.readInteger(), tag: try reader.readInteger())
+        }
+        try reader.finish()
+    }
+}
+
+extension SessionMember {
+    fileprivate func write(to writer: inout ByteWriter) {
+        writer.write(fingerprint.bytes)
+        writer.write(incarnation)
+        writer.write(revision)
+        writer.write(presence.rawValue)
+        writer.writeCounted(name.claimed.utf8, by: UInt8.self)
+        writer.write(UInt8(addresses.count))
+        for address in addresses {
+            writer.writeCounted(address.host.utf8, by: UInt8.self)
+            writer.write(address.port)
+        }
+        writer.write(UInt8(neighbours.count))
+        for neighbour in neighbours { writer.write(neighbour.bytes) }
+    }
+
+    fileprivate init(from reader: inout ByteReader) throws(MalformedInput) {
+        let fingerprint = Fingerprint(bytes: try reader.readBytes(Fingerprint.byteCount))!
+        let incarnation: UInt32 = try reader.readInteger()
+        let revision: UInt32 = try reader.readInteger()
+        guard let presence = Presence(rawValue: try reader.readInteger()) else {
+            throw MalformedInput("session frame: an unknown presence")
+        }
+        let name = try reader.readCounted(by: UInt8.self, upTo: DisplayName.maximumByteCount, field: "a name")
+        guard let name = try? DisplayName(utf8: name) else { throw MalformedInput("session frame: a name that is none") }
+        let addressCount = Int(try reader.readInteger(UInt8.self))
+        guard addressCount <= Self.maximumAddressCount else { throw MalformedInput("session frame: too many addresses") }
+        var addresses: [Address] = []
+        for _ in 0..<addressCount {
+            let host = try reader.readCounted(by: UInt8.self, upTo: Address.maximumHostByteCount, field: "an address")
+            guard let text = String(validating: host, as: UTF8.self), !text.isEmpty else {
+                throw MalformedInput("session frame: an address that is none")
+            }
+            addresses.append(Address(host: text, port: try reader.readInteger()))
+        }
+        let neighbourCount = Int(try reader.readInteger(UInt8.self))
+        guard neighbourCount <= SessionFrame.maximumRosterCount else {
+            throw MalformedInput("session frame: too many neighbours")
+        }
+        var neighbours: [PeerID] = []
+        for _ in 0..<neighbourCount { neighbours.append(PeerID(bytes: try reader.readBytes(PeerID.byteCount))!) }
+        self.init(
+            fingerprint: fingerprint, name: name, incarnation: incarnation, presence: presence, addresses: addresses,
+            neighbours: neighbours, revision: revision)
+    }
+}

@@ -1,0 +1,23 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A package of its own: the rivals are nobody's dependency but the benchmark's.
+let package = Package(
+    name: "session-benchmark",
+    dependencies: [
+        .package(name: "nearshare", path: "../../.."),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    ],
+    targets: [
+        .systemLibrary(name: "CZeroMQ", pkgConfig: "libzmq", providers: [.apt(["libzmq3-dev"])]),
+        .executableTarget(
+            name: "session-benchmark",
+            dependencies: [
+                "CZeroMQ",
+                .product(name: "Nearshare", package: "nearshare"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: [.swiftLanguageMode(.v6)]),
+    ]
+)

@@ -1,0 +1,345 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareMesh
+import NearshareSecurity
+import NearshareTesting
+import NearshareWire
+import Testing
+
+/// What bitchat on iOS decides: what is relayed and when, what is put together, who is believed.
+@Suite struct DecisionVectorTests {
+    // MARK: relay.json
+
+    struct Relays: Decodable {
+        struct Vector: Decodable {
+            var id: String
+            var type: UInt8
+            var ttlIn: UInt8
+            var degree: Int
+            var recipientHex: String?
+            var shouldRelay: Bool
+            var newTtl: UInt8
+            var observedDelayMsMin: Int
+            var observedDelayMsMax: Int
+        }
+        var vectors: [Vector]
+    }
+
+    @Test(.enabled(if: Vectors.isThere("relay.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    func relaying() throws {
+        let file = try Vectors.read(Relays.self, from: "relay.json")
+        for vector in file.vectors {
+            let rule = RelayRule(
+                RelayContext(
+                    type: MeshPacketType(rawValue: vector.type), ttl: vector.ttlIn, hasRecipient: vector.recipientHex != nil,
+                    degree: vector.degree))
+            #expect((rule != nil) == vector.shouldRelay, "\(vector.id)")
+            guard let rule, vector.shouldRelay else { continue }
+            #expect(rule.ttl == vector.newTtl, "\(vector.id)")
+            // Some hundreds of draws come close to both ends, and stay within.
+            let observed =
+                Duration.milliseconds(vector.observedDelayMsMin)...Duration.milliseconds(vector.observedDelayMsMax)
+            #expect(rule.delay.contains(observed.lowerBound) && rule.delay.contains(observed.upperBound), "\(vector.id)")
+            #expect(observed.lowerBound - rule.delay.lowerBound <= .milliseconds(5), "\(vector.id)")
+            #expect(rule.delay.upperBound - observed.upperBound <= .milliseconds(5), "\(vector.id)")
+        }
+        #expect(!file.vectors.isEmpty)
+        print("checked \(file.vectors.count) decisions of relay.json")
+    }
+
+    // MARK: fragments.json
+
+    struct Fragments: Decodable {
+        struct Reassembly: Decodable {
+            var id: String
+            var note: String
+            var maxInFlight: Int
+            var fragmentPayloadsHex: [String]
+            var senderIdsHex: [String]
+            var results: [String]
+            var reassembledHex: [String]
+        }
+        struct AssemblyLimit: Decodable {
+            var originalType: UInt8
+            var assemblyLimitBytes: Int
+            var observed: String
+        }
+        struct Frame: Decodable {
+            var length: Int
+            var head64Hex: String
+            var tail64Hex: String
+        }
+        struct Truncation: Decodable {
+            var id: String
+            var fullFrame: Frame
+            var signatureHex: String
+            var strippedLength: Int
+            var timestampMs: String
+            var decodeOfStrippedFails: Bool
+            var decodeAfterReappendingOk: Bool
+        }
+        var reassembly: [Reassembly]
+        var assemblyLimits: [AssemblyLimit]
+        var androidTailTruncation: [Truncation]
+    }
+
+    /// As iOS has them: one bound on the number of sets, another for each.
+    private func limitsOfPhones(sets: Int = 128) -> FragmentAssembler.Limits {
+        var limits = FragmentAssembler.Limits()
+        limits.sets = sets
+        limits.setsPerSender = sets
+        limits.bytes = .max
+        limits.bytesPerSender = .max
+        limits.bytesPerSet = 1_048_576
+        limits.bytesPerFileSet = MeshPacket.phonePayloadByteCount
+        limits.lifetime = .seconds(30)
+        return limits
+    }
+
+    @Test(.enabled(if: Vectors.isThere("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    func puttingTogether() throws {
+        let file = try Vectors.read(Fragments.self, from: "fragments.json")
+        var steps = 0
+        for vector in file.reassembly {
+            var assembler = FragmentAssembler(limits: limitsOfPhones(sets: vector.maxInFlight))
+            var results: [String] = []
+            var whole: [String] = []
+            for (number, (payload, sender)) in zip(vector.fragmentPayloadsHex, vector.senderIdsHex).enumerated() {
+                steps += 1
+                let payload = try #require(Hex.decode(payload))
+                guard let fragment = try? MeshFragment(decoding: payload[...]) else {
+                    results.append("invalid_header")
+                    continue
+                }
+                let outcome = assembler.add(
+                    fragment, from: PeerID(fitting: try #require(Hex.decode(sender))),
+                    now: MonotonicInstant(nanoseconds: Int64(number)))
+                switch outcome {
+                case .started: results.append("started")
+                case .stored: results.append("stored")
+                case .oversized: results.append("oversized")
+                case .complete(let frame):
+                    results.append("complete")
+                    whole.append(Hex.encode(frame))
+                }
+            }
+            #expect(results == vector.results, "\(vector.id): \(vector.note)")
+            #expect(whole == vector.reassembledHex, "\(vector.id): \(vector.note)")
+        }
+        #expect(steps > 0)
+        print("checked \(file.reassembly.count) reassemblies, \(steps) fragments, of fragments.json")
+    }
+
+    @Test(.enabled(if: Vectors.isThere("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    func sizesOfSets() throws {
+        let file = try Vectors.read(Fragments.self, from: "fragments.json")
+        for limit in file.assemblyLimits {
+            let type = MeshPacketType(rawValue: limit.originalType)
+            /// - Returns: the sum of the slices with which the set became too large, if it did.
+            func feed(_ slices: [Int]) throws -> Int? {
+                var assembler = FragmentAssembler(limits: limitsOfPhones())
+                var sum = 0
+                for (index, count) in slices.enumerated() {
+                    let fragment = try fragment(index, of: slices.count + 1, type, count)
+                    sum += count
+                    let outcome = assembler.add(fragment, from: .everybody, now: MonotonicInstant(nanoseconds: 0))
+                    if outcome == .oversized { return sum }
+                }
+                return nil
+            }
+            let half = limit.assemblyLimitBytes / 2
+            #expect(try feed([half, limit.assemblyLimitBytes - half]) == nil, "type \(type.rawValue)")
+            #expect(
+                try feed([half, limit.assemblyLimitBytes - half, 1]) == limit.assemblyLimitBytes + 1, "type \(type.rawValue)")
+            // "oversized at projected n", where n is a multiple of what was added in each step.
+            let step = 65_000
+            if let projected = Int(limit.observed.split(separator: " ").last ?? ""), projected.isMultiple(of: step) {
+                #expect(try feed(Array(repeating: step, count: projected / step + 3)) == projected)
+            }
+        }
+        #expect(!file.assemblyLimits.isEmpty)
+        print("checked \(file.assemblyLimits.count) assembly limits of fragments.json")
+    }
+
+    private func fragment(_ index: Int, of total: Int, _ type: MeshPacketType, _ count: Int) throws -> MeshFragment {
+        var writer = ByteWriter()
+        writer.write([UInt8](repeating: 5, count: 8))
+        writer.write(UInt16(index))
+        writer.write(UInt16(total))
+        writer.write(type.rawValue)
+        writer.write([UInt8](repeating: 1, count: count))
+        return try MeshFragment(decoding: writer.bytes[...])
+    }
+
+    @Test(.enabled(if: Vectors.isThere("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    func tailsThatAndroidLoses() throws {
+        let file = try Vectors.read(Fragments.self, from: "fragments.json")
+        for vector in file.androidTailTruncation {
+            // What stands between head and signature is given by its hash alone, and doesn't matter here.
+            let (head, tail) = (
+                try #require(Hex.decode(vector.fullFrame.head64Hex)), try #require(Hex.decode(vector.fullFrame.tail64Hex))
+            )
+            let between = [UInt8](repeating: 0, count: vector.fullFrame.length - head.count - tail.count)
+            let full = head + between + tail
+            let stripped = Array(full.prefix(vector.strippedLength))
+            #expect(Array(MeshPadding.unpadded(full[...])) == stripped, "\(vector.id)")
+            #expect(((try? MeshFrame(decoding: stripped[...])) == nil) == vector.decodeOfStrippedFails, "\(vector.id)")
+            let mended = try? MeshFrame(decodingAssembled: stripped)
+            #expect((mended != nil) == vector.decodeAfterReappendingOk, "\(vector.id)")
+            let isWhole = mended.map { Array($0.bytes) == full } ?? false
+            #expect(isWhole, "\(vector.id)")
+            #expect(mended?.packet.signature.map(Hex.encode) == vector.signatureHex, "\(vector.id)")
+            #expect(mended.map { String($0.packet.timestamp) } == vector.timestampMs, "\(vector.id)")
+        }
+        #expect(!file.androidTailTruncation.isEmpty)
+        print("checked \(file.androidTailTruncation.count) lost tails of fragments.json")
+    }
+
+    // MARK: announce.json
+
+    struct Announcements: Decodable {
+        struct Preflight: Decodable {
+            var note: String
+            var senderHex: String
+            var timestampMs: String
+            var nowMs: String
+            var payloadHex: String
+            var verdict: String
+        }
+        var preflight: [Preflight]
+    }
+
+    @Test(.enabled(if: Vectors.isThere("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    func believing() throws {
+        let file = try Vectors.read(Announcements.self, from: "announce.json")
+        for vector in file.preflight {
+            let payload = try #require(Hex.decode(vector.payloadHex))
+            let sender = try #require(PeerID(hex: vector.senderHex))
+            // Who we are stands in the verdict alone.
+            let own = vector.verdict == "reject selfAnnounce" ? sender : PeerID(fitting: [])
+            let verdict = AnnouncementVerdict(
+                try MeshAnnouncement(decoding: payload[...]), sender: sender,
+                timestamp: try #require(UInt64(vector.timestampMs)),
+                now: WallTime(milliseconds: try #require(Int64(vector.nowMs))), own: own)
+            let expected: AnnouncementVerdict? =
+                switch vector.verdict {
+                case "accept": .accept
+                case "reject senderMismatch": .senderMismatch
+                case "reject stale": .stale
+                case "reject selfAnnounce": .ourselves
+                default: nil
+                }
+            #expect(verdict == expected, "\(vector.note)")
+        }
+        #expect(!file.preflight.isEmpty)
+        print("checked \(file.preflight.count) announcements of announce.json's preflight")
+    }
+
+    // MARK: identity.json
+
+    struct Identities: Decodable {
+        struct Vector: Decodable {
+            var id: String
+            var noisePrivateHex: String
+            var noisePublicHex: String
+            var ed25519SeedHex: String
+            var ed25519PublicHex: String
+            var fingerprintHex: String
+            var peerIdHex: String
+        }
+        struct Packet: Decodable {
+            struct Payload: Decodable {
+                var hex: String?
+                var seed: UInt32?
+                var unitUtf8: String?
+                var length: Int
+            }
+            var version: UInt8
+            var type: UInt8
+            var ttl: UInt8
+            var timestampMs: String
+            var senderIdHex: String
+            var recipientIdHex: String?
+            var payload: Payload
+        }
+        struct Duplicate: Decodable {
+            var note: String
+            var packet: Packet
+            var iosDedupId: String
+            var gossipPacketIdHex: String
+        }
+        struct PublicMessage: Decodable {
+            var content: String
+            var senderIdHex: String
+            var timestampMs: String
+            var stableId: String
+        }
+        struct PrivateMedia: Decodable {
+            var fileName: String
+            var senderIdHex: String
+            var recipientIdHex: String
+            var stableId: String?
+        }
+        var vectors: [Vector]
+        var dedup: [Duplicate]
+        var publicMessageIds: [PublicMessage]
+        var privateMediaIds: [PrivateMedia]
+    }
+
+    @Test(.enabled(if: Vectors.isThere("identity.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    func names() throws {
+        let file = try Vectors.read(Identities.self, from: "identity.json")
+        for vector in file.vectors {
+            let key = try AgreementPrivateKey(seed: try #require(Hex.decode(vector.noisePrivateHex))).publicKey
+            let signing = try SigningPrivateKey(seed: try #require(Hex.decode(vector.ed25519SeedHex))).publicKey
+            #expect(Hex.encode(key.bytes) == vector.noisePublicHex, "\(vector.id)")
+            #expect(Hex.encode(signing.bytes) == vector.ed25519PublicHex, "\(vector.id)")
+            #expect(Fingerprint(of: key).hex == vector.fingerprintHex, "\(vector.id)")
+            #expect(Fingerprint(of: key).peerID.hex == vector.peerIdHex, "\(vector.id)")
+        }
+        var names: [String: MeshPacketID] = [:]
+        for duplicate in file.dedup {
+            let id = MeshPacketID(of: try packet(duplicate.packet))
+            #expect(Hex.encode(id.bytes) == duplicate.gossipPacketIdHex, "\(duplicate.note)")
+            // The other app's name has fewer bits, but means the same.
+            #expect(names[duplicate.iosDedupId, default: id] == id, "\(duplicate.note)")
+            #expect(names.allSatisfy { $0.key == duplicate.iosDedupId || $0.value != id }, "\(duplicate.note)")
+            names[duplicate.iosDedupId] = id
+        }
+        for message in file.publicMessageIds {
+            let id = MeshMessageNames.publicMessageID(
+                sender: PeerID(fitting: try #require(Hex.decode(message.senderIdHex))),
+                timestamp: try #require(UInt64(message.timestampMs)), text: message.content)
+            #expect(id == message.stableId, "\(message.content)")
+        }
+        for media in file.privateMediaIds {
+            let id = MeshMessageNames.privateMediaID(
+                sender: PeerID(fitting: try #require(Hex.decode(media.senderIdHex))),
+                recipient: PeerID(fitting: try #require(Hex.decode(media.recipientIdHex))), fileName: media.fileName)
+            #expect(id == media.stableId, "\(media.fileName)")
+        }
+        #expect(!file.vectors.isEmpty && !file.dedup.isEmpty)
+        print(
+            """
+            checked \(file.vectors.count) identities, \(file.dedup.count) packet ids, \(file.publicMessageIds.count) message ids \
+            and \(file.privateMediaIds.count) media ids of identity.json
+            """)
+    }
+
+    private func packet(_ given: Identities.Packet) throws -> MeshPacket {
+        let payload: [UInt8]
+        if let hex = given.payload.hex {
+            payload = try #require(Hex.decode(hex))
+        } else if let seed = given.payload.seed {
+            payload = Vectors.bytes(seed: seed, count: given.payload.length)
+        } else {
+            let unit = Array(try #require(given.payload.unitUtf8).utf8)
+            payload = (0..<given.payload.length).map { unit[$0 % unit.count] }
+        }
+        return MeshPacket(
+            version: try #require(MeshPacket.Version(rawValue: given.version)), type: MeshPacketType(rawValue: given.type),
+            ttl: given.ttl, timestamp: try #require(UInt64(given.timestampMs)),
+            sender: PeerID(fitting: try #require(Hex.decode(given.senderIdHex))),
+            recipient: try given.recipientIdHex.map { PeerID(fitting: try #require(Hex.decode($0))) }, payload: payload[...])
+    }
+}

@@ -1,0 +1,182 @@
+import NearshareBase
+import NearshareTesting
+import NearshareWire
+import Testing
+
+@testable import NearshareMesh
+
+/// What a peer with a session, who speaks the protocol and lies in it, can do with files.
+@Suite struct FileAttackTests {
+    private static let real = MeshFile(name: "run.sh", mediaType: "text/plain", content: [1, 2, 3])
+    private static let realID = MeshFileControl.FileID(ofEncoded: try! real.encoded()[...])
+
+    /// Mallory, Ben and Cleo, with sessions between all of them.
+    private func stage(seed: UInt64) -> SimulatedMesh {
+        var mesh = SimulatedMesh(seed: seed)
+        for name in ["mallory", "ben", "cleo"] { mesh.addNode(name) }
+        for (a, b) in [(0, 1), (1, 2), (0, 2)] { mesh.connect(a, b) }
+        mesh.run(for: .seconds(1))
+        let ids = mesh.nodes.map(\.router.id)
+        for (a, b) in [(0, 1), (1, 2), (0, 2)] { mesh.node(a) { $0.ensureSession(with: ids[b], now: $1) } }
+        mesh.run(for: .seconds(2))
+        return mesh
+    }
+
+    private func offer(_ name: String, size: UInt32 = 3, fragment: UInt8 = 1) -> MeshFileControl.Offer {
+        MeshFileControl.Offer(
+            id: Self.realID, size: size, fragmentCount: 1,
+            fragmentID: MeshFragment.ID(bytes: [UInt8](repeating: fragment, count: 8))!,
+            name: ClaimedFileName(bytes: Array(name.utf8))!, mediaType: "text/plain")
+    }
+
+    private func say(_ control: MeshFileControl, in mesh: inout SimulatedMesh, from: Int = 0, to: Int = 1) {
+        let recipient = mesh.nodes[to].router.id
+        mesh.node(from) { $0.sendSealed(.fileControl(control), to: recipient, now: $1) }
+        mesh.run(for: .milliseconds(500))
+    }
+
+    private func sendUnasked(in mesh: inout SimulatedMesh, from: Int = 0) throws {
+        let ben = mesh.nodes[1].router.id
+        let payload = MeshNoisePayload.file(try Self.real.encoded()[...])
+        mesh.node(from) { $0.sendSealed(payload, to: ben, now: $1) }
+        mesh.run(for: .milliseconds(500))
+    }
+
+    @Test("A1: a file before the answer, or without an offer, does not exist") func unasked() throws {
+        var mesh = stage(seed: 80)
+        try sendUnasked(in: &mesh)
+        say(.offer(offer("run.sh")), in: &mesh)
+        try sendUnasked(in: &mesh)
+        #expect(mesh.nodes[1].events.offers.count == 1)
+        #expect(mesh.nodes[1].events.files.isEmpty)
+    }
+
+    @Test("A2: a file after a refusal, a cancel or its time does not exist", arguments: 0..<3) func late(way: Int) throws {
+        var mesh = stage(seed: 81)
+        say(.offer(offer("run.sh")), in: &mesh)
+        let id = try #require(mesh.nodes[1].events.offers.first)
+        switch way {
+        case 0: mesh.node(1) { $0.refuse(id, because: .declined, now: $1) }
+        case 1:
+            mesh.node(1) { $0.accept(id, now: $1) }
+            mesh.node(1) { $0.cancelReceiving(id, now: $1) }
+        default: mesh.run(for: .seconds(70))
+        }
+        try sendUnasked(in: &mesh)
+        // A9: it is too late to accept.
+        mesh.node(1) { $0.accept(id, now: $1) }
+        try sendUnasked(in: &mesh)
+        #expect(mesh.nodes[1].events.files.isEmpty)
+        #expect(!mesh.nodes[1].router.isExpected(id))
+    }
+
+    @Test("A3: a file that has come is not taken twice") func twice() throws {
+        var mesh = stage(seed: 82)
+        say(.offer(offer("run.sh")), in: &mesh)
+        let id = try #require(mesh.nodes[1].events.offers.first)
+        mesh.node(1) { $0.accept(id, now: $1) }
+        try sendUnasked(in: &mesh)
+        try sendUnasked(in: &mesh)
+        mesh.node(1) { $0.stored(id, now: $1) }
+        try sendUnasked(in: &mesh)
+        #expect(mesh.nodes[1].events.files.count == 1)
+    }
+
+    @Test("A4: nobody else can answer, cancel or deliver a file") func others() throws {
+        var mesh = stage(seed: 83)
+        let ben = mesh.nodes[1].router.id
+        var sent: MeshFileKey?
+        try mesh.node(2) { sent = try $0.sendFile(Self.real, to: ben, now: $1) }
+        mesh.run(for: .milliseconds(500))
+        let id = try #require(mesh.nodes[1].events.offers.first)
+        for control in [MeshFileControl.accept(Self.realID), .stored(Self.realID), .cancel(Self.realID)] {
+            say(control, in: &mesh, from: 0, to: 2)
+        }
+        say(.refuse(Self.realID, .declined), in: &mesh, from: 0, to: 2)
+        say(.cancel(Self.realID), in: &mesh)
+        mesh.node(1) { $0.accept(id, now: $1) }
+        // Faster than the one who offered it.
+        try sendUnasked(in: &mesh)
+        mesh.run(for: .seconds(2))
+        #expect(mesh.nodes[1].events.files.map(\.sender) == [mesh.nodes[2].router.id])
+        mesh.node(1) { $0.stored(id, now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(mesh.nodes[2].events.outcome(of: try #require(sent)) == .stored)
+    }
+
+    @Test("A9: what nobody answered in time ends at both ends") func expiry() throws {
+        var mesh = stage(seed: 84)
+        let ben = mesh.nodes[1].router.id
+        try mesh.node(0) { _ = try $0.sendFile(Self.real, to: ben, now: $1) }
+        mesh.run(for: .seconds(70))
+        #expect(mesh.nodes[0].events.outcomes == [.refused(.expired)])
+        let ended = mesh.nodes[1].events.contains { if case .incomingEnded(_, .refused(.expired)) = $0 { true } else { false } }
+        #expect(ended)
+    }
+
+    @Test("A10: what was offered can't become something else, before the answer or after") func changing() throws {
+        var mesh = stage(seed: 85)
+        let ben = mesh.nodes[1].router.id
+        say(.offer(offer("photo.jpg")), in: &mesh)
+        let id = try #require(mesh.nodes[1].events.offers.first)
+        // Under the same id, with its real name.
+        try mesh.node(0) { _ = try $0.sendFile(Self.real, to: ben, now: $1) }
+        mesh.run(for: .milliseconds(500))
+        #expect(mesh.nodes[1].router.incoming[id]?.offer == offer("photo.jpg"))
+        mesh.node(1) { $0.accept(id, now: $1) }
+        mesh.run(for: .seconds(3))
+        #expect(mesh.nodes[1].events.files.isEmpty)
+        #expect(mesh.nodes[0].events.outcomes == [.refused(.declined)])
+        let ended = mesh.nodes[1].events.contains { if case .incomingEnded(id, _) = $0 { true } else { false } }
+        #expect(ended)
+    }
+
+    @Test("R12: a size that is a lie is found out") func sizes() throws {
+        for size in [0, 2, 4, UInt32(MeshFile.maximumContentByteCount)] {
+            var mesh = stage(seed: 86)
+            say(.offer(offer("run.sh", size: size)), in: &mesh)
+            if let id = mesh.nodes[1].events.offers.first { mesh.node(1) { $0.accept(id, now: $1) } }
+            try sendUnasked(in: &mesh)
+            #expect(mesh.nodes[1].events.files.isEmpty)
+        }
+    }
+
+    @Test("R11: what one peer seals is read at a rate; forgeries in its name use up nothing of it") func sealedFlood() throws {
+        var mesh = stage(seed: 88)
+        let (mallory, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
+        for number in 0..<1000 as Range<UInt64> {
+            let forged = MeshPacket(
+                type: .noiseEncrypted, timestamp: UInt64(mesh.moment.wall.milliseconds) + number,
+                sender: mesh.nodes[2].router.id, recipient: ben,
+                payload: [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 64)[...])
+            mesh.inject(try forged.encoded(), on: 0)
+        }
+        for number in 0..<1000 {
+            let message = MeshPrivateMessage(id: "\(number)", text: "flood")
+            mesh.node(0) { $0.sendSealed(.privateMessage(message), to: ben, now: $1) }
+        }
+        try mesh.node(2) { try $0.sendPrivateMessage("not the flood", id: "C", to: ben, now: $1) }
+        mesh.run(for: .milliseconds(500))
+        let texts = mesh.nodes[1].events.texts
+        #expect(texts.count { $0 == "flood" } <= 250 && texts.contains("flood"))
+        #expect(texts.contains("not the flood"))
+        #expect(mesh.nodes[1].router.provenPeer(mallory) != nil)
+    }
+
+    @Test("R4, R11: a flood of offers is refused, and keeps nobody else's out") func flood() throws {
+        var mesh = stage(seed: 87)
+        let ben = mesh.nodes[1].router.id
+        for number in 0..<200 {
+            let another = MeshFileControl.Offer(
+                id: MeshFileControl.FileID(bytes: [UInt8](repeating: UInt8(number), count: 32))!, size: 5_000_000,
+                fragmentCount: 400, fragmentID: MeshFragment.ID(bytes: [UInt8](repeating: UInt8(number), count: 8))!,
+                name: ClaimedFileName(bytes: [65])!, mediaType: "a/b")
+            mesh.node(0) { $0.sendSealed(.fileControl(.offer(another)), to: ben, now: $1) }
+        }
+        mesh.run(for: .seconds(2))
+        #expect(mesh.nodes[1].events.offers.count <= 8)
+        try mesh.node(2) { _ = try $0.sendFile(Self.real, to: ben, now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(mesh.nodes[1].events.offers.last?.peer == mesh.nodes[2].router.id)
+    }
+}

@@ -1,0 +1,204 @@
+import NearshareBase
+import NearshareSecurity
+import NearshareTesting
+import NearshareWire
+import Testing
+
+@testable import NearshareMesh
+
+/// Who somebody is: handshakes, sessions and announced keys, with somebody in the middle.
+@Suite struct KeyAttackTests {
+    // MARK: Handshakes
+
+    @Test("K1, K4: who answers under another's id, or changes the id on the way, gets no session") func otherIDs() throws {
+        var victim = Victim()
+        let (anna, mallory) = (Stranger(seed: 200), Stranger(seed: 201))
+        for stranger in [anna, mallory] { victim.receive(try stranger.announcement(at: victim.now)) }
+        // Mallory's key under Anna's id.
+        #expect(try StrangerSession(of: mallory, as: anna.id, with: &victim) != nil)
+        #expect(victim.router.provenPeer(anna.id) == nil)
+        // The first message under Anna's id, the third under its own, and the other way round.
+        for ids in [[anna.id, mallory.id], [mallory.id, anna.id]] {
+            #expect(try StrangerSession(of: mallory, as: ids[0], thenAs: ids[1], with: &victim) != nil)
+        }
+        #expect(victim.router.provenPeer(anna.id) == nil && victim.router.provenPeer(mallory.id) == nil)
+        #expect(try StrangerSession(of: anna, with: &victim) != nil)
+        #expect(victim.router.provenPeer(anna.id)?.id == anna.id)
+    }
+
+    @Test("K9: low-order points, our own messages reflected, and packets in our name make no session") func degenerate() throws
+    {
+        var victim = Victim()
+        let anna = Stranger(seed: 202)
+        victim.receive(try anna.announcement(at: victim.now))
+        for (number, byte) in [UInt8(0), 1, 0xff].enumerated() {
+            var point = [UInt8](repeating: byte == 1 ? 0 : byte, count: 32)
+            if byte == 1 { point[0] = 1 }
+            victim.receive(try StrangerSession.packet(point, from: anna.id, to: victim, number: UInt64(number)))
+        }
+        #expect(victim.written(.noiseHandshake, on: 0).isEmpty)
+        victim.act { $0.ensureSession(with: anna.id, now: $1) }
+        let first = try #require(victim.written(.noiseHandshake, on: 0).first)
+        for (number, sender) in [anna.id, victim.router.id].enumerated() {
+            victim.receive(
+                try StrangerSession.packet(Array(first.payload), from: sender, to: victim, number: UInt64(10 + number)))
+        }
+        // Back and forth, with whatever it answers.
+        for (number, answer) in victim.written(.noiseHandshake, on: 0).enumerated() {
+            victim.receive(
+                try StrangerSession.packet(Array(answer.payload), from: anna.id, to: victim, number: UInt64(20 + number)))
+        }
+        #expect(victim.router.provenPeer(anna.id) == nil)
+        let zero = MeshAnnouncement(
+            nickname: "zero", noiseKey: [UInt8](repeating: 0, count: 32),
+            signingKey: anna.identity.signingKey.publicKey.bytes)
+        let packet = MeshPacket(
+            type: .announce, timestamp: victim.now, sender: PeerID(fitting: [0x66]), payload: try zero.encoded()[...])
+        victim.receive(try anna.signed(packet))
+        #expect(victim.router.knownPeers.map(\.id) == [anna.id])
+    }
+
+    @Test("R9: forged first messages are answered at a rate, and end no genuine handshake") func forgedHandshakes() throws {
+        var victim = Victim()
+        var mallory = Stranger(seed: 203)
+        let anna = Stranger(seed: 204)
+        victim.receive(try anna.announcement(at: victim.now))
+        // Anna begins; before her third message comes a flood in her name, and in others'.
+        var session = try #require(try StrangerSession(of: anna, with: &victim, isHeldBack: true))
+        victim.forgetWritten()
+        for number in 0..<500 as Range<UInt64> {
+            let sender = number % 2 == 0 ? anna.id : mallory.randomID()
+            victim.receive(
+                try StrangerSession.packet(mallory.bytes(32), from: sender, to: victim, number: 100 + number), from: 1)
+        }
+        let answers = victim.written(.noiseHandshake, on: 0).count + victim.written(.noiseHandshake, on: 1).count
+        #expect(answers <= 2 * 60)
+        try session.finish(with: &victim)
+        #expect(victim.router.provenPeer(anna.id)?.id == anna.id)
+    }
+
+    @Test("K11: handshakes and what was sealed count once, however they are packed again") func replays() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 205)
+        victim.receive(try anna.announcement(at: victim.now))
+        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        let text = MeshNoisePayload.privateMessage(MeshPrivateMessage(id: "1", text: "once"))
+        let sealed = try session.seal(text)
+        for number in 0..<5 as Range<UInt64> {
+            victim.receive(try anna.signed(StrangerSession.sealedPacket(sealed, from: anna, to: victim, number: number)))
+        }
+        #expect(victim.events.texts == ["once"])
+        // Its first and third message again, in new packets: the session stays.
+        for (number, message) in session.said.enumerated() {
+            victim.receive(try StrangerSession.packet(message, from: anna.id, to: victim, number: UInt64(50 + number)), from: 1)
+        }
+        let next = try session.seal(.privateMessage(MeshPrivateMessage(id: "2", text: "still")))
+        victim.receive(try anna.signed(StrangerSession.sealedPacket(next, from: anna, to: victim, number: 60)))
+        #expect(victim.events.texts == ["once", "still"])
+        let sessions = victim.events.count { if case .sessionEstablished = $0 { true } else { false } }
+        #expect(sessions == 1)
+    }
+
+    @Test("K11: the window's edges: 1023 messages late is read once, 1024 late is not") func windowEdges() throws {
+        var settings = MeshRouter.Settings()
+        settings.sealedBurst = 10_000
+        var victim = Victim(settings: settings)
+        let anna = Stranger(seed: 206)
+        victim.receive(try anna.announcement(at: victim.now))
+        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        let sealed = try (0..<1026).map {
+            try session.seal(.privateMessage(MeshPrivateMessage(id: "\($0)", text: "\($0)")))
+        }
+        for number in [1025, 2, 1, 2, 1025] {
+            let packet = StrangerSession.sealedPacket(sealed[number], from: anna, to: victim, number: UInt64(number))
+            victim.receive(try anna.signed(packet))
+            victim.run(for: .milliseconds(3))
+        }
+        #expect(victim.events.texts == ["1025", "2"])
+    }
+
+    @Test("K13: what is sealed and cut short, flipped anywhere, or in another order is read as it was, or not at all")
+    func damaged() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 207)
+        victim.receive(try anna.announcement(at: victim.now))
+        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        let sealed = try (0..<3).map { try session.seal(.privateMessage(MeshPrivateMessage(id: "\($0)", text: "\($0)"))) }
+        var number: UInt64 = 0
+        func receive(_ message: [UInt8]) throws {
+            number += 1
+            victim.receive(try anna.signed(StrangerSession.sealedPacket(message, from: anna, to: victim, number: number)))
+        }
+        for index in sealed[0].indices {
+            var flipped = sealed[0]
+            flipped[index] ^= 1 << UInt8(index % 8)
+            try receive(flipped)
+            try receive(Array(sealed[0].prefix(index)))
+        }
+        try receive(sealed[0] + [0])
+        #expect(victim.events.texts.isEmpty)
+        for index in [2, 0, 1] { try receive(sealed[index]) }
+        #expect(victim.events.texts == ["2", "0", "1"])
+    }
+
+    // MARK: Announced keys
+
+    @Test("K2: who comes back with another signing key stays out, until a session proves it") func pinnedKeys() throws {
+        var victim = Victim()
+        let (anna, mallory) = (Stranger(seed: 208), Stranger(seed: 209))
+        victim.receive(try anna.announcement("anna", at: victim.now))
+        victim.receive(try anna.leave(at: victim.now + 1))
+        #expect(victim.router.peer(anna.id) == nil)
+        victim.run(for: .seconds(300))
+        // Her id and her agreement key are public; only the signing key can't be copied.
+        let forged = mallory.identity.signingKey
+        victim.receive(try anna.announcement("mallory", at: victim.now, signer: forged))
+        #expect(victim.router.peer(anna.id) == nil)
+        // She has a new one, and says so where only she can.
+        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        let state = MeshPeerState(capabilities: [.privateMedia], signingKey: forged.publicKey.bytes)
+        victim.receive(
+            try StrangerSession.sealedPacket(session.seal(.peerState(state)), from: anna, to: victim, number: 1).encoded())
+        victim.receive(try anna.announcement("anna again", at: victim.now + 10, signer: forged))
+        #expect(victim.router.peer(anna.id)?.name.claimed == "anna again")
+        victim.receive(try anna.announcement("old key", at: victim.now + 20))
+        #expect(victim.router.peer(anna.id)?.name.claimed == "anna again")
+    }
+
+    @Test("K12: who can seal files is not heard without a seal, whatever it announces later") func downgrade() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 210)
+        victim.receive(try anna.announcement(at: victim.now, capabilities: [.privateMedia]))
+        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        let state = MeshPeerState(capabilities: [.privateMedia], signingKey: anna.identity.signingKey.publicKey.bytes)
+        victim.receive(
+            try StrangerSession.sealedPacket(session.seal(.peerState(state)), from: anna, to: victim, number: 1).encoded())
+        victim.receive(try anna.announcement(at: victim.now + 5, capabilities: []))
+        #expect(victim.router.peer(anna.id)?.capabilities == [.privateMedia])
+        let file = try MeshFile(name: "a", mediaType: "image/png", content: [1, 2, 3]).encoded()
+        let open = MeshPacket(
+            version: .v2, type: .fileTransfer, timestamp: victim.now + 6, sender: anna.id, recipient: victim.router.id,
+            payload: file[...])
+        victim.receive(try anna.signed(open))
+        #expect(victim.events.files.isEmpty)
+        let sealed = try session.seal(.file(file[...]))
+        victim.receive(try anna.signed(StrangerSession.sealedPacket(sealed, from: anna, to: victim, number: 7)))
+        #expect(victim.events.files.map(\.provenSender?.id) == [anna.id])
+    }
+
+    @Test("K14: what is told of a sealed message names the proven key, not a field of the packet") func provenSender() throws {
+        var victim = Victim()
+        let (anna, mallory) = (Stranger(seed: 211), Stranger(seed: 212))
+        for stranger in [anna, mallory] { victim.receive(try stranger.announcement(at: victim.now)) }
+        var session = try #require(try StrangerSession(of: mallory, with: &victim))
+        let sealed = try session.seal(.privateMessage(MeshPrivateMessage(id: "1", text: "from anna")))
+        // Mallory's words under Anna's id: there is no session with her.
+        var packet = StrangerSession.sealedPacket(sealed, from: anna, to: victim, number: 1)
+        victim.receive(try packet.encoded())
+        #expect(victim.events.texts.isEmpty)
+        packet.sender = mallory.id
+        victim.receive(try packet.encoded())
+        let senders = victim.events.compactMap { if case .privateMessage(let peer, _, _) = $0 { peer.id } else { nil } }
+        #expect(senders == [mallory.id])
+    }
+}

@@ -1,0 +1,559 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareSecurity
+import NearshareTesting
+import NearshareWire
+import Testing
+
+@testable import NearshareMesh
+
+/// What strangers can put on a link, and what becomes of it.
+@Suite struct PacketAttackTests {
+    // MARK: Relaying
+
+    @Test("M1: whatever comes, the router goes on", arguments: Array(UInt64(100)..<104)) func fuzz(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var victim = Victim(links: 3)
+        var anna = Stranger(seed: seed)
+        let genuine = [
+            try anna.announcement(at: victim.now), try anna.message("hello", at: victim.now),
+            try anna.leave(at: victim.now),
+            try Stranger.fragment(1, of: 3, anna.bytes(100), from: anna.id, at: victim.now),
+            try MeshPacket(
+                type: .noiseHandshake, timestamp: victim.now, sender: anna.id, recipient: victim.router.id,
+                payload: anna.bytes(32)[...]
+            ).encoded(isPadded: true),
+            try MeshPacket(
+                version: .v2, type: .noiseEncrypted, timestamp: victim.now, sender: anna.id, recipient: victim.router.id,
+                route: [anna.id, victim.router.id], payload: anna.bytes(64)[...]
+            ).encoded(),
+            try anna.signed(
+                MeshPacket(
+                    type: .requestSync, ttl: 0, timestamp: victim.now, sender: anna.id,
+                    payload: MeshSyncRequest(filter: GolombFilter(hashes: [1, 2, 3])).encoded[...])),
+            try MeshPacket(
+                type: .ping, timestamp: victim.now, sender: anna.id, recipient: victim.router.id,
+                payload: MeshPing(nonce: anna.bytes(8), originTTL: 7).encoded[...]
+            ).encoded(),
+        ]
+        for _ in 0..<1000 {
+            victim.receive(
+                genuine.randomElement(using: &random)!.mutated(using: &random), from: Int.random(in: 0..<3, using: &random))
+            if random.once(in: 50) { victim.run(for: .milliseconds(Int.random(in: 1...400, using: &random))) }
+        }
+        victim.run(for: .seconds(30))
+        var ben = Stranger(seed: seed + 1)
+        victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
+        victim.receive(try ben.message("still there?", at: victim.now + 1), from: 1)
+        #expect(victim.events.texts.contains("still there?"), "seed \(seed)")
+        #expect(ben.number() != 0)
+    }
+
+    @Test("M2: what is forged is neither believed, nor passed on, nor keeps the genuine out") func forgeries() throws {
+        var victim = Victim()
+        let (anna, mallory) = (Stranger(seed: 1), Stranger(seed: 2))
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.run(for: .seconds(1))
+        victim.forgetWritten()
+        let packets = [
+            MeshPacket(type: .message, timestamp: victim.now, sender: anna.id, payload: [65]),
+            MeshPacket(type: .leave, timestamp: victim.now + 1, sender: anna.id, payload: []),
+            MeshPacket(version: .v2, type: .fileTransfer, timestamp: victim.now + 2, sender: anna.id, payload: [1]),
+        ]
+        for packet in packets {
+            victim.receive(try packet.encoded())
+            victim.receive(try mallory.signed(packet))
+        }
+        victim.receive(
+            try anna.announcement("not anna", at: victim.now + 3, signer: mallory.identity.signingKey))
+        victim.run(for: .seconds(1))
+        #expect(victim.router.peer(anna.id)?.name.claimed == "stranger")
+        #expect(victim.events.texts.isEmpty && victim.events.files.isEmpty)
+        #expect(Set((victim.written[Victim.link(1)] ?? []).map(\.packet.sender)).isSubset(of: [victim.router.id]))
+        // The one with the same name, but the right signature.
+        victim.receive(try anna.signed(packets[0]))
+        #expect(victim.events.texts == ["A"])
+    }
+
+    @Test("M2: an unsigned copy whose recipient looks like the signature keeps nothing out") func lookalike() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 8)
+        victim.receive(try anna.announcement(at: victim.now))
+        let genuine = try anna.message("genuine", at: victim.now)
+        var copy = try MeshFrame(decoding: genuine[...]).packet
+        copy.recipient = PeerID(fitting: try #require(copy.signature).prefix(8))
+        copy.signature = nil
+        victim.receive(try copy.encoded())
+        victim.receive(genuine)
+        #expect(victim.events.texts == ["genuine"])
+    }
+
+    @Test("M2: a copy for somebody else keeps nothing from us") func otherRecipient() throws {
+        var mesh = SimulatedMesh(seed: 3)
+        mesh.addNode("anna")
+        mesh.addNode("ben")
+        let way = mesh.connect(0, 1)
+        mesh.run(for: .seconds(1))
+        let ben = mesh.nodes[1].router.id
+        try mesh.node(0) { try $0.sendPrivateMessage("first", id: "1", to: ben, now: $1) }
+        mesh.run(for: .seconds(2))
+        // Overhears what is sealed, and is faster with a copy of it for nobody.
+        var copies: [[UInt8]] = []
+        mesh.filter = { from, frame in
+            guard from == 0, frame[1] == MeshPacketType.noiseEncrypted.rawValue,
+                var packet = try? MeshFrame(decoding: frame[...]).packet, packet.recipient == ben
+            else { return [frame] }
+            packet.recipient = PeerID(fitting: [1])
+            copies.append(try! packet.encoded())
+            return [copies.last!, frame]
+        }
+        try mesh.node(0) { try $0.sendPrivateMessage("second", id: "2", to: ben, now: $1) }
+        mesh.run(for: .seconds(3))
+        #expect(!copies.isEmpty)
+        #expect(mesh.nodes[1].events.texts == ["first", "second"])
+        #expect(way == 0)
+    }
+
+    @Test("M2, M5: in a ring each packet takes each way once at most") func ring() throws {
+        var mesh = SimulatedMesh(seed: 4)
+        for number in 0..<6 { mesh.addNode("node \(number)") }
+        for number in 0..<6 { mesh.connect(number, (number + 1) % 6) }
+        mesh.run(for: .seconds(3))
+        var passes: [String: Int] = [:]
+        mesh.tap = { from, to, frame, _ in
+            guard let packet = try? MeshFrame(decoding: frame[...]).packet, packet.type == .message else { return }
+            passes["\(from) \(to) \(packet.timestamp)", default: 0] += 1
+        }
+        for _ in 0..<3 { try mesh.node(0) { try $0.sendPublicMessage("round and round", now: $1) } }
+        mesh.run(for: .seconds(5))
+        #expect(!passes.isEmpty && passes.values.allSatisfy { $0 == 1 })
+        for node in mesh.nodes[1...] { #expect(node.events.texts.count == 3) }
+    }
+
+    @Test("M5: a ttl of 255 counts as 7, and 0 and 1 stop here") func ttl() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 5)
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.run(for: .seconds(1))
+        for (number, ttl) in [255, 8, 7, 2, 1, 0].enumerated() {
+            victim.receive(try anna.message("\(ttl)", at: victim.now + UInt64(number), ttl: UInt8(ttl)))
+        }
+        victim.run(for: .seconds(1))
+        #expect(victim.written(.message, on: 1).map(\.ttl).sorted() == [1, 6, 6, 6])
+        #expect(victim.written(.message, on: 0).isEmpty)
+        #expect(victim.events.texts.count == 6)
+    }
+
+    @Test("M5: a route that names a hop twice ends here") func routes() throws {
+        var victim = Victim(links: 3)
+        let (anna, ben) = (Stranger(seed: 6), Stranger(seed: 7))
+        victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
+        victim.run(for: .seconds(1))
+        func send(_ route: [PeerID], _ number: UInt8) throws {
+            let packet = MeshPacket(
+                version: .v2, type: .noiseEncrypted, timestamp: victim.now + UInt64(number), sender: anna.id,
+                recipient: PeerID(fitting: [9]), route: route, payload: [number])
+            victim.receive(try packet.encoded(isPadded: true))
+        }
+        try send([victim.router.id, ben.id], 1)
+        try send([victim.router.id, ben.id, victim.router.id], 2)
+        try send([victim.router.id, PeerID(fitting: [8])], 3)
+        victim.run(for: .seconds(1))
+        // Each waits its own while.
+        #expect(Set(victim.written(.noiseEncrypted, on: 1).map(\.payload.first)) == [1, 3])
+        #expect(victim.written(.noiseEncrypted, on: 2).map(\.payload.first) == [3])
+    }
+
+    @Test("M2: a neighbour that echoes everything keeps it from nobody but itself") func echoes() throws {
+        var victim = Victim(links: 5)
+        let neighbours = (0..<5).map { Stranger(seed: UInt64(10 + $0)) }
+        for (number, neighbour) in neighbours.enumerated() {
+            victim.receive(try neighbour.announcement("n\(number)", at: victim.now), from: number)
+        }
+        victim.run(for: .seconds(1))
+        let message = try neighbours[0].message("to all", at: victim.now)
+        victim.receive(message, from: 0)
+        victim.receive(message, from: 4)
+        victim.run(for: .seconds(1))
+        for number in 1...3 { #expect(victim.written(.message, on: number).count == 1) }
+        #expect(victim.written(.message, on: 4).isEmpty)
+    }
+
+    // MARK: Time
+
+    @Test("D5: packets from another time are refused") func otherTimes() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 20)
+        for timestamp in [0, victim.now - 901_000, victim.now + 901_000, .max] {
+            victim.receive(try anna.announcement(at: timestamp))
+        }
+        #expect(victim.router.peer(anna.id) == nil)
+        victim.receive(try anna.announcement(at: victim.now))
+        for timestamp in [0, victim.now - 121_000, victim.now + 121_000, .max] {
+            victim.receive(try anna.message("\(timestamp)", at: timestamp))
+            // In fragments, whose own time is right.
+            let inner = try anna.message("\(timestamp) cut", at: timestamp)
+            victim.receive(
+                try Stranger.fragment(timestamp, of: 1, type: .message, inner, from: anna.id, at: victim.now))
+        }
+        #expect(victim.events.texts.isEmpty)
+        victim.receive(try anna.message("late", at: victim.now - 119_000))
+        #expect(victim.events.texts == ["late"])
+    }
+
+    @Test("D5: an answer to our question may be old, but not from the future") func answers() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 21)
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.run(for: .seconds(6))
+        #expect(!victim.written(.requestSync, on: 0).isEmpty)
+        for age in [-20_000_000_000, -200_000, 21_700_000] as [Int64] {
+            let timestamp = UInt64(Int64(victim.now) - age)
+            victim.receive(try anna.message("\(age)", at: timestamp, ttl: 0))
+        }
+        #expect(victim.events.texts.isEmpty)
+        victim.receive(try anna.message("an hour", at: victim.now - 3_600_000, ttl: 0))
+        victim.receive(try anna.message("an hour", at: victim.now - 3_600_000, ttl: 0), from: 1)
+        #expect(victim.events.texts == ["an hour"])
+        // Nobody asked for these.
+        victim.receive(try anna.leave(at: victim.now - 200_000, ttl: 0))
+        #expect(victim.router.peer(anna.id) != nil)
+    }
+
+    @Test("M3: a leave from before the peer came back, cut up or not, ends nothing") func oldLeave() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 22)
+        let leave = try anna.leave(at: victim.now)
+        victim.receive(try anna.announcement(at: victim.now + 1))
+        victim.receive(leave)
+        #expect(victim.router.peer(anna.id) != nil)
+        let another = try anna.leave(at: victim.now + 2)
+        victim.run(for: .seconds(150))
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.receive(try Stranger.fragment(1, of: 1, type: .leave, another, from: anna.id, at: victim.now))
+        #expect(victim.router.peer(anna.id) != nil)
+        victim.receive(try anna.leave(at: victim.now + 1))
+        #expect(victim.router.peer(anna.id) == nil)
+    }
+
+    @Test("D5: an older announcement changes nothing back") func oldAnnouncement() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 23)
+        victim.receive(try anna.announcement("new", at: victim.now))
+        victim.receive(try anna.announcement("old", at: victim.now - 1000))
+        #expect(victim.router.peer(anna.id)?.name.claimed == "new")
+    }
+
+    @Test("M7: packets that a flood has pushed out of memory don't come again") func forgetting() throws {
+        var settings = MeshRouter.Settings()
+        settings.frameBurst = 100_000
+        settings.signatureBurst = 100_000
+        var victim = Victim(settings: settings)
+        var anna = Stranger(seed: 24)
+        victim.receive(try anna.announcement(at: victim.now))
+        let leave = try anna.leave(at: victim.now + 1)
+        victim.receive(leave)
+        victim.run(for: .seconds(1))
+        victim.receive(try anna.announcement(at: victim.now))
+        for number in 0..<20_100 as Range<UInt64> {
+            let packet = MeshPacket(
+                type: MeshPacketType(rawValue: 0x60), ttl: 1, timestamp: victim.now, sender: anna.randomID(),
+                payload: withUnsafeBytes(of: number) { Array($0)[...] })
+            victim.router.receive(try packet.encoded()[...], from: Victim.link(0), now: victim.moment)
+        }
+        #expect(victim.router.seen.count <= 20_000 && victim.router.seen.horizon != nil)
+        victim.receive(leave)
+        #expect(victim.router.peer(anna.id) != nil)
+    }
+
+    // MARK: Fragments
+
+    @Test("M4: sets begun under any number of names cost no other link a set, and no accepted file")
+    func floodOfSets() throws {
+        var settings = MeshRouter.Settings()
+        settings.frameBurst = 100_000
+        var victim = Victim(settings: settings)
+        let anna = Stranger(seed: 30)
+        var mallory = Stranger(seed: 31)
+        victim.receive(try anna.announcement(at: victim.now))
+        let frame = try anna.message("put together", at: victim.now)
+        let half = frame.count / 2
+        victim.receive(
+            try Stranger.fragment(
+                7, 0, of: 2, type: .message, Array(frame[..<half]), from: anna.id, at: victim.now), from: 0)
+        victim.run(for: .milliseconds(100))
+        for _ in 0..<10_000 {
+            victim.router.receive(
+                try Stranger.fragment(
+                    mallory.number(), of: 2, mallory.bytes(20), from: mallory.randomID(), at: victim.now)[...],
+                from: Victim.link(1), now: victim.moment)
+        }
+        // In the same name, too.
+        for _ in 0..<100 {
+            victim.receive(
+                try Stranger.fragment(mallory.number(), of: 2, [1], from: anna.id, at: victim.now), from: 1)
+        }
+        #expect(victim.router.assembler.count <= FragmentAssembler.Limits().sets)
+        victim.receive(
+            try Stranger.fragment(
+                7, 1, of: 2, type: .message, Array(frame[half...]), from: anna.id, at: victim.now), from: 0)
+        #expect(victim.events.texts == ["put together"])
+    }
+
+    @Test("M4, R1: what is held of fragments is bounded, whoever sends them") func bytesOfFragments() throws {
+        var settings = MeshRouter.Settings()
+        settings.frameBurst = 1_000_000
+        settings.byteBurst = 1e12
+        var victim = Victim(settings: settings)
+        var mallory = Stranger(seed: 32)
+        let names = (0..<40).map { _ in mallory.randomID() }
+        for round in 0..<20 {
+            for name in names {
+                let frame = try Stranger.fragment(
+                    5, round, of: 100, [UInt8](repeating: 1, count: 60_000), from: name, at: victim.now)
+                victim.router.receive(frame[...], from: Victim.link(0), now: victim.moment)
+            }
+            #expect(victim.router.assembler.byteCount <= FragmentAssembler.Limits().bytes)
+        }
+        // One-byte pieces of one set cost what they take.
+        for index in 0..<10_000 {
+            let frame = try Stranger.fragment(6, index, of: 10_000, [1], from: names[0], at: victim.now)
+            victim.router.receive(frame[...], from: Victim.link(0), now: victim.moment)
+        }
+        #expect(victim.router.assembler.byteCount <= FragmentAssembler.Limits().bytes)
+        victim.run(for: .seconds(31))
+        victim.receive(try Stranger.fragment(8, of: 2, [1], from: names[0], at: victim.now))
+        #expect(victim.router.assembler.count == 1)
+    }
+
+    @Test("M4: 65,535 fragments, none, and an index beyond the end are no fragments") func impossibleFragments() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 33)
+        for (index, total) in [(0, 65_535), (0, 10_001), (0, 0), (2, 2), (65_535, 10_000)] {
+            victim.receive(try Stranger.fragment(1, index, of: total, [1], from: anna.id, at: victim.now))
+        }
+        victim.run(for: .seconds(1))
+        #expect(victim.router.assembler.count == 0)
+        #expect(victim.written(.fragment, on: 1).isEmpty)
+    }
+
+    @Test("M4: fragments of fragments of fragments are not followed down") func nesting() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 34)
+        victim.receive(try anna.announcement(at: victim.now))
+        func wrapped(_ text: String, times: Int) throws -> [UInt8] {
+            var frame = try anna.message(text, at: victim.now + UInt64(times))
+            for depth in 0..<times {
+                frame = try Stranger.fragment(
+                    UInt64(times * 100 + depth), of: 1, type: depth == 0 ? .message : .fragment, frame, from: anna.id,
+                    at: victim.now)
+            }
+            return frame
+        }
+        for times in [1, 2, 3, 40] { victim.receive(try wrapped("\(times)", times: times)) }
+        #expect(victim.events.texts == ["1", "2"])
+    }
+
+    @Test("M4: an announcement in fragments from afar makes nobody a neighbour") func neighbourInFragments() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 35)
+        let announcement = try anna.announcement(at: victim.now)
+        victim.receive(
+            try Stranger.fragment(1, of: 1, type: .announce, announcement, from: anna.id, at: victim.now, ttl: 5))
+        #expect(victim.router.peer(anna.id)?.isDirect == false)
+        let ben = Stranger(seed: 36)
+        victim.receive(
+            try Stranger.fragment(
+                1, of: 1, type: .announce, try ben.announcement(at: victim.now), from: ben.id, at: victim.now, ttl: 7))
+        #expect(victim.router.peer(ben.id)?.isDirect == true)
+    }
+
+    // MARK: Amounts
+
+    @Test("R6: any number of names leaves those who are known") func names() throws {
+        var settings = MeshRouter.Settings()
+        settings.signatureBurst = 100_000
+        var victim = Victim(settings: settings)
+        let anna = Stranger(seed: 40)
+        victim.receive(try anna.announcement("anna", at: victim.now, ttl: 5), from: 1)
+        var mallory = Stranger(seed: 41)
+        for number in 0..<3000 {
+            let someone = number < 600 ? Stranger(seed: UInt64(1000 + number)) : nil
+            if let someone { victim.receive(try someone.announcement("s\(number)", at: victim.now, ttl: 5)) }
+            for type in [MeshPacketType.noiseEncrypted, .noiseHandshake] {
+                let packet = MeshPacket(
+                    type: type, timestamp: victim.now, sender: mallory.randomID(), recipient: victim.router.id,
+                    payload: mallory.bytes(32)[...])
+                victim.receive(try packet.encoded())
+            }
+        }
+        #expect(victim.router.peers.count <= MeshRouter.maximumPeerCount)
+        #expect(victim.router.peer(anna.id) != nil)
+        // Answers to handshakes stay below what came in.
+        #expect(victim.written(.noiseHandshake, on: 0).count <= 100)
+    }
+
+    @Test("R2, M2: what a link may cost is bounded in bytes after inflating, and in signatures") func expensiveFrames() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 42)
+        victim.receive(try anna.announcement(at: victim.now))
+        let bomb = MeshPacket(
+            version: .v2, type: MeshPacketType(rawValue: 0x61), timestamp: victim.now, sender: anna.id,
+            payload: [UInt8](repeating: 0, count: 5_000_000)[...])
+        let frame = try bomb.encoded()
+        #expect(frame.count < 10_000)
+        for number in 0..<200 {
+            var copy = frame
+            // Another timestamp.
+            copy[10] = UInt8(number)
+            victim.router.receive(copy[...], from: Victim.link(0), now: victim.moment)
+        }
+        #expect(victim.router.seen.count < 20)
+        // Another link is not concerned.
+        victim.receive(try anna.message("elsewhere", at: victim.now), from: 1)
+        #expect(victim.events.texts == ["elsewhere"])
+    }
+
+    @Test("R1, M6: random floods leave every table within its bounds", arguments: [50, 51] as [UInt64])
+    func floods(seed: UInt64) throws {
+        var settings = MeshRouter.Settings()
+        (settings.frameBurst, settings.byteBurst, settings.signatureBurst) = (1e9, 1e12, 1e9)
+        (settings.handshakeBurst, settings.newcomerBurst) = (1e9, 1e9)
+        var victim = Victim(settings: settings, links: 3)
+        var mallory = Stranger(seed: seed)
+        var random = SeededRandom(seed: seed)
+        let known = (0..<30).map { Stranger(seed: seed * 1000 + UInt64($0)) }
+        for peer in known { victim.receive(try peer.announcement(at: victim.now, ttl: 6)) }
+        for number in 0..<4000 as Range<UInt64> {
+            let peer = known.randomElement(using: &random)!
+            let frame: [UInt8] =
+                switch random.next() % 6 {
+                case 0: try peer.message(String(repeating: "x", count: 2000), at: victim.now + number)
+                case 1:
+                    try Stranger.fragment(
+                        random.next(), of: 50, mallory.bytes(400), from: mallory.randomID(), at: victim.now)
+                case 2:
+                    try MeshPacket(
+                        type: .noiseHandshake, timestamp: victim.now, sender: mallory.randomID(), recipient: victim.router.id,
+                        payload: mallory.bytes(32)[...]
+                    ).encoded()
+                case 3:
+                    try MeshPacket(
+                        type: .noiseEncrypted, timestamp: victim.now + number, sender: peer.id, recipient: victim.router.id,
+                        payload: mallory.bytes(64)[...]
+                    ).encoded()
+                case 4:
+                    try MeshPacket(
+                        type: MeshPacketType(rawValue: 0x70), timestamp: victim.now, sender: mallory.randomID(),
+                        payload: mallory.bytes(20)[...]
+                    ).encoded()
+                default:
+                    try MeshPacket(
+                        version: .v2, type: MeshPacketType(rawValue: 0x71), timestamp: victim.now, sender: mallory.randomID(),
+                        payload: mallory.bytes(20)[...] + [UInt8](repeating: UInt8(number % 251), count: 17_000)
+                    ).encoded(compression: .deflated(mallory.bytes(17_000)[...]))
+                }
+            victim.router.receive(frame[...], from: Victim.link(Int(random.next() % 3)), now: victim.moment)
+            let router = victim.router
+            try #require(router.peers.count <= MeshRouter.maximumPeerCount, "seed \(seed)")
+            try #require(router.assembler.byteCount <= FragmentAssembler.Limits().bytes, "seed \(seed)")
+            try #require(router.relayByteCount <= 8 << 20, "seed \(seed)")
+            try #require(router.store.count <= 500 && router.store.byteCount <= 4 << 20, "seed \(seed)")
+            try #require(router.jobs.count <= 128, "seed \(seed)")
+            if number % 500 == 0 { victim.run(for: .milliseconds(100)) }
+        }
+        victim.run(for: .seconds(60))
+        #expect(victim.router.relays.count == 0 && victim.router.relayByteCount == 0 && victim.router.waitingRelays.isEmpty)
+        #expect(victim.router.assembler.count <= 128)
+        #expect(victim.router.peers.values.allSatisfy { $0.early.count <= 8 && $0.waiting.count <= 64 })
+    }
+
+    @Test("M2, R11: one sender's texts are heard and passed on at a rate, everybody else's too") func talkative() throws {
+        var victim = Victim()
+        let (anna, ben) = (Stranger(seed: 43), Stranger(seed: 44))
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.receive(try ben.announcement(at: victim.now))
+        for number in 0..<400 as Range<UInt64> { victim.receive(try anna.message("\(number)", at: victim.now + number)) }
+        victim.receive(try ben.message("ben's", at: victim.now))
+        victim.run(for: .seconds(1))
+        #expect(victim.events.texts.count == 201 && victim.events.texts.last == "ben's")
+        #expect(victim.written(.message, on: 1).count == 201)
+        victim.run(for: .seconds(2))
+        victim.receive(try anna.message("later", at: victim.now))
+        #expect(victim.events.texts.last == "later")
+    }
+
+    @Test("M6: nobody pushes out of the store what others said") func store() throws {
+        var store = SyncStore()
+        let (anna, ben) = (Stranger(seed: 60), Stranger(seed: 61))
+        func insert(_ bytes: [UInt8]) throws {
+            store.insert(try MeshFrame(decoding: bytes[...]))
+        }
+        try insert(try anna.message("anna's", at: 1))
+        for number in 0..<1000 as Range<UInt64> { try insert(try ben.message("ben's", at: number)) }
+        #expect(store.count == 101)
+        let request = MeshSyncRequest(filter: GolombFilter(hashes: []))
+        let given = store.missing(for: request, limit: 1000, byteLimit: 1 << 20)
+        #expect(given.contains { $0.packet.sender == anna.id })
+        for number in 0..<100 as Range<UInt64> {
+            try insert(try Stranger(seed: 100 + number).message(String(repeating: "x", count: 60_000), at: number))
+        }
+        #expect(store.byteCount <= 4 << 20)
+        let few = store.missing(for: request, limit: 1000, byteLimit: 256 << 10)
+        #expect(few.reduce(0) { $0 + $1.bytes.count } <= 256 << 10 && !few.isEmpty)
+    }
+
+    @Test("M2: a question is answered to a neighbour who signed it, and not for ever") func questions() throws {
+        var victim = Victim()
+        let (anna, mallory) = (Stranger(seed: 62), Stranger(seed: 63))
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.receive(try mallory.announcement(at: victim.now, ttl: 6))
+        for number in 0..<20 as Range<UInt64> { victim.receive(try anna.message("\(number)", at: victim.now + number)) }
+        victim.run(for: .seconds(1))
+        victim.forgetWritten()
+        func question(from stranger: Stranger, ttl: UInt8 = 0, number: UInt64) throws -> [UInt8] {
+            let request = MeshSyncRequest(filter: GolombFilter(hashes: []))
+            return try stranger.signed(
+                MeshPacket(
+                    type: .requestSync, ttl: ttl, timestamp: victim.now + number, sender: stranger.id,
+                    payload: request.encoded[...]))
+        }
+        func answers() -> Int { victim.written(.message, on: 0).count + victim.written(.message, on: 1).count }
+        victim.receive(try question(from: mallory, number: 1))
+        victim.receive(try question(from: anna, ttl: 1, number: 2))
+        victim.receive(try question(from: anna, number: 3), from: 1)
+        #expect(answers() == 0)
+        for number in 0..<50 as Range<UInt64> { victim.receive(try question(from: anna, number: 10 + number)) }
+        #expect(answers() == 8 * 20)
+        #expect(victim.written(.message, on: 0).allSatisfy { $0.ttl == 0 && $0.isSyncResponse })
+    }
+
+    @Test("R7: links that take next to nothing are still served") func tinyLinks() throws {
+        var victim = Victim(links: 2, MeshLinkProfile(largestWrite: 1, pacing: .zero, isRadio: false))
+        let anna = Stranger(seed: 64)
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.receive(try anna.message(String(repeating: "long ", count: 500), at: victim.now + 1))
+        victim.run(for: .seconds(20))
+        let frames = victim.written[Victim.link(1)] ?? []
+        #expect(!frames.isEmpty && frames.allSatisfy { $0.bytes.count <= 106 })
+        var assembler = FragmentAssembler()
+        var texts = 0
+        for packet in victim.written(.fragment, on: 1) where packet.sender == anna.id {
+            let fragment = try MeshFragment(decoding: packet.payload)
+            guard case .complete(let frame) = assembler.add(fragment, from: anna.id, now: victim.moment.monotonic) else {
+                continue
+            }
+            if try MeshFrame(decoding: frame[...]).packet.type == .message { texts += 1 }
+        }
+        #expect(texts == 1)
+    }
+
+    @Test("T1, T2: a name with escapes is shown without") func escapes() throws {
+        var victim = Victim()
+        let anna = Stranger(seed: 65)
+        victim.receive(try anna.announcement("\u{1b}]52;c;eA==\u{7}anna\u{9b}2J\u{202e}", at: victim.now))
+        let shown = try #require(victim.router.peer(anna.id)).name.shown
+        #expect(shown.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control && $0 != "\u{202e}" })
+        #expect(shown.contains("anna"))
+    }
+}

@@ -1,0 +1,691 @@
+"""Voice notes end to end: recorded through the real sound libraries from devices that are no hardware, sent from process to
+process, played into a loudspeaker that nobody hears, and judged by opusinfo, ffprobe and correlation."""
+import ctypes
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from bitchat_peer import BitchatPeer
+from harness import Peer, Story, has_namespaces
+
+try:
+    from sound_machine import (FileDevices, Listener, SoundServer, ffprobe, likeness, missing_tools, opusinfo, read_sound,
+                               reference, speech, tone, wait_until, with_silence, without_silence, write_wave)
+    MISSING = missing_tools()
+except ImportError:
+    MISSING = ["python3-numpy"]
+
+
+class VoicePeer(Peer):
+    """Somebody whose machine has devices."""
+
+    def __init__(self, home, devices):
+        super().__init__(home)
+        self.devices = devices
+
+    def environment(self):
+        return super().environment() | {"XDG_DATA_HOME": str(self.home / "data")} | self.devices
+
+
+@unittest.skipIf(MISSING, f"needs {', '.join(MISSING)}")
+class VoiceStory(Story):
+    devices = {}
+
+    def people(self):
+        # No sound server and no ALSA device, unless a test has them.
+        nothing = {"PULSE_SERVER": f"unix:{self.place}/nobody", "ALSA_CONFIG_PATH": "/dev/null"}
+        self.anna = VoicePeer(self.place / "anna", nothing | self.devices)
+        self.ben = VoicePeer(self.place / "ben", nothing | self.devices)
+
+    def assertNote(self, path, seconds=None, within=0.02):
+        """Whole, by the word of tools that others wrote."""
+        words, is_fine = opusinfo(path)
+        self.assertTrue(is_fine, words)
+        codec, channels, duration = ffprobe(path)
+        self.assertEqual(("opus", 1), (codec, channels))
+        shown = json.loads(self.ben.run("voice", "show", "--json", path).stdout)
+        # ffprobe counts the pre-skip of 6.5 ms as well.
+        self.assertAlmostEqual(shown["seconds"], duration, delta=0.02)
+        self.assertAlmostEqual(shown["seconds"], len(read_sound(path)) / 48000, delta=0.02)
+        self.assertEqual(128, len(shown["waveform"]))
+        self.assertFalse(shown["is_cut"])
+        if seconds is not None:
+            self.assertAlmostEqual(seconds, shown["seconds"], delta=within)
+        return shown
+
+    def assertHarmless(self, text):
+        """Nothing in it can steer a terminal (T1 to T7)."""
+        self.assertIsNone(re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text.decode()), text)
+
+
+class FileStory(VoiceStory):
+    """Notes made of files: the encoder without any device."""
+
+    def test_every_way_in_gives_the_same_note(self):
+        spoken = speech(self.place / "speech.wav")
+        raw = (read_sound(spoken, 22050)).astype("<i2").tobytes()
+        (self.place / "speech.raw").write_bytes(raw)
+        subprocess.run(["flac", "-s", "-o", self.place / "speech.flac", spoken], check=True)
+        ways = {
+            "wav": (["--input", spoken], None), "flac": (["--input", self.place / "speech.flac"], None),
+            "raw": (["--input", self.place / "speech.raw", "--raw", "--rate", "22050"], None),
+            "wav-pipe": (["--input", "-"], spoken.read_bytes()),
+            "flac-pipe": (["--input", "-"], (self.place / "speech.flac").read_bytes()),
+            "raw-pipe": (["--input", "-", "--raw", "--rate", "22050"], raw),
+        }
+        whole = read_sound(spoken)
+        for name, (arguments, stdin) in ways.items():
+            with self.subTest(name):
+                note = self.place / f"{name}.opus"
+                self.assertCode(0, self.ben.run("voice", *arguments, "--no-trim", "-o", note, input=stdin))
+                self.assertNote(note, len(whole) / 48000, within=0.001)
+                self.assertGreater(likeness(whole, read_sound(note)), 0.9)
+
+    def test_several_channels_become_one(self):
+        left = tone(2, 440)
+        stereo = numpy_columns(left, left)
+        note = self.place / "note.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", write_wave(self.place / "s.wav", stereo, channels=2), "-o", note))
+        self.assertNote(note, 2)
+        self.assertGreater(likeness(tone(2, rate=48000), read_sound(note)), 0.97)
+
+    def test_silence_at_both_ends_is_left_out(self):
+        import numpy
+        gap = numpy.zeros(5 * 16000)
+        source = write_wave(self.place / "s.wav", numpy.concatenate([gap, tone(1), gap]))
+        for flag, seconds in (([], 1.4), (["--no-trim"], 11)):
+            note = self.place / f"note{len(flag)}.opus"
+            self.assertCode(0, self.ben.run("voice", "--input", source, *flag, "-o", note))
+            self.assertNote(note, seconds, within=0.04)
+
+    def test_nothing_but_silence_is_said(self):
+        import numpy
+        source = write_wave(self.place / "s.wav", numpy.zeros(16000))
+        result = self.ben.run("voice", "--input", source, "-o", self.place / "note.opus")
+        self.assertCode(1, result)
+        self.assertIn(b"nothing but silence", result.stderr)
+        self.assertFalse((self.place / "note.opus").exists())
+
+    def test_the_limit_is_never_passed_and_loses_nothing(self):
+        source = write_wave(self.place / "s.wav", numpy_noise(self.random, 60))
+        note = self.place / "note.opus"
+        result = self.ben.run("voice", "--input", source, "--limit", "100KiB", "--json", "-o", note)
+        self.assertCode(0, result)
+        recorded = json.loads(result.stdout.splitlines()[-1])
+        self.assertEqual("limit", recorded["ending"])
+        self.assertLessEqual(note.stat().st_size, 100 << 10)
+        self.assertGreater(note.stat().st_size, 75 << 10)
+        self.assertNote(note)
+
+    def test_an_existing_file_stays(self):
+        note = self.place / "note.opus"
+        note.write_text("mine")
+        result = self.ben.run("voice", "--input", write_wave(self.place / "s.wav", tone(1)), "-o", note)
+        self.assertCode(1, result)
+        self.assertIn(b"is there already", result.stderr)
+        self.assertEqual("mine", note.read_text())
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small disk")
+    def test_a_full_disk_keeps_a_whole_note(self):
+        disk = self.place / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)
+        try:
+            source = write_wave(self.place / "s.wav", numpy_noise(self.random, 120))
+            result = self.ben.run("voice", "--input", source, "-o", disk / "note.opus")
+            self.assertCode(7, result)
+            self.assertIn(b"the disk is full", result.stderr)
+            self.assertIn(b"is kept in", result.stderr)
+            self.assertGreater(self.assertNote(disk / "note.opus")["seconds"], 10)
+        finally:
+            subprocess.run(["umount", "-l", disk], check=True)
+
+    def test_R10_files_that_are_no_voice_notes(self):
+        note = self.place / "note.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", write_wave(self.place / "s.wav", tone(3)), "-o", note))
+        whole = note.read_bytes()
+        second = self.place / "second.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", write_wave(self.place / "t.wav", tone(2, 880)), "-o", second))
+        cases = {
+            "empty": b"", "text": b"OggS, I say\n" * 1000, "noise": self.random.randbytes(100_000),
+            "wave": (self.place / "s.wav").read_bytes(), "head only": whole[:47], "no sound": whole[:600],
+            "chained": whole + second.read_bytes(), "absurd duration": absurd(whole),
+            "vorbis": whole.replace(b"OpusHead", b"\x01vorbis\x00"), "zeros": whole[:2000] + bytes(200_000),
+        }
+        for name, content in cases.items():
+            with self.subTest(name):
+                (self.place / "bad.opus").write_bytes(content)
+                for verb in ("show", "play"):
+                    result = self.ben.run("voice", verb, self.place / "bad.opus")
+                    self.assertCode(8, result)
+                    self.assertIn(b"is no voice note that can be played", result.stderr)
+                    self.assertHarmless(result.stderr)
+
+    def test_a_note_that_was_cut_says_so(self):
+        note = self.place / "note.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", write_wave(self.place / "s.wav", tone(10)), "-o", note))
+        note.write_bytes(note.read_bytes()[:-6000])
+        result = self.ben.run("voice", "show", note)
+        self.assertCode(0, result)
+        self.assertIn(b"its end is missing", result.stderr)
+
+    def test_T1_hostile_tags_are_shown_harmlessly(self):
+        wav = write_wave(self.place / "s.wav", tone(2))
+        note = self.place / "note.opus"
+        subprocess.run(["opusenc", "--quiet", "--artist", "\x1b]0;owned\x07\u202eevil\x9b31m", "--date", "\x1b[2J", wav, note],
+                       check=True)
+        result = self.ben.run("voice", "show", note)
+        self.assertCode(0, result)
+        self.assertHarmless(result.stdout)
+        self.assertIn(rb"\u{1b}]0;owned", result.stdout)
+        self.assertHarmless(self.ben.run("voice", "show", "--json", note).stdout)
+
+    def test_notes_of_other_programs_can_be_shown(self):
+        note = self.place / "note.opus"
+        subprocess.run(["opusenc", "--quiet", write_wave(self.place / "s.wav", tone(2)), note], check=True)
+        self.assertAlmostEqual(2, json.loads(self.ben.run("voice", "show", "--json", note).stdout)["seconds"], delta=0.001)
+
+
+    @unittest.skipUnless(has_namespaces(), "hiding a library needs root")
+    def test_without_the_libraries_their_packages_are_named_and_all_else_works(self):
+        source = write_wave(self.place / "s.wav", tone(2))
+        note = self.place / "note.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", source, "-o", note))
+        for library in ("libopusenc.so.0", "libopusfile.so.0", "libsndfile.so.1", "libpulse.so.0", "libasound.so.2"):
+            self.ben.hide(library)
+        for arguments, package in (
+                (["voice", "--input", source], b"libsndfile1"), (["voice", "--input", source, "--raw"], b"libopusenc0"),
+                (["voice", "play", note], b"libopusfile0"), (["voice"], b"libpulse0")):
+            with self.subTest(package):
+                result = self.ben.run(*arguments)
+                self.assertCode(1, result)
+                self.assertIn(b"apt install " + package, result.stderr)
+        self.assertCode(0, self.ben.run("voice", "show", note))
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", note, "--to", anna.address))
+        self.assertEqual(128, len(anna.wait_for("delivered")["voice"]["waveform"]))
+
+
+class MeshStory(VoiceStory):
+    """Notes as frames, which carry little."""
+
+    def setUp(self):
+        super().setUp()
+        own_network(self)
+        self.anna_name, self.phone_name = (f"{name}-{self.seed:08x}" for name in ("anna", "phone"))
+
+    def receive(self):
+        return self.anna.receive("--interface", "lo", name=self.anna_name)
+
+    def join(self, running, **how):
+        peer = BitchatPeer(self.phone_name, seed=self.seed, **how)
+        self.addCleanup(peer.close)
+        peer.connect("127.0.0.1", running.ready["port"], preamble=b"NSHM\x01\x01\0\0")
+        return peer
+
+    def voice(self, source, to, *arguments):
+        return self.ben.run("voice", "--input", source, "--to", to, "--via", "mesh", "--interface", "lo", "--json", *arguments,
+                            patience=120)
+
+    def test_a_note_arrives_through_the_mesh_as_one(self):
+        receiver = self.receive()
+        result = self.voice(speech(self.place / "speech.wav"), self.anna_name)
+        self.assertCode(0, result)
+        events = json_lines(result)
+        self.assertEqual({"mesh"}, {event["via"] for event in events if "via" in event})
+        self.assertEqual(5 << 20, event_named(events, "recording")["limit"])
+        delivered = receiver.wait_for("delivered")
+        sent = event_named(events, "recorded")
+        self.assertEqual(pathlib.Path(sent["path"]).read_bytes(), pathlib.Path(delivered["path"]).read_bytes())
+        for name in ("seconds", "waveform", "speaker", "recorded", "size"):
+            self.assertEqual(sent[name], delivered["voice"][name])
+        # The id is good as soon as it is told.
+        self.assertCode(0, self.anna.run("voice", "show", delivered["voice"]["id"]))
+        [received] = json_lines(self.anna.run("voice", "list", "--json"))
+        self.assertEqual((True, delivered["voice"]["id"]), (received["is_received"], received["id"]))
+
+    def test_a_note_from_a_phone_is_shown_as_one(self):
+        note = self.place / "note.opus"
+        self.assertCode(0, self.ben.run("voice", "--input", speech(self.place / "speech.wav"), "-o", note))
+        receiver = self.receive()
+        phone = self.join(receiver)
+        phone.send_private_file(phone.wait_for_peer(self.anna_name, 10), "voice_1.opus", "audio/ogg", note.read_bytes())
+        self.assertNote(receiver.wait_for("delivered")["path"])
+        [received] = json_lines(self.anna.run("voice", "list", "--json"))
+        self.assertEqual(f"from {self.phone_name}", received["way"])
+
+    def test_a_phone_gets_no_more_than_it_takes(self):
+        receiver = self.receive()
+        phone = self.join(receiver, capabilities=0x100)
+        source = write_wave(self.place / "s.wav", numpy_noise(self.random, 90))
+        note = self.place / "note.opus"
+        result = self.voice(source, self.phone_name, "-o", note)
+        self.assertCode(0, result)
+        events = json_lines(result)
+        self.assertEqual(115_000, event_named(events, "recording")["limit"])
+        self.assertEqual("limit", event_named(events, "recorded")["ending"])
+        self.assertLessEqual(note.stat().st_size, 115_000)
+        self.assertGreater(note.stat().st_size, 90_000)
+        self.assertNote(note)
+        self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
+
+    def test_a_smaller_limit_of_ones_own_counts(self):
+        self.join(self.receive(), capabilities=0x100)
+        result = self.voice(write_wave(self.place / "s.wav", numpy_noise(self.random, 20)), self.phone_name, "--limit", "40KiB")
+        self.assertCode(0, result)
+        self.assertEqual(40 << 10, event_named(json_lines(result), "recording")["limit"])
+
+    def test_a_file_waits_until_somebody_is_there(self):
+        self.receive()
+        result = self.voice(write_wave(self.place / "s.wav", tone(1)), f"nobody-{self.seed:08x}")
+        self.assertCode(3, result)
+        self.assertEqual([], json_lines(result))
+        self.assertFalse((self.ben.home / "data").exists())
+
+    def test_ways_that_make_no_sense(self):
+        for arguments in (["--via", "mesh"], ["--via", "mesh", "--to", "127.0.0.1:9"], ["--via", "pigeon", "--to", "anna"]):
+            self.assertCode(2, self.ben.run("voice", *arguments))
+
+
+class ALSAStory(VoiceStory):
+    """Where no sound server runs."""
+
+    def test_records_and_plays_through_alsa(self):
+        spoken = read_sound(speech(self.place / "speech.wav"), 16000)
+        devices = FileDevices(self.place / "alsa", spoken)
+        self.ben.devices = devices.environment()
+        note = self.place / "note.opus"
+        seconds = len(spoken) / 16000
+        result = self.ben.run("voice", "--yes", "--no-trim", "--duration", f"{seconds:.3f}", "-o", note)
+        self.assertCode(0, result)
+        self.assertIn(b"through ALSA", result.stderr)
+        self.assertNote(note, seconds)
+        self.assertGreater(likeness(spoken, read_sound(note, 16000)), 0.9)
+        self.assertCode(0, self.ben.run("voice", "play", note, "--device", "alsa:speaker"))
+        import numpy
+        heard = numpy.frombuffer(devices.heard.read_bytes(), dtype="<i2").astype(float)
+        self.assertGreater(likeness(reference(note, self.place / "reference.wav"), heard), 0.999)
+
+    def test_no_microphone(self):
+        result = self.ben.run("voice", "--yes", "--duration", "1", "-o", self.place / "note.opus")
+        self.assertCode(1, result)
+        self.assertIn(b"can't be opened", result.stderr)
+        self.assertFalse((self.place / "note.opus").exists())
+        self.assertCode(1, self.ben.run("voice", "--yes", "--duration", "1", "--device", "alsa:none such"))
+
+
+class SoundServerStory(VoiceStory):
+    """Through the sound server that desktops have."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = SoundServer(self.place / "server")
+        self.addCleanup(self.server.stop)
+        for person in (self.anna, self.ben):
+            person.devices = {"PULSE_SERVER": self.server.address}
+
+    def record(self, *arguments):
+        recording = self.ben.start("voice", "--json", *arguments)
+        recording.wait_for("recording")
+        return recording
+
+    def test_speech_is_recorded_as_it_was_said(self):
+        spoken = speech(self.place / "speech.wav")
+        note = self.place / "note.opus"
+        words = without_silence(read_sound(spoken))
+        recording = self.record("--duration", "8", "-o", note)
+        self.server.say(with_silence(self.place / "said.wav", words))
+        recorded = recording.wait_for("recorded")
+        self.assertEqual(0, recording.end())
+        self.assertEqual(("duration", 0), (recorded["ending"], recorded["lost_samples"]))
+        # What the recorder leaves on both sides of what it takes for sound: 200 ms.
+        self.assertNote(note, len(words) / 48000 + 0.4, within=0.1)
+        self.assertGreater(likeness(words, read_sound(note)), 0.9)
+        info, _ = opusinfo(note)
+        self.assertIn("DATE=20", info)
+        self.assertIn("ARTIST=", info)
+        self.assertIn("Original sample rate: 16000 Hz", info)
+
+    def test_a_tone_is_recorded_as_it_was(self):
+        note = self.place / "note.opus"
+        recording = self.record("--duration", "6", "--rate", "48000", "--bitrate", "64", "-o", note)
+        self.server.say(with_silence(self.place / "tone.wav", tone(3, rate=48000)))
+        self.assertEqual(0, recording.end())
+        self.assertNote(note, 3.4, within=0.04)
+        self.assertGreater(likeness(tone(2.9, rate=48000), read_sound(note)), 0.98)
+
+    def test_recorded_sent_received_and_played(self):
+        receiver = self.anna.receive("--once")
+        spoken = speech(self.place / "speech.wav")
+        recording = self.record("--duration", "8", "--to", receiver.address)
+        self.server.say(spoken)
+        self.assertEqual("completed", recording.wait_for("finished")["outcome"])
+        self.assertEqual(0, recording.end())
+        delivered = receiver.wait_for("delivered")
+        self.assertEqual(0, receiver.end())
+        self.assertEqual("audio/ogg", delivered["type"])
+        self.assertEqual(128, len(delivered["voice"]["waveform"]))
+        [received] = json_lines(self.anna.run("voice", "list", "--json"))
+        [sent] = json_lines(self.ben.run("voice", "list", "--json"))
+        self.assertTrue(received["is_received"] and not sent["is_received"])
+        self.assertEqual(f"to {receiver.address}", sent["way"])
+        self.assertEqual(pathlib.Path(sent["path"]).read_bytes(), pathlib.Path(received["path"]).read_bytes())
+        listener = Listener(self.server, self.place / "heard.raw")
+        self.assertCode(0, self.anna.run("voice", "play", received["id"]))
+        # The loudspeaker's own delay.
+        wait_until(lambda: listener.path.stat().st_size > 0, "sound")
+        heard = listener.stop()
+        self.assertGreater(likeness(without_silence(read_sound(spoken)), heard), 0.9)
+
+    def test_an_arriving_note_is_shown_as_one(self):
+        receiver = subprocess.Popen(
+            self.anna.command("receive", "--once", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox, "--port",
+                              "47391"), env=self.anna.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(receiver.stdout.close)
+        self.addCleanup(receiver.stderr.close)
+        self.addCleanup(receiver.kill)
+        receiver.stderr.readline()
+        source = write_wave(self.place / "s.wav", tone(2))
+        self.assertCode(0, self.ben.run("voice", "--input", source, "--to", "127.0.0.1:47391"))
+        words = receiver.communicate(timeout=30)[0].decode()
+        self.assertRegex(words, r"voice note of .*, 0:02; hear it with `nearshare voice play [0-9a-f]{6}`")
+        self.assertIn("█", words)
+
+    def test_the_seconds_that_a_phone_leaves_are_known_before_anything_is_said(self):
+        own_network(self)
+        anna, name = f"anna-{self.seed:08x}", f"phone-{self.seed:08x}"
+        receiver = self.anna.receive("--interface", "lo", name=anna)
+        phone = BitchatPeer(name, seed=self.seed, capabilities=0x100)
+        self.addCleanup(phone.close)
+        phone.connect("127.0.0.1", receiver.ready["port"], preamble=b"NSHM\x01\x01\0\0")
+        command = self.ben.command("voice", "--to", name, "--via", "mesh", "--interface", "lo", "--limit", "20KiB")
+        screen = Screen(self, command, self.ben.environment() | {"NO_COLOR": "1"})
+        screen.wait_for(f"{name}'s phone takes notes of at most 115 KB")
+        screen.wait_for(r"0:0[0-9] left")
+        # At the limit it ends by itself, and what was said is there to be sent.
+        self.server.say(write_wave(self.place / "tone.wav", numpy_noise(self.random, 9)))
+        screen.wait_for("that is what fits into")
+        screen.wait_for(r"\[s\]end to phone-")
+        screen.press("s")
+        self.assertEqual(0, screen.end())
+        [note] = (self.ben.home / "data/nearshare/voice").iterdir()
+        self.assertNote(note)
+        self.assertLessEqual(note.stat().st_size, 20 << 10)
+        self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
+
+    def test_what_is_said_to_somebody_absent_is_kept(self):
+        recording = self.ben.start("voice", "--json", "--no-trim", "--duration", "1", "--to", f"nobody-{self.seed:08x}",
+                                   "--interface", "lo")
+        self.assertEqual(5 << 20, recording.wait_for("recording")["limit"])
+        note = recording.wait_for("recorded")["path"]
+        self.assertEqual(3, recording.end())
+        self.assertIn("the note is kept", recording.story())
+        self.assertNote(note)
+
+    def test_ctrl_c_ends_and_keeps(self):
+        note = self.place / "note.opus"
+        recording = self.record("--no-trim", "-o", note)
+        self.server.say(write_wave(self.place / "tone.wav", tone(3)))
+        wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+        recording.signal(signal.SIGINT)
+        self.assertEqual("interrupted", recording.wait_for("recorded")["ending"])
+        self.assertEqual(0, recording.end())
+        self.assertNote(note)
+
+    def test_a_terminal_that_closes_loses_nothing(self):
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            with self.subTest(number):
+                note = self.place / f"note{number}.opus"
+                recording = self.record("--no-trim", "-o", note)
+                self.server.say(write_wave(self.place / "tone.wav", tone(3)))
+                wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+                recording.signal(number)
+                self.assertEqual(130, recording.end())
+                self.assertIn("is kept in", recording.story())
+                self.assertNote(note)
+
+    def test_a_window_that_is_closed_loses_nothing(self):
+        folder = self.ben.home / "data/nearshare/voice"
+        screen = Screen(self, self.ben.command("voice", "--no-trim"), self.ben.environment())
+        screen.wait_for("recording")
+        self.server.say(write_wave(self.place / "tone.wav", tone(3)))
+        [note] = folder.iterdir()
+        wait_until(lambda: screen.read(0) or note.stat().st_size > 5000, "some seconds of sound")
+        screen.hang_up()
+        self.assertEqual(130, screen.process.wait(30))
+        self.assertNote(note)
+
+    def test_a_microphone_that_is_off_is_seen(self):
+        screen = Screen(self, self.ben.command("voice"), self.ben.environment())
+        screen.wait_for("nothing heard yet")
+        screen.press("\r")
+        screen.wait_for("is it the right microphone")
+        self.assertEqual(1, screen.end())
+
+    def test_what_a_killed_recorder_had_written_can_be_played(self):
+        note = self.place / "note.opus"
+        recording = self.record("--no-trim", "-o", note)
+        self.server.say(write_wave(self.place / "tone.wav", tone(4)))
+        wait_until(lambda: note.stat().st_size > 8000, "some seconds of sound")
+        recording.signal(signal.SIGKILL)
+        recording.end()
+        self.assertGreater(likeness(tone(2, rate=48000), read_sound(note)), 0.9)
+        self.assertIn(b"its end is missing", self.ben.run("voice", "show", note).stderr)
+
+    def test_a_microphone_that_vanishes(self):
+        module = self.server.load("module-null-sink", "sink_name=usb", "rate=48000", "channels=1")
+        note = self.place / "note.opus"
+        recording = self.record("--no-trim", "--device", "usb.monitor", "-o", note)
+        self.server.say(write_wave(self.place / "tone.wav", tone(3)), sink="usb")
+        wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+        self.server.control("unload-module", module)
+        self.assertEqual("device-gone", recording.wait_for("recorded")["ending"])
+        self.assertEqual(1, recording.end())
+        self.assertIn("the microphone has gone", recording.story())
+        self.assertIn("is kept in", recording.story())
+        self.assertNote(note)
+
+    def test_a_sound_server_that_dies(self):
+        note = self.place / "note.opus"
+        recording = self.record("--no-trim", "-o", note)
+        self.server.say(write_wave(self.place / "tone.wav", tone(3)))
+        wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+        self.server.stop(signal.SIGKILL)
+        self.assertEqual("device-gone", recording.wait_for("recorded")["ending"])
+        self.assertEqual(1, recording.end())
+        self.assertNote(note)
+
+    def test_an_unknown_device(self):
+        result = self.ben.run("voice", "--yes", "--device", "none such", "-o", self.place / "note.opus")
+        self.assertCode(1, result)
+        self.assertIn(b"--list-devices", result.stderr)
+        names = {line["name"] for line in json_lines(self.ben.run("voice", "--list-devices", "--json"))}
+        self.assertLessEqual({"mic.monitor", "ear"}, names)
+
+    # With a person at a terminal.
+
+    def test_enter_ends_space_pauses_and_the_note_can_be_dropped(self):
+        folder = self.ben.home / "data/nearshare/voice"
+        screen = Screen(self, self.ben.command("voice", "--to", "127.0.0.1:9"), self.ben.environment())
+        screen.wait_for("recording")
+        self.server.say(write_wave(self.place / "tone.wav", tone(2)))
+        screen.press(" ")
+        screen.wait_for("paused")
+        [note] = folder.iterdir()
+        # While it is paused, nothing is recorded: what is said now is not to be heard.
+        self.server.say(write_wave(self.place / "other.wav", tone(2, 1000)))
+        screen.press(" ")
+        screen.wait_for("recording")
+        self.server.say(self.place / "tone.wav")
+        screen.press("\r")
+        screen.wait_for(r"\[l\]isten")
+        self.assertNote(note)
+        self.assertLess(likeness(tone(1, 1000, rate=48000), read_sound(note)), 0.2)
+        screen.press("l")
+        screen.wait_for("▶")
+        screen.press("q")
+        screen.wait_for(r"\[d\]rop")
+        screen.press("d")
+        screen.wait_for("dropped")
+        self.assertEqual(0, screen.end())
+        self.assertEqual([], list(folder.iterdir()))
+
+    def test_the_terminal_is_given_back_as_it_was(self):
+        screen = Screen(self, self.ben.command("voice"), self.ben.environment())
+        before = screen.modes()
+        screen.wait_for("recording")
+        wait_until(lambda: screen.modes() != before, "raw mode")
+        screen.close_input_by_signal(signal.SIGTERM)
+        self.assertEqual(130, screen.end())
+        self.assertEqual(before, screen.modes())
+
+    def test_nothing_is_coloured_where_nobody_wants_it(self):
+        screen = Screen(self, self.ben.command("voice"), self.ben.environment() | {"NO_COLOR": "1"})
+        screen.wait_for("recording")
+        screen.press("\r")
+        screen.end()
+        self.assertIsNone(re.search(r"\x1b\[[0-9;]*m", screen.text))
+
+    def test_a_narrow_terminal_is_never_overrun(self):
+        for columns in (5, 17, 30, 200):
+            with self.subTest(columns):
+                screen = Screen(self, self.ben.command("voice", "-o", self.place / f"{columns}.opus"),
+                                self.ben.environment() | {"NO_COLOR": "1"}, columns)
+                screen.wait_for(r"\d:0[1-9]")
+                screen.press("\r")
+                screen.end()
+                live = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", screen.text.split("nothing but")[0])
+                for line in live.replace("\r", "").split("\n"):
+                    if "nearshare:" not in line:
+                        self.assertLess(len(line), columns, line)
+
+
+class Screen:
+    """The tool on a terminal of its own."""
+
+    def __init__(self, story, command, environment, columns=80):
+        self.text = ""
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+        def take_terminal():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.process = subprocess.Popen(command, env=environment, stdin=slave, stdout=slave, stderr=slave,
+                                        preexec_fn=take_terminal)
+        # Kept open, so that the terminal's modes can be looked at when the tool has gone.
+        self.slave = slave
+        story.addCleanup(self.close)
+
+    def wait_for(self, pattern, patience=30):
+        """New text in which the pattern is found."""
+        start = len(self.text)
+        deadline = time.monotonic() + patience
+        while not re.search(pattern, self.text[start:]):
+            if not self.read(deadline - time.monotonic()):
+                raise AssertionError(f"{pattern!r} was not shown within {patience} s:\n{self.text[-2000:]}")
+
+    def read(self, patience):
+        ready, _, _ = select.select([self.master], [], [], max(0, min(patience, 0.2)))
+        if ready:
+            self.text += os.read(self.master, 65536).decode(errors="replace")
+        return patience > 0
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def modes(self):
+        return termios.tcgetattr(self.slave)[:4]
+
+    def close_input_by_signal(self, number):
+        self.process.send_signal(number)
+
+    def hang_up(self):
+        os.close(self.master)
+        self.master = None
+
+    def end(self, patience=30):
+        deadline = time.monotonic() + patience
+        while self.process.poll() is None:
+            if not self.read(deadline - time.monotonic()):
+                raise AssertionError(f"did not end within {patience} s:\n{self.text[-2000:]}")
+        while select.select([self.master], [], [], 0)[0]:
+            self.text += os.read(self.master, 65536).decode(errors="replace")
+        return self.process.returncode
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self.master is not None:
+            os.close(self.master)
+        os.close(self.slave)
+
+
+def own_network(test):
+    """From here to the test's end, what this thread starts has a loopback of its own, without those of other tests' peers on
+    the same machine. Where that takes rights that are missing, the common one has to do."""
+    if not has_namespaces():
+        return
+    new_network = 0x40000000
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    test.addCleanup(os.close, before)
+    if libc.unshare(new_network) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    test.addCleanup(libc.setns, before, new_network)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+def json_lines(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def event_named(events, name):
+    [event] = [event for event in events if event["event"] == name]
+    return event
+
+
+def numpy_columns(left, right):
+    import numpy
+    return numpy.stack([left, right], axis=1).reshape(-1)
+
+
+def numpy_noise(random, seconds, rate=16000):
+    import numpy
+    return numpy.random.default_rng(random.getrandbits(32)).integers(-9000, 9000, seconds * rate).astype(float)
+
+
+def absurd(note):
+    """The note with a last page that counts ten thousand hours, its checksum in order."""
+    start = note.rindex(b"OggS")
+    page = bytearray(note[start:])
+    page[6:14] = struct.pack("<q", 10_000 * 3600 * 48000)
+    page[22:26] = bytes(4)
+    page[22:26] = struct.pack("<I", ogg_checksum(page))
+    return note[:start] + bytes(page)
+
+
+def ogg_checksum(page):
+    value = 0
+    for byte in page:
+        value ^= byte << 24
+        for _ in range(8):
+            value = (value << 1 ^ 0x04c11db7 if value & 0x80000000 else value << 1) & 0xffffffff
+    return value
+
+
+if __name__ == "__main__":
+    unittest.main()
