@@ -14,6 +14,8 @@ public enum CarryPacket: Sendable, Hashable {
     case receipt([UInt64])
 
     public static let maximumReceiptCount = 64
+    /// A report with the longest filter and the longest reach.
+    public static let maximumByteCount = 64 + GolombFilter.maximumByteCount + CarryReach.maximumByteCount
 
     public init(decoding payload: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(payload, of: "carry packet")
