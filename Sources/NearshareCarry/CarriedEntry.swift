@@ -78,6 +78,8 @@ struct CarriedEntry: Sendable {
     var forwards: UInt16
     /// Somebody has taken it, if it is ours.
     var isSent = false
+    /// It went wrong once already.
+    var isSecondTry = false
     var state = State.waiting
 
     init(_ kept: KeptMessage, mark: UInt32) {

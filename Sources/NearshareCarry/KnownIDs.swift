@@ -74,7 +74,10 @@ struct KnownIDs: Sendable {
 
     mutating func expire(now: WallTime) {
         let seconds = UInt32(clamping: now.milliseconds / 1_000)
+        guard records.values.contains(where: { $0.until <= seconds }) else { return }
         for (id, record) in records where record.until <= seconds { remove(id) }
+        // A table gives back its memory only when it is made anew.
+        if records.capacity > 4 * max(16, records.count) { records = records.filter { _ in true } }
     }
 
     private mutating func makeRoom(_ isNeeded: (CarriedID) -> Bool) {

@@ -26,9 +26,7 @@ extension MessageCarrier {
         var except = except
         var preferred = preferred
         while true {
-            guard let next = preferred ?? nextHop(to: destination, except: except) else {
-                return spread(id, except: nil, now: now)
-            }
+            guard let next = preferred ?? nextHop(to: destination, except: except) else { return missHop(id, now: now) }
             preferred = nil
             guard let neighbour = neighbours[next] else { continue }
             if next == destination || !isHandled(id, neighbour) {
@@ -41,14 +39,33 @@ extension MessageCarrier {
         if let entry = entries[id], entry.acknowledged == nil { schedulePatience(id, now: now) }
     }
 
+    /// Nobody knows a way.
+    private mutating func missHop(_ id: CarriedID, now: CarryMoment) {
+        guard isStill(now), !entries[id]!.isSecondTry else { return spread(id, except: nil, now: now) }
+        entries[id]!.isSecondTry = true
+        entries[id]!.state = .waiting
+        schedule(.patience(id), in: Self.secondTryDelay, now: now)
+    }
+
     private mutating func schedulePatience(_ id: CarriedID, now: CarryMoment) {
         schedule(.patience(id), in: settings.patience * chance(1, 1.5), now: now)
     }
 
-    /// No acknowledgement has come.
+    /// No acknowledgement has come. Where nobody moves, something small went wrong, and its sender tries once more.
     mutating func losePatience(_ id: CarriedID, now: CarryMoment) {
-        guard case .routed = entries[id]?.state else { return }
-        spread(id, except: nil, now: now)
+        switch entries[id]?.state {
+        case .waiting where entries[id]!.isSecondTry: route(id, except: [], now: now)
+        case .routed where isStill(now) && !entries[id]!.isSecondTry:
+            entries[id]!.isSecondTry = true
+            if entries[id]!.isOwn { route(id, except: [], now: now) } else { schedulePatience(id, now: now) }
+        case .routed: spread(id, except: nil, now: now)
+        default: return
+        }
+    }
+
+    /// The tree here has been as it is for some rounds: nobody moves.
+    private func isStill(_ now: CarryMoment) -> Bool {
+        now.monotonic - placedSince > settings.roundInterval * Self.stillRounds
     }
 
     private func nextHop(to destination: CarriedAddress, except: Set<CarriedAddress>) -> CarriedAddress? {
@@ -229,5 +246,7 @@ extension MessageCarrier {
     private static let pace = Duration.milliseconds(250)
     private static let retryDelay = Duration.milliseconds(500)
     private static let maximumAttemptCount: UInt8 = 5
+    private static let secondTryDelay = Duration.seconds(10)
+    private static let stillRounds = 3.0
     private static let attemptDelay = Duration.seconds(3)
 }

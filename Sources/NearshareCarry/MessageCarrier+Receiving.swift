@@ -68,9 +68,10 @@ extension MessageCarrier {
         let isRepeated = isHandled(id, neighbours[neighbour]!)
         noteOwner(neighbour, of: id, now: now)
         receipt(id, to: neighbour, now: now)
-        // It has gone in a circle: somebody believes what is no longer so.
         if copy.way == .routed, case .routed(let next) = entries[id]?.state, !isRepeated || next == neighbour {
-            return route(id, except: [neighbour, next], now: now)
+            // Its sender tries again; or it has gone in a circle, for somebody believes what is no longer so.
+            let isTriedAgain = entries[id]!.depositor == neighbour
+            return route(id, except: isTriedAgain ? [neighbour] : [neighbour, next], now: now)
         }
         // Whoever is met now need not offer it.
         if copy.way == .spread { known.markSpread(id) }

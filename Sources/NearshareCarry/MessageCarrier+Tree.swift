@@ -37,6 +37,7 @@ extension MessageCarrier {
     private mutating func becomeRoot(now: CarryMoment) {
         place = CarryReport.Place(root: address, round: place.root == address ? place.round &+ 1 : 0, distance: 0)
         parent = nil
+        placedSince = now.monotonic
         lastRound = now.monotonic
         scheduleAdoption(now: now)
     }
@@ -92,17 +93,18 @@ extension MessageCarrier {
             let next = best.contains { $0.id == parent } ? parent! : best.min { $0.id.rawValue < $1.id.rawValue }!.id
             if isNew { lastRound = now.monotonic }
             place = CarryReport.Place(root: CarriedAddress(rawValue: root), round: newest, distance: nearest + 1)
-            changeParent(to: next)
+            changeParent(to: next, now: now)
         } else if !isRoot {
             place = CarryReport.Place(root: address, round: 0, distance: 0)
             lastRound = now.monotonic
-            changeParent(to: nil)
+            changeParent(to: nil, now: now)
         }
         reportToAll(now: now)
     }
 
-    private mutating func changeParent(to next: CarriedAddress?) {
+    private mutating func changeParent(to next: CarriedAddress?, now: CarryMoment) {
         guard next != parent else { return }
+        placedSince = now.monotonic
         if (next == nil) != (parent == nil) { isReachStale = true }
         parent = next
         if let next { neighbours[next]!.toldReach = nil }
@@ -111,6 +113,7 @@ extension MessageCarrier {
     /// Another neighbour that is nearer to the root takes its place, for then there is no circle; else the next round brings one.
     mutating func loseParent(now: CarryMoment) {
         parent = nil
+        placedSince = now.monotonic
         let others = neighbours.compactMap { id, neighbour in usable(neighbour).map { (id: id, place: $0) } }
             .filter { $0.place.root == place.root && $0.place.round == place.round && $0.place.distance < place.distance }
         guard let best = others.min(by: { ($0.place.distance, $0.id.rawValue) < ($1.place.distance, $1.id.rawValue) }) else {
@@ -119,7 +122,7 @@ extension MessageCarrier {
             return
         }
         place.distance = best.place.distance + 1
-        changeParent(to: best.id)
+        changeParent(to: best.id, now: now)
         report(to: best.id, withSummary: false, now: now)
         reachChanged(now: now)
     }

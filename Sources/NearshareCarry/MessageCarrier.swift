@@ -89,6 +89,8 @@ public struct MessageCarrier: Sendable {
     var place: CarryReport.Place
     var parent: CarriedAddress?
     var lastRound: MonotonicInstant
+    /// When the parent was another one, or none, last.
+    var placedSince: MonotonicInstant
     /// How far the root was when the way to it was lost.
     var lostDistance: UInt16 = 0
     /// Roots that have fallen silent, and their last rounds.
@@ -119,6 +121,7 @@ public struct MessageCarrier: Sendable {
         reach = CarryReach(marks: [CarryReach.mark(of: address)])!
         place = CarryReport.Place(root: address, round: 0, distance: 0)
         lastRound = now.monotonic
+        placedSince = now.monotonic
     }
 
     // MARK: What its owner asks for

@@ -15,11 +15,11 @@ let all: [CarrySimulation.Scenario] = [
         "dense-1000", count: 1_000, degree: 40, motion: .fixed, profile: .highDensity, loss: 0.05, messageCount: 300,
         broadcastCount: 20),
     .init(
-        "walking-1000", count: 1_000, degree: 8, motion: walking, profile: .standard, loss: 0.05, messageCount: 100,
-        broadcastCount: 10),
+        "walking-1000", count: 1_000, degree: 8, motion: walking, profile: .standard, loss: 0.05, messageCount: 50,
+        broadcastCount: 5),
     .init(
-        "sparse-1000", count: 1_000, degree: 2, motion: walking, profile: .sparse, loss: 0.05, messageCount: 60,
-        broadcastCount: 10),
+        "sparse-1000", count: 1_000, degree: 2, motion: walking, profile: .sparse, loss: 0.05, messageCount: 40,
+        broadcastCount: 5),
     .init(
         "fixed-10000", count: 10_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 300,
         broadcastCount: 10),
@@ -45,8 +45,11 @@ let quick: [CarrySimulation.Scenario] = [
         "q-walking", count: 500, degree: 8, motion: walking, profile: .standard, loss: 0.05, messageCount: 20,
         broadcastCount: 5, warmUp: 300, lastSent: 600, duration: 900),
 ]
+func cpuSeconds() -> Double { Double(clock()) / Double(CLOCKS_PER_SEC) }
+
 let wanted = Set(CommandLine.arguments.dropFirst())
 for scenario in all + (CommandLine.arguments.count > 1 ? quick : []) where wanted.isEmpty || wanted.contains(scenario.name) {
+    let began = cpuSeconds()
     var simulation = CarrySimulation(scenario)
     let outcome = simulation.run()
     func number(_ value: Double, _ digits: Int = 1) -> String {
@@ -59,7 +62,7 @@ for scenario in all + (CommandLine.arguments.count > 1 ? quick : []) where wante
         return "\(scaled / Int(scale))." + String(repeating: "0", count: digits - fraction.utf8.count) + fraction
     }
     print(
-        "\(scenario.name): \(scenario.count) nodes, degree \(number(outcome.meanDegree)), \(outcome.encounters) encounters, \(outcome.took)"
+        "\(scenario.name): \(scenario.count) nodes, degree \(number(outcome.meanDegree)), \(outcome.encounters) encounters, \(number(cpuSeconds() - began)) s of one core"
     )
     for (name, kind) in [("to one", outcome.messages), ("to all", outcome.broadcasts)] where kind.count > 0 {
         let per = Double(max(1, kind.delivered))

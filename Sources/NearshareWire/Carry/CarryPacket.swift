@@ -237,10 +237,13 @@ public struct CarrySummary: Sendable, Hashable {
     }
 }
 
-/// Whom a carrier reaches below itself in the tree: 26 bits of each address, in ascending order, as differences in base 128, the
-/// lowest seven bits first (as protocol buffers write numbers). Unlike a filter it can be merged.
+/// Whom a carrier reaches below itself in the tree: 26 bits of each address, in ascending order, as Golomb-Rice coded differences.
+/// Unlike a filter it can be merged.
+///
+///     parameter u8 · for each: the quotient of the difference by 2^parameter as so many ones and a zero, and the rest; filled up
+///     with ones
 public struct CarryReach: Sendable, Hashable {
-    /// Some 12,000 addresses.
+    /// Some 11,000 addresses.
     public static let maximumByteCount = 24_576
     private static let bitCount = 26
 
@@ -253,43 +256,31 @@ public struct CarryReach: Sendable, Hashable {
     }
 
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
-        var last: UInt64 = 0
-        var difference: UInt64 = 0
-        var shift: UInt64 = 0
-        for byte in bytes {
-            difference |= UInt64(byte & 0x7f) << shift
-            shift += 7
-            guard byte & 0x80 == 0 else {
-                guard shift < 28 else { throw MalformedInput("carry report: a reach out of bounds") }
-                continue
-            }
-            last += difference
-            guard difference > 0, last < 1 << UInt64(Self.bitCount) + 1 else {
-                throw MalformedInput("carry report: a reach out of order")
-            }
-            (difference, shift) = (0, 0)
+        guard bytes.count <= Self.maximumByteCount, bytes.first.map({ (0...UInt8(Self.bitCount)).contains($0) }) ?? true else {
+            throw MalformedInput("carry report: a reach out of bounds")
         }
-        guard shift == 0 else { throw MalformedInput("carry report: cut short") }
         self.bytes = Array(bytes)
     }
 
     /// - Parameter marks: as ``mark(of:)`` makes them, in any order.
     /// - Returns: nil when they are too many.
     public init?(marks: [UInt32]) {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(2 * marks.count + 4)
+        let count = max(1, marks.count)
+        // What makes the code shortest for differences by chance: about their mean.
+        let parameter = max(0, Self.bitCount - (Int.bitWidth - count.leadingZeroBitCount))
+        var bits = BitWriter()
+        bits.write(UInt64(parameter), count: 8)
         var last: UInt32 = 0
         for mark in marks.sorted() where mark != last {
-            var difference = mark - last
+            let difference = UInt64(mark - last - 1)
             last = mark
-            while difference >= 0x80 {
-                bytes.append(UInt8(difference & 0x7f) | 0x80)
-                difference >>= 7
-            }
-            bytes.append(UInt8(difference))
+            for _ in 0..<(difference >> UInt64(parameter)) { bits.write(1, count: 1) }
+            bits.write(0, count: 1)
+            bits.write(difference, count: parameter)
         }
-        guard bytes.count <= Self.maximumByteCount else { return nil }
-        self.bytes = bytes
+        bits.fill()
+        guard bits.bytes.count <= Self.maximumByteCount else { return nil }
+        bytes = bits.bytes
     }
 
     /// Never 0, so that differences aren't either.
@@ -316,18 +307,15 @@ public struct CarryReach: Sendable, Hashable {
         return isFound
     }
 
+    /// What does not fit into 26 bits ends it, as the filling does.
     /// - Parameter body: returns whether to go on.
     private func forEach(_ body: (UInt32) -> Bool) {
-        var last: UInt32 = 0
-        var difference: UInt32 = 0
-        var shift: UInt32 = 0
-        for byte in bytes {
-            difference |= UInt32(byte & 0x7f) << shift
-            shift += 7
-            guard byte & 0x80 == 0 else { continue }
-            last += difference
-            guard body(last) else { return }
-            (difference, shift) = (0, 0)
+        var bits = BitReader(bytes: bytes)
+        guard let parameter = bits.read(8), parameter <= UInt64(Self.bitCount) else { return }
+        var last: UInt64 = 0
+        while let quotient = bits.readUnary(), let rest = bits.read(Int(parameter)) {
+            last += quotient << parameter + rest + 1
+            guard last <= 1 << UInt64(Self.bitCount), body(UInt32(last)) else { return }
         }
     }
 }
