@@ -80,7 +80,7 @@ let package = Package(
             "NearshareNode",
             [
                 "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
-                "NearshareEdges", .product(name: "Logging", package: "swift-log"),
+                "NearshareCarry", "NearshareEdges", .product(name: "Logging", package: "swift-log"),
             ]),
         library(
             "Nearshare",
