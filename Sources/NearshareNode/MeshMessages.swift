@@ -45,7 +45,8 @@ public final class MeshMessages: Sendable {
         carrySettings.profile = profile
         let now = CarryMoment(monotonic: settings.clock(), wall: settings.wallClock())
         var carrier = MessageCarrier(
-            keys: CarrierKeys(settings.identity), settings: carrySettings, random: KernelRandom(draw: settings.random), now: now)
+            keys: CarrierKeys(settings.identity), settings: carrySettings, random: KernelRandom(draw: settings.random), now: now
+        )
         try store.expire(now: now.wall)
         carrier.restore(
             try store.messages().compactMap { stored in
@@ -249,7 +250,8 @@ public final class MeshMessages: Sendable {
             tell(MeshMessageEvent.received(ReceivedMeshMessage(message, content)))
         case .clockDiffers(let difference):
             settings.log.error(
-                "a carried message comes from \(difference.components.seconds) s ahead; its sender's clock is wrong, or this one's")
+                "a carried message comes from \(difference.components.seconds) s ahead; its sender's clock is wrong, or this one's"
+            )
         }
     }
 

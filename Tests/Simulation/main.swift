@@ -22,7 +22,7 @@ let all: [CarrySimulation.Scenario] = [
         broadcastCount: 5),
     .init(
         "fixed-10000", count: 10_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 300,
-        broadcastCount: 10),
+        broadcastCount: 10, warmUp: 1_200, lastSent: 2_400),
     .init(
         "walking-10000", count: 10_000, degree: 8, motion: walking, profile: .standard, loss: 0.05, messageCount: 50,
         broadcastCount: 5),
