@@ -12,7 +12,7 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test check format fuzz bench bench-sessions install uninstall packages packages-test completions
+.PHONY: build demo test check format fuzz bench simulate bench-sessions install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -65,6 +65,11 @@ bench-sessions:
 	@.ci/install-packages bench
 	swift build -c release --package-path Tests/Benchmarks/sessions --scratch-path .build/sessions
 	place=$$(mktemp -d -p /dev/shm) && .build/sessions/release/session-benchmark $$place; status=$$?; rm -rf $$place; exit $$status
+
+# The product's own carrier of messages in networks of 1,000 and 10,000 nodes, on virtual time. SCENARIOS= picks some of them.
+simulate: packages
+	swift build -c release --product carry-simulation
+	.build/release/carry-simulation $(SCENARIOS)
 
 install: build
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare

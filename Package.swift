@@ -151,7 +151,9 @@ let package = Package(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
         tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
-        tests("NodeTests", ["Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
+        tests(
+            "NodeTests",
+            ["Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17

@@ -170,10 +170,16 @@ public final class MeshMessages: Sendable {
                 tell(.failed(message.id, error.description))
             }
         case .packet(let packet, let peer):
-            guard let address = state.withLock({ $0.neighbours.first { $0.value == peer }?.key }) else { return }
+            // It may speak before this thread has heard that it is there.
+            if address(of: peer) == nil { followNeighbours() }
+            guard let address = address(of: peer) else { return }
             change { carrier, now in carrier.receive(packet, from: address, now: now) }
         case .neighboursChanged: followNeighbours()
         }
+    }
+
+    private func address(of peer: PeerID) -> CarriedAddress? {
+        state.withLock { state in state.neighbours.first { $0.value == peer }?.key }
     }
 
     private func followNeighbours() {
