@@ -238,7 +238,7 @@ extension MessageCarrier {
 
     private static let roundsUntilSilent = 2.5
     private static let adoptionDelay = Duration.milliseconds(200)
-    private static let patienceWithParent = Duration.seconds(4)
+    private static let patienceWithParent = Duration.seconds(20)
     private static let reportRetryDelay = Duration.milliseconds(600)
     private static let maximumReportAttemptCount = 4
     private static let maximumSilentRootCount = 16

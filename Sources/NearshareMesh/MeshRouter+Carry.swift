@@ -26,7 +26,8 @@ extension MeshRouter {
     public var carryNeighbours: [MeshCarryNeighbour] {
         let carriers = peers.compactMap { id, record -> MeshCarryNeighbour? in
             guard let agreementKey = record.noiseKey, let signingKey = record.signingKey,
-                (record.state?.capabilities ?? record.capabilities)?.contains(.carries) == true
+                // What a session has proven may be older than what was announced since.
+                record.capabilities?.contains(.carries) == true
             else { return nil }
             let profiles = record.links.compactMap { links[$0]?.profile }
             return MeshCarryNeighbour(

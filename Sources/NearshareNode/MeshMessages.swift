@@ -139,7 +139,8 @@ public final class MeshMessages: Sendable {
             let deadline = state.withLock { $0.carrier.deadline }
             let waitUntil = deadline ?? settings.clock() + .seconds(3_600)
             let work: [Input]?? = state.wait(untilNanoseconds: waitUntil.nanoseconds) { state in
-                if state.isStopping { return .some(nil) }
+                // What has come is still taken, for its sender may have gone.
+                if state.isStopping, state.inputs.isEmpty { return .some(nil) }
                 guard !state.inputs.isEmpty || state.carrier.deadline != deadline else { return nil }
                 defer { state.inputs = [] }
                 return .some(state.inputs)
@@ -193,9 +194,9 @@ public final class MeshMessages: Sendable {
         }
         for (address, neighbour) in present where known[address] == nil {
             state.withLock { $0.neighbours[address] = neighbour.id }
-            // A stream loses nothing while it stands; the air, and phones in between, do.
-            let link = CarryLink(
-                isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: neighbour.isDirect && !neighbour.isRadio)
+            // A stream loses nothing while it stands, but what was written last may be lost with it, or with the process at its other
+            // end: only a receipt says that a message is kept.
+            let link = CarryLink(isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: false)
             change { carrier, now in carrier.neighbourUp(address, link, now: now) }
         }
     }
