@@ -69,7 +69,7 @@ bench-sessions:
 # The product's own carrier of messages in networks of 1,000 and 10,000 nodes, on virtual time. SCENARIOS= picks some of them.
 simulate: packages
 	swift build -c release --product carry-simulation
-	.build/release/carry-simulation $(SCENARIOS)
+	SWIFT_DETERMINISTIC_HASHING=1 .build/release/carry-simulation $(SCENARIOS)
 
 install: build
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare
