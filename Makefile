@@ -12,7 +12,8 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test check format fuzz bench simulate bench-sessions install uninstall packages packages-test completions
+.PHONY: build demo test test-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
+.PHONY: install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE)
@@ -33,6 +34,13 @@ test: packages-test
 	swift test --skip-build --filter DiscoveryTests
 	python3 -m unittest discover -s Tests/Scripts -v
 
+# In a machine of its own, with a real Bluetooth stack and no radio.
+test-bluetooth: packages
+	@.ci/install-packages bluetooth
+	swift build --product nearshare
+	swift build --product radio-probe
+	Tests/Radio/run
+
 # What a change must not break besides the tests.
 check: packages-test
 	swift format lint --strict --recursive --parallel Sources Tests Package.swift
@@ -40,9 +48,26 @@ check: packages-test
 	.ci/check-purity
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
+	.ci/check-documentation
+
+# Programs as users of the library would write them.
+examples: packages
+	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources
+# What imports through re-exports is not always compiled anew when these change.
+	rm -rf $(foreach name,FileDrop GroupChat SensorStream,.build/examples/debug/$(name).build)
+	swift build --package-path Examples --scratch-path .build/examples
+
+# Pages to read in a browser: `python3 -m http.server --directory .build/documentation` serves them.
+docs: packages
+	swift build --product nearshare
+	rm -rf .build/symbol-graphs .build/documentation
+	.ci/symbol-graphs .build/symbol-graphs
+	docc convert Sources/Nearshare/Nearshare.docc --additional-symbol-graph-dir .build/symbol-graphs \
+		--diagnostic-level error --fallback-display-name Nearshare --fallback-bundle-identifier nearshare \
+		--output-path .build/documentation
 
 format:
-	swift format --in-place --recursive --parallel Sources Tests Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Examples/Package.swift Examples/Sources Package.swift
 
 # Makes up bytes for every decoder of what strangers send.
 fuzz: packages
@@ -65,6 +90,13 @@ bench-sessions:
 	@.ci/install-packages bench
 	swift build -c release --package-path Tests/Benchmarks/sessions --scratch-path .build/sessions
 	place=$$(mktemp -d -p /dev/shm) && .build/sessions/release/session-benchmark $$place; status=$$?; rm -rf $$place; exit $$status
+
+# Printed, not judged: an emulated machine says little about a radio.
+bench-bluetooth: packages
+	@.ci/install-packages bluetooth
+	swift build -c release --product nearshare
+	swift build -c release --product radio-probe
+	Tests/Radio/bench
 
 # The product's own carrier of messages in networks of 1,000 and 10,000 nodes, on virtual time. SCENARIOS= picks some of them.
 simulate: packages

@@ -32,6 +32,10 @@ let package = Package(
         .library(name: "Nearshare", targets: ["Nearshare"]),
         .executable(name: "nearshare", targets: ["nearshare"]),
     ] + fuzzing,
+    traits: [
+        .trait(name: "Bluetooth", description: "Finds and reaches others over Bluetooth; needs libbluetooth-dev to build."),
+        .default(enabledTraits: ["Bluetooth"]),
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -49,6 +53,8 @@ let package = Package(
         // Function tables of libraries that are loaded when they are needed: their headers are, they are not linked.
         .target(name: "CNearshareVoice"),
         .target(name: "CNearshareTOML"),
+        // Needs libbluetooth-dev, for its headers only.
+        .target(name: "CNearshareBluetooth"),
 
         // The pure middle: values and machines, no clock, no dice, no files, no sockets.
         library("NearshareBase"),
@@ -62,7 +68,11 @@ let package = Package(
         // What the outside must offer, and the adapters that offer it on Linux.
         library("NearshareEdges", ["NearshareBase"]),
         library("NearshareTCP", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
-        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "CAvahi", "CSystemd", "CNearshareShims"]),
+        library("NearshareBus", ["NearshareBase", "NearshareEdges", "CSystemd", "CNearshareShims"]),
+        library(
+            "NearshareBluetooth",
+            ["NearshareBase", "NearshareEdges", "NearshareBus", "CNearshareBluetooth", "CNearshareShims"]),
+        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "NearshareBus", "CAvahi", "CNearshareShims"]),
         library(
             "NearshareStorage",
             [
@@ -88,6 +98,7 @@ let package = Package(
                 "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
                 "NearshareNode",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
+                .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         library(
@@ -147,10 +158,16 @@ let package = Package(
         .executableTarget(
             name: "discovery-probe", dependencies: ["NearshareBase", "NearshareDiscovery", "NearshareEdges"],
             path: "Tests/Support/discovery-probe", swiftSettings: strict),
+        .executableTarget(
+            name: "radio-probe", dependencies: ["NearshareBase", "NearshareBluetooth", "NearshareEdges"],
+            path: "Tests/Support/radio-probe", swiftSettings: strict),
+        tests("BluetoothTests", ["NearshareBluetooth", "NearshareEdges", "NearshareTesting"]),
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
         tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
+        .executableTarget(
+            name: "session-probe", dependencies: ["Nearshare"], path: "Tests/Support/session-probe", swiftSettings: strict),
         tests(
             "NodeTests",
             ["Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),

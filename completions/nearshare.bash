@@ -188,7 +188,7 @@ _nearshare_receive() {
     repeating_flags=(-v)
     non_repeating_flags=(--once --json --stdout --version -h --help)
     repeating_options=()
-    non_repeating_options=(--inbox --name --accept --max-size --port --interface --log-level)
+    non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
@@ -206,10 +206,16 @@ _nearshare_receive() {
     '--max-size')
         return
         ;;
+    '--max-per-peer')
+        return
+        ;;
     '--port')
         return
         ;;
     '--interface')
+        return
+        ;;
+    '--adapter')
         return
         ;;
     '--log-level')
@@ -223,7 +229,7 @@ _nearshare_send() {
     repeating_flags=(-v)
     non_repeating_flags=(--links --keep-modes --no-resume --json --quiet --version -h --help)
     repeating_options=(--to)
-    non_repeating_options=(--text --as --timeout --via --interface --log-level)
+    non_repeating_options=(--text --as --timeout --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1
 
     # Offer option value completions
@@ -242,10 +248,13 @@ _nearshare_send() {
         return
         ;;
     '--via')
-        __nearshare_add_completions -W 'lan'$'\n''mesh'
+        __nearshare_add_completions -W 'lan'$'\n''bluetooth'$'\n''mesh'
         return
         ;;
     '--interface')
+        return
+        ;;
+    '--adapter')
         return
         ;;
     '--log-level')
@@ -267,7 +276,7 @@ _nearshare_browse() {
     repeating_flags=(-v)
     non_repeating_flags=(--watch --json --version -h --help)
     repeating_options=()
-    non_repeating_options=(--timeout --interface --log-level)
+    non_repeating_options=(--timeout --interface --via --adapter --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
@@ -276,6 +285,13 @@ _nearshare_browse() {
         return
         ;;
     '--interface')
+        return
+        ;;
+    '--via')
+        __nearshare_add_completions -W 'lan'$'\n''bluetooth'$'\n''mesh'
+        return
+        ;;
+    '--adapter')
         return
         ;;
     '--log-level')
@@ -642,7 +658,7 @@ _nearshare_voice_record() {
         return
         ;;
     '--via')
-        __nearshare_add_completions -W 'lan'$'\n''mesh'
+        __nearshare_add_completions -W 'lan'$'\n''bluetooth'$'\n''mesh'
         return
         ;;
     '--timeout')
@@ -729,12 +745,15 @@ _nearshare_doctor() {
     repeating_flags=(-v)
     non_repeating_flags=(--json --version -h --help)
     repeating_options=()
-    non_repeating_options=(--inbox --log-level)
+    non_repeating_options=(--inbox --adapter --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
     case "${prev}" in
     '--inbox')
+        return
+        ;;
+    '--adapter')
         return
         ;;
     '--log-level')

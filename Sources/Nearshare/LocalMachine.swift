@@ -8,15 +8,24 @@ public import NearshareNode
 public import NearshareStorage
 internal import NearshareTCP
 
+#if Bluetooth
+    internal import NearshareBluetooth
+#endif
+
 /// This Linux machine, put together from its parts: the person's files, the network, the clocks.
 ///
 ///     let machine = try LocalMachine()
 ///     try await withNode(machine.nodeSettings()) { node in … }
 public final class LocalMachine: Sendable {
+    /// Where this person's files of nearshare are.
     public let directories: Directories
+    /// What the person has configured.
     public let configuration: Configuration
+    /// What is remembered: the key, names, the spool.
     public let state: StateDirectory
+    /// Whom the person knows, and how much they are trusted.
     public let trust: TrustFile
+    /// Asks libmagic what content is.
     public let detector = MediaTypeDetector()
 
     /// - Parameter environment: for the XDG variables; the process's own unless told otherwise.
@@ -49,11 +58,40 @@ public final class LocalMachine: Sendable {
     /// How this machine finds others: through avahi-daemon where it answers, else with a responder of its own.
     public func discovery() throws(DiscoveryError) -> any Discovery { try LinuxDiscovery.make() }
 
+    /// Opens a Bluetooth adapter of this machine; nil in a build without Bluetooth.
+    /// - Parameter adapter: such as "hci0"; nil for the first that is switched on.
+    public static func radio(
+        adapter: String? = nil, log: Logger = Logger(label: "nearshare")
+    ) -> (@Sendable () throws(DiscoveryError) -> Radio)? {
+        #if Bluetooth
+            return { () throws(DiscoveryError) in
+                do throws(BluetoothError) {
+                    return try BluetoothRadio.open(adapter: adapter) { log.debug("Bluetooth: \($0)") }
+                } catch {
+                    throw DiscoveryError(error.description)
+                }
+            }
+        #else
+            return nil
+        #endif
+    }
+
+    /// What there is to say about this machine's Bluetooth.
+    public static func diagnoseRadio(adapter: String? = nil) -> [RadioFinding] {
+        #if Bluetooth
+            return BluetoothDiagnosis.collect(adapter: adapter)
+        #else
+            return [RadioFinding(.note, "this nearshare was built without Bluetooth")]
+        #endif
+    }
+
     /// - Parameters:
     ///   - name: what others see; nil for ``name(_:)``.
     ///   - discovery: nil for a node that needs none, which starts faster.
+    ///   - radio: opened when it is first needed; nil for a node that stays on the network.
     public func nodeSettings(
-        name: DisplayName? = nil, discovery: (any Discovery)?, log: Logger = Logger(label: "nearshare")
+        name: DisplayName? = nil, discovery: (any Discovery)?, radio: (@Sendable () throws(DiscoveryError) -> Radio)? = nil,
+        log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
         var settings = NodeSettings(
@@ -69,6 +107,7 @@ public final class LocalMachine: Sendable {
                 }
             },
             log: log)
+        settings.radio = radio
         settings.datagrams = UDPTransport()
         return settings
     }

@@ -3,6 +3,7 @@ public struct MalformedInput: Error, Hashable, CustomStringConvertible {
     /// What is wrong, in lower case: "offer: the name is longer than 255 bytes".
     public let description: String
 
+    /// - Parameter description: what it was to be, and what is wrong with it.
     public init(_ description: String) {
         self.description = description
     }
@@ -21,12 +22,15 @@ public struct ByteReader: ~Copyable {
         self.what = what
     }
 
+    /// - Parameter what: named when something is wrong.
     public init(_ bytes: [UInt8], of what: StaticString) {
         self.init(bytes[...], of: what)
     }
 
+    /// Bytes that have not been read.
     public var remaining: Int { bytes.endIndex - position }
 
+    /// Exactly so many bytes.
     public mutating func readBytes(_ count: Int) throws(MalformedInput) -> ArraySlice<UInt8> {
         guard count >= 0, count <= remaining else { throw MalformedInput("\(what): cut short") }
         defer { position += count }
@@ -68,6 +72,7 @@ public struct ByteReader: ~Copyable {
         return try readBytes(count)
     }
 
+    /// All that is left.
     public mutating func readRemaining() -> ArraySlice<UInt8> {
         defer { position = bytes.endIndex }
         return bytes[position...]
@@ -81,8 +86,10 @@ public struct ByteReader: ~Copyable {
 
 /// Appends fixed-size big-endian fields.
 public struct ByteWriter {
+    /// What has been written.
     public private(set) var bytes: [UInt8] = []
 
+    /// - Parameter capacity: so many bytes are written without moving what is there.
     public init(reserving capacity: Int = 0) {
         bytes.reserveCapacity(capacity)
     }

@@ -1,7 +1,7 @@
 // Names of what is carried for others, and of those who send and receive it. Two integers rather than arrays: a node keeps
 // thousands of them.
 
-/// Names one carried message: the first 16 bytes of a hash over all that its sender has signed (`docs/PROTOCOL.md`, section 11).
+/// Names one carried message: the first 16 bytes of a hash over all that its sender has signed (`docs/PROTOCOL.md`, section 13).
 public struct CarriedID: Sendable, Hashable {
     public static let byteCount = 16
 

@@ -1,13 +1,18 @@
 /// What somebody calls themselves: 1 to 63 bytes of UTF-8. Anyone may claim any name: it is shown, never trusted.
 public struct DisplayName: Sendable, Hashable {
+    /// As in Multipeer Connectivity, and what a DNS label holds.
     public static let maximumByteCount = 63
 
     /// As it was claimed. Only for comparing and for sending on; people are shown ``shown``.
     public let claimed: String
 
+    /// Why a text is no name.
     public enum Invalid: Error, Hashable, CustomStringConvertible {
+        /// Nothing is left of it without white space.
         case empty
+        /// More than ``DisplayName/maximumByteCount`` bytes.
         case tooLong(byteCount: Int)
+        /// Bytes that are no text.
         case notUTF8
 
         public var description: String {
@@ -19,6 +24,7 @@ public struct DisplayName: Sendable, Hashable {
         }
     }
 
+    /// A name as somebody chose it.
     public init(_ text: String) throws(Invalid) {
         guard !text.isEmpty else { throw .empty }
         guard text.utf8.count <= Self.maximumByteCount else { throw .tooLong(byteCount: text.utf8.count) }

@@ -25,8 +25,10 @@ public enum IPAddress: Sendable, Hashable {
         }
     }
 
+    /// Of the sixth version of the protocol.
     public var isIPv6: Bool { if case .v6 = self { true } else { false } }
 
+    /// Leads back to this machine.
     public var isLoopback: Bool {
         switch self {
         case .v4(let value): value >> 24 == 127
@@ -34,6 +36,7 @@ public enum IPAddress: Sendable, Hashable {
         }
     }
 
+    /// Stands for a group of machines.
     public var isMulticast: Bool {
         switch self {
         case .v4(let value): value >> 28 == 0xe

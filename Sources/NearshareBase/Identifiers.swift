@@ -2,6 +2,7 @@
 
 /// SHA-256 of a peer's X25519 static public key: who somebody is. 32 bytes.
 public struct Fingerprint: Sendable, Hashable {
+    /// Of a SHA-256 digest.
     public static let byteCount = 32
 
     /// Exactly ``byteCount`` bytes.
@@ -19,6 +20,7 @@ public struct Fingerprint: Sendable, Hashable {
         self.init(bytes: bytes)
     }
 
+    /// In 64 lower-case hexadecimal digits.
     public var hex: String { Hex.encode(bytes) }
 
     /// The first 8 bytes, which is how packets and TXT records name the peer.
@@ -29,6 +31,7 @@ public struct Fingerprint: Sendable, Hashable {
 ///
 /// It is a claim until a handshake has proven the key behind it.
 public struct PeerID: Sendable, Hashable {
+    /// The beginning of a ``Fingerprint``.
     public static let byteCount = 8
 
     /// Exactly ``byteCount`` bytes.
@@ -46,6 +49,7 @@ public struct PeerID: Sendable, Hashable {
         self.init(bytes: bytes)
     }
 
+    /// In 16 lower-case hexadecimal digits.
     public var hex: String { Hex.encode(bytes) }
 }
 
@@ -89,12 +93,15 @@ extension PeerID: Codable {
 
 /// Names one transfer between two peers. Drawn at random by the sender; meaningless without the link it came over.
 public struct TransferID: Sendable, Hashable {
+    /// Drawn at random by the sender.
     public let rawValue: UInt64
 
+    /// A number that came with a frame, or was drawn.
     public init(rawValue: UInt64) {
         self.rawValue = rawValue
     }
 
+    /// Draws one.
     public init(using generator: inout some RandomNumberGenerator) {
         rawValue = generator.next()
     }

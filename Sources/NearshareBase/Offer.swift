@@ -2,13 +2,19 @@
 
 /// A MIME type as somebody claims it: printable ASCII, `type/subtype`, at most 100 bytes. A hint, never acted upon.
 public struct ClaimedMediaType: Sendable, Hashable {
+    /// Longer ones are cut by nobody but refused.
     public static let maximumByteCount = 100
+    /// For content of which nobody has said anything.
     public static let unknown = ClaimedMediaType("application/octet-stream")!
+    /// For folders.
     public static let folder = ClaimedMediaType("inode/directory")!
+    /// For messages to read.
     public static let text = ClaimedMediaType("text/plain")!
 
+    /// As the other side wrote it: printable ASCII without spaces.
     public let text: String
 
+    /// - Returns: nil for what has not the form of a MIME type.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard text.utf8.count <= Self.maximumByteCount, parts.count == 2, parts.allSatisfy({ !$0.isEmpty }),
@@ -24,21 +30,28 @@ extension ClaimedMediaType: CustomStringConvertible {
 
 /// One thing that a person named on the command line: a file, a folder with all in it, or a piece of text.
 public struct OfferedItem: Sendable, Hashable {
+    /// What an item is to whoever receives it.
     public enum Kind: UInt8, Sendable {
+        /// One file.
         case file = 0
+        /// A folder with all that is in it.
         case folder = 1
         /// A message to read rather than a file to keep; its content is UTF-8.
         case text = 2
     }
 
+    /// File, folder or text.
     public var kind: Kind
+    /// As the sender calls it.
     public var name: ClaimedFileName
     /// Bytes of content in it; nil where it can't be known (standard input).
     public var size: UInt64?
     /// Files, folders and links in it, itself included: 1 for a file.
     public var entryCount: UInt64
+    /// What the sender says it is.
     public var mediaType: ClaimedMediaType
 
+    /// Puts an item together.
     public init(kind: Kind, name: ClaimedFileName, size: UInt64?, entryCount: UInt64, mediaType: ClaimedMediaType) {
         self.kind = kind
         self.name = name
@@ -62,6 +75,7 @@ public struct Offer: Sendable, Hashable {
     /// Bytes of content in all items together; nil when one is unknown.
     public var totalSize: UInt64?
 
+    /// Puts an offer together; nothing is checked.
     public init(items: [OfferedItem], itemCount: UInt32, entryCount: UInt64, totalSize: UInt64?) {
         self.items = items
         self.itemCount = itemCount
@@ -77,8 +91,11 @@ public struct EntryHeader: Sendable, Hashable {
     /// Bytes of all components of one path together.
     public static let maximumPathByteCount = 4096
 
+    /// What an entry becomes at the receiver.
     public enum Kind: Sendable, Hashable {
+        /// A file; its content follows.
         case file
+        /// A folder; its entries follow.
         case folder
         /// Where a symbolic link points, as it was written at the sender: at most ``maximumPathByteCount`` bytes.
         case link(target: [UInt8])
@@ -86,6 +103,7 @@ public struct EntryHeader: Sendable, Hashable {
 
     /// Which of the offer's items it belongs to, from 0.
     public var item: UInt32
+    /// File, folder or link.
     public var kind: Kind
     /// From the item's own name down to this entry: 1 to ``maximumDepth`` components.
     public var path: [ClaimedFileName]
@@ -96,6 +114,7 @@ public struct EntryHeader: Sendable, Hashable {
     /// Permission bits (the lowest nine) to keep; nil for the receiver's usual ones.
     public var permissions: UInt16?
 
+    /// Puts a header together; nothing is checked.
     public init(item: UInt32, kind: Kind, path: [ClaimedFileName], size: UInt64?, modified: Int64?, permissions: UInt16?) {
         self.item = item
         self.kind = kind
@@ -108,6 +127,7 @@ public struct EntryHeader: Sendable, Hashable {
 
 /// How much of an offer a receiver has kept from an earlier try, in a form that the sender can check against its source.
 public struct ResumePoint: Sendable, Hashable {
+    /// From the first byte.
     public static let start = ResumePoint(completeEntries: 0, entriesDigest: [], partialSize: 0, partialDigest: [])
 
     /// So many entries, from the first in stream order, are complete.
@@ -119,6 +139,7 @@ public struct ResumePoint: Sendable, Hashable {
     /// SHA-256 of these bytes; empty when there are none.
     public var partialDigest: [UInt8]
 
+    /// Puts a point together; nothing is checked.
     public init(completeEntries: UInt64, entriesDigest: [UInt8], partialSize: UInt64, partialDigest: [UInt8]) {
         self.completeEntries = completeEntries
         self.entriesDigest = entriesDigest

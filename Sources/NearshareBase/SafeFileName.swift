@@ -4,6 +4,7 @@ public struct SafeFileName: Sendable, Hashable {
     /// 255 less room for " (9999)" and for the suffix of a file that is still being written.
     public static let maximumByteCount = 200
 
+    /// Fit to be created in a directory.
     public let text: String
 
     /// Makes a harmless name that is as close to the claimed one as possible. Never fails: what has nothing left is

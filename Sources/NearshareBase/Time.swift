@@ -2,18 +2,22 @@
 
 /// A point on a clock that never goes back, in nanoseconds since an arbitrary origin.
 public struct MonotonicInstant: Sendable, Hashable, Comparable {
+    /// Since some moment that stays the same while the machine runs.
     public var nanoseconds: Int64
 
+    /// As a clock gives it.
     public init(nanoseconds: Int64) {
         self.nanoseconds = nanoseconds
     }
 
     public static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
+    /// So much later.
     public static func + (instant: Self, duration: Duration) -> Self {
         Self(nanoseconds: instant.nanoseconds &+ duration.nanoseconds)
     }
 
+    /// From the right one to the left one.
     public static func - (left: Self, right: Self) -> Duration {
         .nanoseconds(left.nanoseconds - right.nanoseconds)
     }
@@ -21,8 +25,10 @@ public struct MonotonicInstant: Sendable, Hashable, Comparable {
 
 /// Milliseconds since 1970-01-01 UTC, as the wall clock tells: it may jump.
 public struct WallTime: Sendable, Hashable, Comparable, Codable {
+    /// Since 1970, leap seconds left out.
     public var milliseconds: Int64
 
+    /// As a clock gives it, or a peer claims it.
     public init(milliseconds: Int64) {
         self.milliseconds = milliseconds
     }

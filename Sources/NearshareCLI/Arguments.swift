@@ -25,6 +25,22 @@ struct GlobalOptions: ParsableArguments {
     }
 }
 
+/// The Bluetooth adapter that a command uses.
+struct RadioOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is switched on).",
+            valueName: "adapter"))
+    var adapter: String?
+
+    var isOff: Bool { adapter == "none" }
+
+    /// What a node opens when it needs it.
+    func radio(log: Logger) -> (@Sendable () throws(DiscoveryError) -> Radio)? {
+        isOff ? nil : LocalMachine.radio(adapter: adapter, log: log)
+    }
+}
+
 enum LogLevel: String, ExpressibleByArgument, CaseIterable {
     case error, info, debug, trace
 }

@@ -14,19 +14,39 @@ struct BrowseCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Look through this network interface only.", valueName: "interface"))
     var interface: String?
 
+    @Option(help: ArgumentHelp("Look on one medium only: lan or bluetooth.", valueName: "way"))
+    var via: Way?
+
+    @OptionGroup var radio: RadioOptions
+
     @Flag(help: "Write one JSON event a line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
 
+    func validate() throws {
+        if via == .mesh { throw ValidationError("--via takes lan or bluetooth here; the mesh is a way to send") }
+        if via == .bluetooth, radio.isOff {
+            throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out")
+        }
+    }
+
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
             let book = try machine.trust.read()
-            let settings = try machine.nodeSettings(discovery: machine.discovery(), log: global.logger)
+            let settings = try machine.nodeSettings(
+                discovery: via == .bluetooth ? nil : machine.discovery(),
+                radio: via == .lan ? nil : radio.radio(log: global.logger),
+                log: global.logger)
+            let media: Set<LinkAddress.Medium> =
+                via.map { $0 == .bluetooth ? [.bluetooth] : [.network] }
+                ?? (settings.radio == nil ? [.network] : [.network, .bluetooth])
+            // Over Bluetooth one has to connect to ask for a name.
+            let lookTime: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
             let list = BrowsedPeers(book: book, isJSON: json)
             try await withNode(settings) { [watch, timeout, interface] node in
-                let changes = try node.browse(interface: interface ?? machine.configuration.interface)
+                let changes = try await node.browse(media, interface: interface ?? machine.configuration.interface)
                 try await Interruption.handled(asking: {
                     node.beginShutdown()
                     list.stop()
@@ -35,7 +55,7 @@ struct BrowseCommand: AsyncParsableCommand {
                         group.addTask {
                             for try await case .change(let change) in changes { list.take(change, tells: watch) }
                         }
-                        group.addTask { await list.stopped(after: watch ? nil : timeout?.duration ?? .seconds(2)) }
+                        group.addTask { await list.stopped(after: watch ? nil : timeout?.duration ?? lookTime) }
                         try await group.next()
                         group.cancelAll()
                     }

@@ -13,6 +13,8 @@ struct DoctorCommand: AsyncParsableCommand {
     @Flag(help: "Write one JSON object a line.")
     var json = false
 
+    @OptionGroup var radio: RadioOptions
+
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
@@ -23,9 +25,21 @@ struct DoctorCommand: AsyncParsableCommand {
             for finding in NetworkDiagnosis.collect(engine: discovery.engine).findings {
                 report.add(finding.severity, finding.subject.rawValue, finding.text, finding.advice)
             }
+            if !radio.isOff {
+                for finding in LocalMachine.diagnoseRadio(adapter: radio.adapter) {
+                    let severity: NetworkDiagnosis.Severity =
+                        switch finding.severity {
+                        case .fine: .fine
+                        case .note: .note
+                        case .problem: .problem
+                        }
+                    report.add(severity, "bluetooth", finding.text, finding.advice)
+                }
+            }
             checkInbox(machine, &report)
             checkClock(&report)
-            let settings = try machine.nodeSettings(discovery: discovery, log: global.logger)
+            let settings = try machine.nodeSettings(
+                discovery: discovery, radio: radio.radio(log: global.logger), log: global.logger)
             let answers = try await withNode(settings) { node in
                 try await Interruption.handled(asking: { node.beginShutdown() }) { try await Self.askPeers(node) }
             }
@@ -86,14 +100,15 @@ struct DoctorCommand: AsyncParsableCommand {
         await withTaskGroup(of: [NearbyPeer]?.self) { group in
             let found = FoundPeers()
             group.addTask {
-                guard let changes = try? node.browse() else { return nil }
+                guard let changes = try? await node.browse([.network, .bluetooth]) else { return nil }
                 do {
                     for try await case .change(let change) in changes { await found.take(change) }
                 } catch {}
                 return nil
             }
             group.addTask {
-                try? await Task.sleep(for: .seconds(2))
+                // Over Bluetooth one has to connect to learn a name.
+                try? await Task.sleep(for: .seconds(node.hasRadio ? 5 : 2))
                 return await found.peers
             }
             for await result in group {

@@ -17,8 +17,11 @@ struct PeerLocator: Sendable {
     private static let lookTime = Duration.seconds(5)
     /// Before the mesh is asked as well.
     private static let firstLookTime = Duration.milliseconds(1500)
-    /// Those behind others take longer to show.
+    /// Those behind others, or in range of a radio, take longer to show.
     private static let meshLookTime = Duration.seconds(10)
+    static let radioLookTime = Duration.seconds(15)
+    /// Neighbours are connected to one by one, and one that is hardly in range takes its time.
+    private static let radioMeshLookTime = Duration.seconds(30)
 
     /// - Parameter text: a name, the beginning of one, an id, or an address with a port.
     func locate(_ text: String, on node: Node) async throws -> Destination {
@@ -26,14 +29,19 @@ struct PeerLocator: Sendable {
         voice.say("looking for \(TerminalText.escaped(text))…")
         voice.emit("looking", ["peer": .text(text)])
         let name = resolveGivenName(text)
-        if via == .mesh { return try await locateInMesh(name, node.joinMesh(interface: interface), Self.meshLookTime) }
+        if via == .mesh {
+            let mesh = node.joinMesh(interface: interface)
+            return try await locateInMesh(name, mesh, await node.opensRadio() ? Self.radioMeshLookTime : Self.meshLookTime)
+        }
+        if via == .bluetooth { return try await locateDirectly(name, on: node, Self.radioLookTime, [.bluetooth]) }
         do {
-            return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime)
+            return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime, [.network])
         } catch PeerLookupError.notFound where via == nil {
             // Not at once: most are found directly, and then the mesh would be joined for nothing.
             let mesh = node.joinMesh(interface: interface)
             do {
-                return try await locateDirectly(name, on: node, Self.lookTime - Self.firstLookTime)
+                let time = await node.opensRadio() ? Self.meshLookTime : Self.lookTime - Self.firstLookTime
+                return try await locateDirectly(name, on: node, time, [.network, .bluetooth])
             } catch let error as PeerLookupError {
                 guard case .notFound = error, let found = try? await locateInMesh(name, mesh, .zero) else { throw error }
                 return found
@@ -41,10 +49,13 @@ struct PeerLocator: Sendable {
         }
     }
 
-    private func locateDirectly(_ name: String, on node: Node, _ time: Duration) async throws -> Destination {
-        let peer = try await node.find(name, timeout: time, interface: interface)
+    private func locateDirectly(
+        _ name: String, on node: Node, _ time: Duration, _ media: Set<LinkAddress.Medium>
+    ) async throws -> Destination {
+        let peer = try await node.find(name, timeout: time, on: media, interface: interface)
         remember(peer.id, peer.name)
-        voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.lan.rawValue)])
+        let way = Way(peer.addresses.first?.medium ?? .network)
+        voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(way.rawValue)])
         return .direct(peer.destination)
     }
 

@@ -71,14 +71,16 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let address = Address.parse(peer)
             let settings = try machine.nodeSettings(
-                discovery: address == nil ? machine.discovery() : nil, log: global.logger)
+                discovery: address == nil ? machine.discovery() : nil,
+                radio: address == nil ? LocalMachine.radio(log: global.logger) : nil, log: global.logger)
             try await withNode(settings) { [peer] node in
                 try await Interruption.handled(asking: { node.beginShutdown() }) {
                     var destination: PeerDestination
                     if let address {
                         destination = PeerDestination(addresses: [address])
                     } else {
-                        destination = try await node.find(peer, timeout: .seconds(5)).destination
+                        let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
+                        destination = try await node.find(peer, timeout: .seconds(8), on: media).destination
                     }
                     try await node.withConnection(to: destination) { connection in
                         let code = try await connection.shortCode

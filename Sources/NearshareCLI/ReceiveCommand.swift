@@ -25,6 +25,11 @@ struct ReceiveCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Decline what is larger, such as 500MB.", valueName: "size"))
     var maxSize: SizeArgument?
 
+    @Option(
+        help: ArgumentHelp(
+            "Without asking, take no more than this from each peer while this runs, such as 2GB.", valueName: "size"))
+    var maxPerPeer: SizeArgument?
+
     @Flag(help: "Write one JSON event a line to standard output.")
     var json = false
 
@@ -36,6 +41,8 @@ struct ReceiveCommand: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("Be reachable through this network interface only.", valueName: "interface"))
     var interface: String?
+
+    @OptionGroup var radio: RadioOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -70,11 +77,12 @@ struct ReceiveCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
             }
             let settings = try machine.nodeSettings(
-                name: name?.name, discovery: machine.discovery(), log: log)
+                name: name?.name, discovery: machine.discovery(), radio: radio.radio(log: log), log: log)
             let desk = ReceivingDesk(
-                machine: machine, place: place, policy: policy, isJSON: json, endsAfterFirst: once || stdout,
-                terminal: terminal, log: log)
-            try await withNode(settings) { [port, interface, json] node in
+                machine: machine, place: place, policy: policy,
+                quota: PeerQuota(maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer), isJSON: json,
+                endsAfterFirst: once || stdout, terminal: terminal, log: log)
+            try await withNode(settings) { [port, interface, json, radio] node in
                 let receiving = try node.receive(
                     port: port ?? machine.configuration.port ?? 0, interface: interface ?? machine.configuration.interface)
                 if json {
@@ -89,9 +97,28 @@ struct ReceiveCommand: AsyncParsableCommand {
                     Console.say(place.announcement)
                 }
                 try await Interruption.handled(asking: { desk.interrupt(node) }) {
-                    try await desk.serve(receiving, on: node)
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask { await Self.tellRadio(receiving, isJSON: json, isWanted: radio.adapter != nil) }
+                        try await desk.serve(receiving, on: node)
+                        group.cancelAll()
+                    }
                 }
             }
+        }
+    }
+}
+
+extension ReceiveCommand {
+    /// - Parameter isWanted: the person has asked for it by name; without, a machine that has no Bluetooth is nothing to talk about.
+    private static func tellRadio(_ receiving: Receiving, isJSON: Bool, isWanted: Bool) async {
+        switch await receiving.radio {
+        case .on(let channel)?:
+            if isJSON { JSONEvents.emit("bluetooth", ["state": .text("on"), "channel": .number(UInt64(channel))]) }
+            if !isJSON { Console.say("those in range find it over Bluetooth, too") }
+        case .unavailable(let reason)?:
+            if isJSON { JSONEvents.emit("bluetooth", ["state": .text("unavailable"), "reason": .text(reason)]) }
+            if isWanted, !isJSON { Console.complain("not over Bluetooth: \(reason)") }
+        case nil: break
         }
     }
 }

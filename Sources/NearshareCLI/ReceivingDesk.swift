@@ -13,6 +13,7 @@ final class ReceivingDesk: Sendable {
     private let machine: LocalMachine
     private let place: ReceivingPlace
     private let policy: Configuration.Accept
+    private let quota: PeerQuota
     private let isJSON: Bool
     private let endsAfterFirst: Bool
     private let questions: QuestionDesk?
@@ -23,12 +24,13 @@ final class ReceivingDesk: Sendable {
     private static let spoolInterval = Duration.seconds(5)
 
     init(
-        machine: LocalMachine, place: ReceivingPlace, policy: Configuration.Accept, isJSON: Bool, endsAfterFirst: Bool,
-        terminal: TerminalDevice?, log: Logger
+        machine: LocalMachine, place: ReceivingPlace, policy: Configuration.Accept, quota: PeerQuota, isJSON: Bool,
+        endsAfterFirst: Bool, terminal: TerminalDevice?, log: Logger
     ) {
         self.machine = machine
         self.place = place
         self.policy = policy
+        self.quota = quota
         self.isJSON = isJSON
         self.endsAfterFirst = endsAfterFirst
         questions = policy == .ask ? terminal.map { QuestionDesk($0) } : nil
@@ -143,10 +145,10 @@ final class ReceivingDesk: Sendable {
                 Console.complain(clashWarning(peer))
                 return .decline(.identityChanged)
             }
-            return .accept
+            return unasked(invitation)
         case .friends:
             if case .nameClash = peer.standing { Console.complain(clashWarning(peer)) }
-            return peer.standing.isFriend ? .accept : .decline(.notAllowed)
+            return peer.standing.isFriend ? unasked(invitation) : .decline(.notAllowed)
         case .ask:
             guard let questions else { return .decline(.notAllowed) }
             var code: ShortCodeText?
@@ -163,6 +165,14 @@ final class ReceivingDesk: Sendable {
             case .over(let outcome): return .over(outcome)
             }
         }
+    }
+
+    private func unasked(_ invitation: Invitation) -> Decision {
+        guard quota.take(invitation.offer, from: invitation.peer.proven.fingerprint) else {
+            Console.complain("\(invitation.peer.name.shown) has left as much as --max-per-peer allows; more is declined")
+            return .decline(.tooLarge)
+        }
+        return .accept
     }
 
     private func refusal(of offer: Offer, by limits: InboxLimits) -> DeclineReason? {
@@ -204,7 +214,10 @@ final class ReceivingDesk: Sendable {
             tell(item, of: invitation, transfer: transfer)
         }
         tellEnd(of: invitation, result.outcome, result.detail, transfer: transfer)
-        if result.outcome != .completed { state.withLock { $0.status = result.outcome.status } }
+        if result.outcome != .completed {
+            state.withLock { $0.status = result.outcome.status }
+            if policy != .ask { quota.giveBack(invitation.offer, from: peer.proven.fingerprint) }
+        }
         return result.outcome == .completed
     }
 

@@ -39,13 +39,15 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The way to take: lan (a connection of its own) or mesh (from neighbour to neighbour, at most 5 MiB a file). "
-                + "Without, the first where it is to be had, else the second.",
+            "The way to take: lan (a connection over the network), bluetooth (a channel to somebody in range) or mesh (from "
+                + "neighbour to neighbour, at most 5 MiB a file). Without, the first of these that there is.",
             valueName: "way"))
     var via: Way?
 
     @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
     var interface: String?
+
+    @OptionGroup var radio: RadioOptions
 
     @Flag(help: "Write one JSON event a line to standard output.")
     var json = false
@@ -66,6 +68,12 @@ struct SendCommand: AsyncParsableCommand {
         if via == .mesh, let peer = peers.first(where: { Address.parse($0) != nil }) {
             throw ValidationError("\(TerminalText.escaped(peer)) is an address; in the mesh peers go by name or id")
         }
+        if via == .bluetooth, radio.isOff {
+            throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out")
+        }
+        if via == .bluetooth, let peer = peers.first(where: { Address.parse($0) != nil }) {
+            throw ValidationError("\(TerminalText.escaped(peer)) is an address; over Bluetooth peers go by name or id")
+        }
         if peers.isEmpty, files == ["-"] { throw ValidationError("--to is needed when standard input is sent") }
     }
 
@@ -77,7 +85,8 @@ struct SendCommand: AsyncParsableCommand {
             let source = try makeSource(machine, receivers: max(1, peers.count))
             for note in source.notes { Console.complain("left out: \(note)") }
             let settings = try machine.nodeSettings(
-                discovery: needsDiscovery ? machine.discovery() : nil, log: global.logger)
+                discovery: needsDiscovery && via != .bluetooth ? machine.discovery() : nil,
+                radio: via == .lan ? nil : radio.radio(log: global.logger), log: global.logger)
             let sending = Sending(
                 machine: machine, source: source, voice: voice,
                 patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
@@ -86,7 +95,8 @@ struct SendCommand: AsyncParsableCommand {
                 try await Interruption.handled(asking: { sending.interrupt() }) {
                     let wanted =
                         peers.isEmpty
-                        ? [try await PeerPicker.pick(on: node, interface: sending.interface)] : peers.map { .text($0) }
+                        ? [try await PeerPicker.pick(on: node, sending.media, interface: sending.interface)]
+                        : peers.map { .text($0) }
                     try await sending.run(to: wanted, on: node)
                 }
             }
@@ -120,7 +130,16 @@ struct SendCommand: AsyncParsableCommand {
 /// How something gets to its receiver.
 enum Way: String, ExpressibleByArgument, CaseIterable {
     case lan
+    case bluetooth
     case mesh
+
+    init(_ medium: LinkAddress.Medium) {
+        self =
+            switch medium {
+            case .network: .lan
+            case .bluetooth: .bluetooth
+            }
+    }
 }
 
 /// What is sent, and what it is called here.

@@ -11,6 +11,7 @@ final class Sending: Sendable {
 
     private struct State {
         var running: [(label: String, transfer: Transfer)] = []
+        var isInterrupted = false
     }
 
     private let machine: LocalMachine
@@ -21,6 +22,9 @@ final class Sending: Sendable {
     private let resumes: Bool
     private let via: Way?
     private let state = Mutex(State())
+
+    /// After the first, of one send.
+    private static let maximumRetryCount = 3
 
     /// - Parameter via: nil for the best way there is.
     init(
@@ -36,9 +40,21 @@ final class Sending: Sendable {
         self.via = via
     }
 
+    /// Where peers are looked for.
+    var media: Set<LinkAddress.Medium> {
+        switch via {
+        case .lan, .mesh: [.network]
+        case .bluetooth: [.bluetooth]
+        case nil: [.network, .bluetooth]
+        }
+    }
+
     /// The person wants to stop: both ends end it, and what has arrived is kept for another try.
     func interrupt() {
-        let running = state.withLock { $0.running }
+        let running = state.withLock { state in
+            state.isInterrupted = true
+            return state.running
+        }
         for (_, transfer) in running { transfer.cancel() }
         // Nothing to end in order: looking for somebody, or picking them from the list.
         if running.isEmpty {
@@ -72,10 +88,7 @@ final class Sending: Sendable {
         defer { (source as? StreamSource.Seat)?.leave() }
         do {
             switch try await locate(target, on: node) {
-            case .direct(let destination):
-                try await node.withConnection(to: destination) { connection in
-                    try await self.send(source, over: connection)
-                }
+            case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
             case .mesh(let mesh, let peer): try await send(source, to: peer, through: mesh)
             }
             return nil
@@ -83,6 +96,35 @@ final class Sending: Sendable {
             return CommandFailure(error)
         }
     }
+
+    /// Sends; and when the link breaks, looks for the same peer anew on all media, and goes on where it stopped.
+    private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
+        var destination = first
+        var retryCount = 0
+        while true {
+            do {
+                return try await node.withConnection(to: destination) { connection in
+                    try await self.send(source, over: connection)
+                }
+            } catch {
+                let failure = CommandFailure(error)
+                // Nobody there any more is no answer either, once something has begun.
+                let isBroken = failure.status == .peerGone || (retryCount > 0 && error is NodeError)
+                let canRetry = isBroken && via != .lan && resumes && self.source.canResume && node.hasRadio && !isInterrupted
+                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id else { throw failure }
+                retryCount += 1
+                voice.say("the link broke; looking for another way…")
+                voice.emit("looking", ["peer": .text(id.hex)])
+                guard
+                    let again = try? await node.find(
+                        id.hex, timeout: PeerLocator.radioLookTime, on: media, interface: interface)
+                else { throw failure }
+                destination = again.destination
+            }
+        }
+    }
+
+    private var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
 
     private func locate(_ target: Target, on node: Node) async throws -> PeerLocator.Destination {
         switch target {
@@ -156,7 +198,7 @@ final class Sending: Sendable {
             "inviting",
             [
                 "transfer": .text(transfer.id.hex), "peer": .text(connection.proven.id.hex), "standing": .text(standing.word),
-                "address": .text(connection.address.description), "via": .text(Way.lan.rawValue),
+                "address": .text(connection.address.description), "via": .text(Way(connection.address.medium).rawValue),
             ])
         voice.say("inviting \(shownName) (\(InvitationText.standing(standing)))…")
         let label = "\(source.label) → \(shownName)"

@@ -153,7 +153,9 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     private func recordAndSend(_ order: VoiceStudio.Order, from machine: LocalMachine) async throws {
         let needsDiscovery = peers.contains { Address.parse($0) == nil }
-        let settings = try machine.nodeSettings(discovery: needsDiscovery ? machine.discovery() : nil, log: global.logger)
+        let settings = try machine.nodeSettings(
+            discovery: needsDiscovery && via != .bluetooth ? machine.discovery() : nil,
+            radio: via == .lan ? nil : LocalMachine.radio(log: global.logger), log: global.logger)
         // One node from beginning to end: neighbours that were found stay while somebody speaks.
         try await withNode(settings) { node in
             var order = order

@@ -42,7 +42,7 @@ struct VoiceReach: Sendable {
     }
 
     private init(toAbsent peer: String, via: Way?) {
-        if via != .lan { limit = .framePath }
+        if via == nil || via == .mesh { limit = .framePath }
         let name = TerminalText.escaped(peer)
         remarks = ["\(name) is not to be found at the moment; what you say is kept, and \(name) is looked for again afterwards"]
     }

@@ -2,7 +2,7 @@ public import NearshareBase
 internal import NearshareSecurity
 public import NearshareWire
 
-/// One node's part in carrying messages (`docs/PROTOCOL.md`, section 11): decides which to take, whom to hand them to, and when they
+/// One node's part in carrying messages (`docs/PROTOCOL.md`, section 13): decides which to take, whom to hand them to, and when they
 /// are done with.
 ///
 /// A value without clock, chance, links or store of its own. Its owner tells it who is near (``neighbourUp(_:_:now:)``,

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import NearshareBase
+internal import NearshareBus
 internal import NearshareEdges
 
 /// A connection to avahi-daemon over the system bus, confined to its own thread.
@@ -267,7 +268,7 @@ final class AvahiDaemon: ConfinedLoop {
 
     // MARK: Calls and constants
 
-    static func call(_ path: String, _ interface: String, _ member: String, _ arguments: [BusCall.Argument] = []) -> BusCall {
+    static func call(_ path: String, _ interface: String, _ member: String, _ arguments: [BusValue] = []) -> BusCall {
         BusCall(
             destination: busName, path: path, interface: "\(busName).\(interface)", member: member, arguments: arguments)
     }

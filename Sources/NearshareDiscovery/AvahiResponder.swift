@@ -3,6 +3,7 @@
 internal import CAvahi
 internal import Glibc
 internal import NearshareBase
+internal import NearshareBus
 internal import NearshareEdges
 
 /// A multicast DNS responder of one's own, inside this process.

@@ -1,4 +1,5 @@
 internal import NearshareBase
+internal import NearshareBus
 internal import NearshareEdges
 
 /// One browser, and the daemon's objects that serve it. Belongs to the connection's thread.

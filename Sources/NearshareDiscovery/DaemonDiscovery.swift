@@ -1,3 +1,4 @@
+internal import NearshareBus
 public import NearshareEdges
 
 /// Discovery through avahi-daemon, where one runs: it knows already who is there, and says goodbye even for a process that was

@@ -1,3 +1,4 @@
+internal import NearshareBus
 public import NearshareEdges
 internal import Synchronization
 

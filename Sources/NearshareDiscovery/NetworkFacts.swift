@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 internal import NearshareBase
+internal import NearshareBus
 
 extension NetworkDiagnosis {
     /// Looks at this machine. Takes some milliseconds, more where many processes run; changes nothing and sends nothing.

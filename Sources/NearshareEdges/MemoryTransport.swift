@@ -35,7 +35,7 @@ public final class MemoryTransport: StreamTransport {
         let there = MemoryPipe(capacity: capacity)
         let back = MemoryPipe(capacity: capacity)
         let caller = MemoryLink(remote: address, incoming: back, outgoing: there)
-        let called = MemoryLink(remote: LinkAddress(host: "memory", port: 1), incoming: there, outgoing: back)
+        let called = MemoryLink(remote: LinkAddress(host: "127.0.0.1", port: 1), incoming: there, outgoing: back)
         try listener.take(called)
         return caller
     }
@@ -82,7 +82,7 @@ final class MemoryListener: StreamListener {
 
 final class MemoryLink: StreamLink {
     let remote: LinkAddress
-    let localHost: String? = "memory"
+    let localHost: String? = "127.0.0.1"
     private let incoming: MemoryPipe
     private let outgoing: MemoryPipe
 

@@ -21,18 +21,34 @@ public struct LinkError: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// Where a stream link leads.
+/// Where a link leads.
 public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
-    /// A numeric IPv4 or IPv6 address, the latter with its zone where it is link-local: "fe80::1%eth0".
-    public let host: String
-    public let port: UInt16
-
-    public init(host: String, port: UInt16) {
-        self.host = host
-        self.port = port
+    /// What carries it.
+    public enum Medium: Sendable, Hashable {
+        /// IP, whatever is below.
+        case network
+        case bluetooth
     }
 
-    public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    /// A numeric IPv4 or IPv6 address, the latter with its zone where it is link-local: "fe80::1%eth0". Over Bluetooth a
+    /// device's address and its kind: "00:AA:01:00:00:00/public".
+    public let host: String
+    /// Over Bluetooth the number of a channel (PSM).
+    public let port: UInt16
+    public let medium: Medium
+
+    public init(host: String, port: UInt16, medium: Medium = .network) {
+        self.host = host
+        self.port = port
+        self.medium = medium
+    }
+
+    public var description: String {
+        switch medium {
+        case .network: host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        case .bluetooth: "\(host.prefix { $0 != "/" }) over Bluetooth"
+        }
+    }
 }
 
 /// An ordered, reliable stream of bytes to one other machine, used by two threads at most: one that reads, one that writes.

@@ -28,11 +28,13 @@ public struct MeshLinkProfile: Sendable, Hashable {
     public var pacing: Duration
     public var isRadio: Bool
 
+    /// A fragment has to hold something besides its own header.
+    public static let smallestWrite = 106
     /// The least that is asked of a radio's air time.
     public static let radioPacing = Duration.milliseconds(20)
 
     public init(largestWrite: Int, pacing: Duration = MeshLinkProfile.radioPacing, isRadio: Bool) {
-        self.largestWrite = max(largestWrite, 106)
+        self.largestWrite = max(largestWrite, Self.smallestWrite)
         self.pacing = isRadio ? max(pacing, Self.radioPacing) : pacing
         self.isRadio = isRadio
     }

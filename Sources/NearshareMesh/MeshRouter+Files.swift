@@ -82,7 +82,7 @@ extension MeshRouter {
 
     /// Of each fragment: what the smallest of the links holds that it leaves on, and a phone's never more than a radio's.
     private func chunk(to recipient: PeerID?) -> Int {
-        let direct = recipient.flatMap { peers[$0]?.links.compactMap { links[$0]?.profile.largestWrite }.min() }
+        let direct = recipient.flatMap { peers[$0] }.flatMap { best(of: $0.links) }.flatMap { links[$0]?.profile.largestWrite }
         var write = direct ?? links.values.map(\.profile.largestWrite).min() ?? MeshLinkProfile.radio.largestWrite
         let isPhone = recipient.flatMap { peer($0) }?.software.isPhone ?? false
         if isPhone || recipient == nil { write = min(write, MeshLinkProfile.radio.largestWrite) }

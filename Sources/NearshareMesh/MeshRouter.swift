@@ -328,7 +328,31 @@ public struct MeshRouter: Sendable {
             towards.insert(link)
         }
         let open = towards.filter { links[$0] != nil }
-        return (open.isEmpty ? Set(links.keys) : open).filter { $0 != arrival }.sorted { $0.rawValue < $1.rawValue }
+        let wide = open.isEmpty ? Set(links.keys) : open
+        return onePerNeighbour(wide, besides: arrival).sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// Of links that lead to the same neighbour, as when both have connected to each other, or share a network and are in range of
+    /// each other's radio, the best one: a second time the frame would tell nothing new. None to whom it came from.
+    ///
+    /// Anybody can claim to be a neighbour's second link; so none is left out before one is proven, and never the proven one.
+    func onePerNeighbour(_ given: Set<MeshLinkID>, besides arrival: MeshLinkID? = nil) -> Set<MeshLinkID> {
+        var left = given
+        for record in peers.values where record.links.count > 1 {
+            guard let proven = record.provenLink, record.links.contains(proven), links[proven] != nil else { continue }
+            let kept = arrival == proven ? [] : Set([proven, best(of: record.links) ?? proven])
+            for link in record.links where !kept.contains(link) { left.remove(link) }
+        }
+        if let arrival { left.remove(arrival) }
+        return left
+    }
+
+    /// A stream before a radio; else the newest, as an older one may be dead without anybody having noticed.
+    func best(of links: Set<MeshLinkID>) -> MeshLinkID? {
+        links.filter { self.links[$0] != nil }.max { one, other in
+            let (isOneStream, isOtherStream) = (!self.links[one]!.profile.isRadio, !self.links[other]!.profile.isRadio)
+            return isOneStream == isOtherStream ? one.rawValue < other.rawValue : isOtherStream
+        }
     }
 
     enum Origin {

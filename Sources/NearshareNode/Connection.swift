@@ -18,7 +18,9 @@ public final class Connection: Sendable {
 
     /// What we expected to meet where we connected.
     public let destination: PeerDestination
+    /// Whose key the link has proven.
     public let proven: ProvenPeer
+    /// Where they answered.
     public let address: LinkAddress
     private let driver: LinkDriver
     private let settings: NodeSettings

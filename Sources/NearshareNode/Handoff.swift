@@ -24,6 +24,9 @@ final class Handoff<Element: Sendable>: Sendable {
         takers.wakeAll()
     }
 
+    /// What nobody has taken, the oldest first.
+    var waiting: [Element] { state.withLock { Array($0.elements[$0.head...]) } }
+
     var count: Int { state.withLock { $0.elements.count - $0.head } }
 
     /// - Returns: nil when it is finished and empty, or the task is cancelled.

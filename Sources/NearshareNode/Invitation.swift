@@ -7,7 +7,9 @@ internal import Synchronization
 
 /// Somebody offers something. Accept it, decline it, or drop it, which declines it too.
 public final class Invitation: Sendable {
+    /// Who offers it.
     public let peer: Peer
+    /// What is offered. The sender is held to it.
     public let offer: Offer
     /// Bytes for the program, as the peer's program wrote them.
     public let context: [UInt8]
@@ -66,6 +68,7 @@ public final class Invitation: Sendable {
         return transfer
     }
 
+    /// Does not take it. Answered already, nothing happens.
     public func decline(_ reason: DeclineReason = .declined) {
         if takeAnswer() { answering.decline(reason) }
     }

@@ -71,6 +71,9 @@ final class LinkDriver: Sendable {
     private static let maximumQueuedFrames = 4096
     /// Of what may be lost, so much waits for a slow link or a slow program.
     private static let maximumQueuedDatagrams = 256
+    /// Of a member that says more about its session than this, before it is looked at, nothing more is heard.
+    private static let maximumWaitingSessionFrames = 1024
+    private static let maximumWaitingEvents = 2 * maximumWaitingSessionFrames
     /// After the last word, so long the other side may take to read it before the link is cut.
     private static let lingerTime = Duration.seconds(1)
     /// What a sender of ours writes at once, and then some.
@@ -100,8 +103,8 @@ final class LinkDriver: Sendable {
         streams = LinkStreams(role: parts.role) { shared.update { _ in } }
         (datagrams, datagramContinuation) = AsyncStream.makeStream(
             bufferingPolicy: .bufferingNewest(Self.maximumQueuedDatagrams))
-        // Events are rare and bounded by the machine's own limits.
-        (events, eventContinuation) = AsyncStream.makeStream()
+        // Events are rare and bounded by the machine's own limits, but for what members say about their session.
+        (events, eventContinuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumWaitingEvents))
         (jobs, jobContinuation) = AsyncStream.makeStream()
     }
 
@@ -166,6 +169,8 @@ final class LinkDriver: Sendable {
     func send(_ frame: SessionFrame) {
         shared.update { shared in
             guard shared.connection != nil else { return }
+            // A roster says all there is to say, so an older one that still waits for a slow reader is not needed any more.
+            if case .roster = frame { shared.frames.removeAll { $0.first == FrameType.sessionRoster } }
             shared.frames.append(frame.encoded)
         }
     }
@@ -450,7 +455,9 @@ final class LinkDriver: Sendable {
             } else if block.bytes[frame.lowerBound] == FrameType.datagram {
                 datagramContinuation.yield(Array(block.bytes[frame].dropFirst()))
             } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
-                eventContinuation.yield(.session(session))
+                guard case .enqueued(let room) = eventContinuation.yield(.session(session)),
+                    room > Self.maximumWaitingEvents - Self.maximumWaitingSessionFrames
+                else { throw MalformedInput("more is said about the session than anybody can follow") }
             } else if let control = try ControlFrame.decode(Array(block.bytes[frame])) {
                 deliver(batch)
                 batch = []

@@ -36,6 +36,8 @@ final class LinkStreams: Sendable {
 
     /// So many frames are sealed and written at once.
     private static let batchByteCount = 256 << 10
+    /// Opened there and not looked at here yet, those that were cut meanwhile included.
+    private static let maximumOpenedCount = 256
 
     /// Streams that the other end opens.
     let opened: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>
@@ -47,8 +49,7 @@ final class LinkStreams: Sendable {
     init(role: HandshakeRole, wake: @escaping @Sendable () -> Void) {
         state = Mutex(State(streams: ByteStreams(role: role)))
         self.wake = wake
-        // Bounded by the number of streams that may be open.
-        (opened, openedContinuation) = AsyncStream.makeStream()
+        (opened, openedContinuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumOpenedCount))
     }
 
     // MARK: For the link's threads
@@ -249,10 +250,10 @@ final class LinkStreams: Sendable {
             for event in state.streams.takeEvents() {
                 switch event {
                 case .opened(let id, let purpose, let name):
-                    if state.isWelcoming {
-                        openedContinuation.yield((id, purpose, name))
-                    } else {
+                    if !state.isWelcoming {
                         state.streams.reset(id, because: .refused)
+                    } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
+                        state.streams.reset(id, because: .tooMany)
                     }
                 case .readable(let id), .writable(let id), .reset(let id, _): Self.resume(&state, id)
                 }

@@ -65,7 +65,8 @@ extension Mesh {
     }
 
     private func connect(to peer: NearbyPeer) async {
-        for address in peer.addresses {
+        // Over the radio frames need no channel: the radio brings those links itself.
+        for address in peer.addresses where address.medium == .network {
             let (transport, time) = (settings.transport, settings.limits.connectTime)
             let opened = await onThread { Result { try transport.connect(to: address, timeout: time) } }
             guard case .success(let link) = opened else { continue }

@@ -15,7 +15,8 @@ internal import Synchronization
 public final class Mesh: Sendable {
     struct State {
         var router: MeshRouter
-        var links: [MeshLinkID: any StreamLink] = [:]
+        /// What cuts each.
+        var links: [MeshLinkID: @Sendable () -> Void] = [:]
         var lastLink: UInt64 = 0
         /// Says goodbye; what is queued still goes out.
         var isStopping = false
@@ -134,30 +135,49 @@ public final class Mesh: Sendable {
 
     /// Carries frames over a link until it ends.
     func carry(_ link: any StreamLink, _ profile: MeshLinkProfile = .stream) async {
+        await carry(
+            to: link.remote, profile, close: { link.close() }, reading: { self.readLoop($0, link) },
+            writing: { self.writeLoop($0, link) })
+    }
+
+    /// Carries frames over a link that keeps each whole until it ends.
+    func carry(_ link: any FrameLink) async {
+        // Not even the smallest fragment goes through: a radio that has not agreed on more than the standard's least.
+        guard link.largestWrite >= MeshLinkProfile.smallestWrite else { return link.close() }
+        let profile = MeshLinkProfile(largestWrite: link.largestWrite, isRadio: true)
+        await carry(
+            to: link.remote, profile, close: { link.close() }, reading: { self.readLoop($0, link) },
+            writing: { self.writeLoop($0, link) })
+    }
+
+    private func carry(
+        to remote: LinkAddress, _ profile: MeshLinkProfile, close: @escaping @Sendable () -> Void,
+        reading: @escaping @Sendable (MeshLinkID) -> Void, writing: @escaping @Sendable (MeshLinkID) -> Void
+    ) async {
         let now = moment
         let id: MeshLinkID? = state.update { state in
             guard !state.isStopping, state.links.count < Self.maximumLinks else { return nil }
             state.lastLink += 1
             let id = MeshLinkID(rawValue: state.lastLink)
-            state.links[id] = link
+            state.links[id] = close
             state.router.linkUp(id, profile, now: now)
             tell(&state)
             return id
         }
-        guard let id else { return link.close() }
-        settings.log.debug("frames go over the link to \(link.remote)")
+        guard let id else { return close() }
+        settings.log.debug("frames go over the link to \(remote)")
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask { await onThread { self.readLoop(id, link) } }
-                group.addTask { await onThread { self.writeLoop(id, link) } }
+                group.addTask { await onThread { reading(id) } }
+                group.addTask { await onThread { writing(id) } }
             }
         } onCancel: {
-            link.close()
+            close()
         }
         change { router, now in router.linkDown(id, now: now) }
         state.update { $0.links[id] = nil }
-        link.close()
-        settings.log.debug("frames no longer go over the link to \(link.remote)")
+        close()
+        settings.log.debug("frames no longer go over the link to \(remote)")
     }
 
     var hasRoomForLinks: Bool { state.withLock { !$0.isStopping && $0.links.count < Self.maximumLinks } }
@@ -209,6 +229,34 @@ public final class Mesh: Sendable {
         state.update { $0.links[id] = nil }
     }
 
+    private func readLoop(_ id: MeshLinkID, _ link: any FrameLink) {
+        var pieces = FramePieceReader(link.pieces)
+        var isGood = true
+        while isGood, let piece = link.receive() {
+            let frames = pieces.take(piece, at: settings.clock())
+            isGood = change { router, now in
+                for frame in frames { router.receive(frame, from: id, now: now) }
+                return !router.isHopeless(id)
+            }
+        }
+        if !isGood { settings.log.info("\(link.remote) sends what are no frames; the link is closed") }
+        link.close()
+        // The writer may be waiting for something to write.
+        state.update { $0.links[id] = nil }
+    }
+
+    private func writeLoop(_ id: MeshLinkID, _ link: any FrameLink) {
+        while true {
+            let frame: [UInt8]? = state.wait { state -> [UInt8]?? in
+                guard state.links[id] != nil else { return .some(nil) }
+                guard let frame = state.router.nextFrame(for: id) else { return state.isStopping ? .some(nil) : nil }
+                return .some(frame)
+            }
+            guard let frame, (try? link.send(frame)) != nil else { break }
+        }
+        link.close()
+    }
+
     private func writeLoop(_ id: MeshLinkID, _ link: any StreamLink) {
         while true {
             let batch: [UInt8]? = state.wait { state -> [UInt8]?? in
@@ -241,7 +289,7 @@ public final class Mesh: Sendable {
             }
             if isChanged == nil { change { router, now in router.advance(to: now) } }
         }
-        for link in state.withLock({ Array($0.links.values) }) { link.close() }
+        for close in state.withLock({ Array($0.links.values) }) { close() }
         eventContinuation.finish()
     }
 

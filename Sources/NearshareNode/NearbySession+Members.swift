@@ -132,6 +132,8 @@ extension NearbySession {
                             self.join(driver, link, acquaintance, isInitiator: true)
                         }
                         guard isTrusted else { return give(up: driver, approach) }
+                        // The link may have ended while a person thought about it.
+                        if approach.isOver, let sessionLink = approach.link { lose(sessionLink) }
                         for (frame, sessionLink) in early { take(frame, from: sessionLink) }
                     }
                 case .session(.accept(id)):
@@ -148,7 +150,7 @@ extension NearbySession {
                 case .invitationEnded(let id, let outcome): open.end(id, outcome)
                 case .closed(let end):
                     open.endAll()
-                    if let sessionLink = approach.link { lose(sessionLink) }
+                    if let sessionLink = approach.end() { lose(sessionLink) }
                     approach.outcome.happen(.failure(SessionError(NodeError(end))))
                 case .greeted, .comparisonAsked, .comparisonAnswered: break
                 }
@@ -185,19 +187,19 @@ extension NearbySession {
         let random = node.settings.random(16)
         let sessionLink: SessionLink? = change { state in
             guard !state.isOver else { return nil }
-            if state.roster.member(peer.id) == nil {
-                guard !state.roster.isFull else { return nil }
+            let known = state.roster.member(peer.id)
+            guard known != nil || !state.roster.isFull else { return nil }
+            if known?.fingerprint != peer.fingerprint {
                 state.roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
             }
-            let life = Self.integer(random.prefix(8)) | 1
-            var membership =
-                state.members[peer.id] ?? Membership(channel: MessageChannel(life: life, limits: settings.channel))
+            var membership = state.members[peer.id] ?? makeMembership(for: peer.id, life: Self.integer(random.prefix(8)))
             let made = SessionLink(
                 peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
                 relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: membership.channel.attach(),
                 datagramTag: Self.integer(random.suffix(8)), cipher: secrets.datagrams)
             membership.links.append(made)
             state.members[peer.id] = membership
+            state.trusted[peer.id] = peer.fingerprint
             return made
         }
         guard let sessionLink else { return nil }
@@ -207,11 +209,21 @@ extension NearbySession {
             for await datagram in driver.datagrams { self.take(datagram: datagram, from: sessionLink.peer) }
         }
         if isInitiator {
-            guard let stream = driver.openStream(.messages, StreamName("")!) else { return nil }
+            guard let stream = driver.openStream(.messages, StreamName("")!) else {
+                // It has ended meanwhile.
+                lose(sessionLink)
+                return nil
+            }
             node.start { await self.exchangeMessages(on: sessionLink, stream) }
             ready(sessionLink)
         }
         return sessionLink
+    }
+
+    func makeMembership(for member: PeerID, life: UInt64) -> Membership {
+        // Whoever leaves and comes back finds full what they have filled.
+        let stale = inbox.waiting.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
+        return Membership(channel: MessageChannel(life: life | 1, limits: settings.channel, stale: stale))
     }
 
     private static func integer(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
@@ -276,11 +288,17 @@ extension NearbySession {
 
     /// Deals with what the other end opens.
     private func followStreams(of link: SessionLink) async {
+        var hasMessages = link.isInitiator
         for await (streamID, purpose, name) in link.driver.streams.opened {
             let stream = ByteStream(streamID, name, link.driver.streams)
             switch purpose {
             case .bytes: tell(ReceivedStream(sender: link.peer, stream: stream))
             case .messages:
+                guard !hasMessages else {
+                    link.driver.violated(MalformedInput("session: another stream for messages on one link"))
+                    continue
+                }
+                hasMessages = true
                 node.start { await self.exchangeMessages(on: link, stream) }
                 ready(link)
             case .relay: takeRelay(stream, from: link)
@@ -359,6 +377,9 @@ final class LinkApproach: Sendable {
     private struct State {
         var isAccepted = false
         var isTrusted: Bool?
+        /// Both sides' word was there first for one of those who brought it.
+        var isJoining = false
+        var isOver = false
         var link: SessionLink?
         /// What came between the other side's word and ours.
         var early: [SessionFrame] = []
@@ -399,6 +420,16 @@ final class LinkApproach: Sendable {
 
     var link: SessionLink? { state.withLock { $0.link } }
 
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    /// The link has ended.
+    func end() -> SessionLink? {
+        state.withLock { state in
+            state.isOver = true
+            return state.link
+        }
+    }
+
     func link(orKeep frame: SessionFrame) -> SessionLink? {
         state.withLock { state in
             if state.link == nil, state.isAccepted, state.early.count < Self.maximumEarlyCount { state.early.append(frame) }
@@ -417,7 +448,11 @@ final class LinkApproach: Sendable {
     }
 
     private func proceed(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
-        let isTurn = state.withLock { $0.isAccepted && $0.isTrusted == true && $0.link == nil }
+        let isTurn = state.withLock { state in
+            guard state.isAccepted, state.isTrusted == true, !state.isJoining, !state.isOver else { return false }
+            state.isJoining = true
+            return true
+        }
         guard isTurn else { return [] }
         guard let link = join() else {
             outcome.happen(.failure(.full))

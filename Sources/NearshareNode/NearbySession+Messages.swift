@@ -47,8 +47,8 @@ extension NearbySession {
                 guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                 if state.members[member] == nil {
                     // Told of by others and not met yet: kept until then.
-                    let life = node.settings.random(8).reduce(0) { $0 << 8 | UInt64($1) } | 1
-                    state.members[member] = Membership(channel: MessageChannel(life: life, limits: settings.channel))
+                    let life = node.settings.random(8).reduce(0) { $0 << 8 | UInt64($1) }
+                    state.members[member] = makeMembership(for: member, life: life)
                 }
                 guard state.members[member]!.channel.hasRoom else { return nil }
                 state.members[member]!.channel.append(message)
@@ -129,7 +129,7 @@ extension NearbySession {
     }
 
     private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
-        var messages: [SessionMessage] = []
+        var messages: [ReceivedMessage] = []
         var failure: MalformedInput?
         let (isToBeWoken, hasRoom) = state.withLock { state in
             guard state.members[link.peer] != nil else { return (false, false) }
@@ -137,16 +137,17 @@ extension NearbySession {
             do throws(MalformedInput) {
                 for frame in frames {
                     if case .message(let message) = try state.members[link.peer]!.channel.receive(frame, on: link.channelLink) {
-                        messages.append(message)
+                        messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
                     }
                 }
             } catch {
                 failure = error
             }
+            // Before another link of the same member brings the next ones.
+            inbox.give(contentsOf: messages)
             let channel = state.members[link.peer]!.channel
             return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
         }
-        inbox.give(contentsOf: messages.map { ReceivedMessage(sender: link.peer, message: $0, mode: .reliable) })
         if isToBeWoken { write(to: link) }
         if hasRoom { progress.wakeAll() }
         if let failure { throw failure }
@@ -255,7 +256,11 @@ extension NearbySession {
     }
 
     private func bestLink(to member: PeerID) throws(SessionError) -> SessionLink {
-        let (isOver, links) = state.withLock { ($0.isOver, $0.members[member]?.links ?? []) }
+        let (isOver, links) = state.withLock { state in
+            // Before the other end has let us in as well it would refuse what is opened (A1).
+            let isReady = state.roster.state(of: member).isConnected
+            return (state.isOver, isReady ? state.members[member]?.links ?? [] : [])
+        }
         if isOver { throw .left }
         guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { throw .notConnected(member) }
         return link

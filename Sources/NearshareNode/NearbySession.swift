@@ -13,6 +13,7 @@ internal import Synchronization
 ///
 /// Made by ``Node/beginSession(_:)`` and ``SessionInvitation/accept(_:)``; over when it is left, or with its node.
 public final class NearbySession: Sendable {
+    /// What becomes of a message when the way is bad.
     public enum DeliveryMode: Sendable, Hashable {
         /// In order, once, again after a break; waits while the other side does not read.
         case reliable
@@ -22,22 +23,31 @@ public final class NearbySession: Sendable {
 
     /// A message that has come.
     public struct ReceivedMessage: Sendable, Hashable {
+        /// Whose key its link has proven.
         public let sender: PeerID
+        /// What they sent.
         public let message: SessionMessage
+        /// How they sent it.
         public let mode: DeliveryMode
     }
 
     /// A byte stream that another member has opened.
     public struct ReceivedStream: Sendable {
+        /// Who has opened it.
         public let sender: PeerID
+        /// Its bytes, both ways.
         public let stream: ByteStream
     }
 
     /// Another member, as seen from here.
     public struct Member: Sendable, Hashable {
+        /// By which the other functions of the session name them.
         public let id: PeerID
+        /// Of their key.
         public let fingerprint: Fingerprint
+        /// As they call themselves.
         public let name: DisplayName
+        /// How they are reached at the moment.
         public let state: MemberState
     }
 
@@ -50,6 +60,8 @@ public final class NearbySession: Sendable {
     struct State {
         var roster: SessionRoster
         var members: [PeerID: Membership] = [:]
+        /// Keys that have been decided about: whose link breaks comes back without a question.
+        var trusted: [PeerID: Fingerprint] = [:]
         /// Invitations of ours that nobody has answered.
         var pendingInvitations = 0
         /// Our own addresses, the latest first.
@@ -62,6 +74,7 @@ public final class NearbySession: Sendable {
     /// What fits into one packet everywhere.
     public static let maximumUnreliableByteCount = 1200
 
+    /// The same for all members.
     public let id: SessionID
     /// Who comes, goes, and how each is reached. The oldest are forgotten when nobody reads them; ``members`` is always true.
     public let changes: AsyncStream<SessionChange>
@@ -104,9 +117,13 @@ public final class NearbySession: Sendable {
         state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
         let (changes, changeContinuation) = AsyncStream.makeStream(
             of: SessionChange.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
-        let (streams, streamContinuation) = AsyncStream.makeStream(of: ReceivedStream.self)
-        let (resources, resourceContinuation) = AsyncStream.makeStream(of: Invitation.self)
-        let (questions, questionContinuation) = AsyncStream.makeStream(of: IdentityQuestion.self)
+        // What is one too many is dropped, which cuts a stream, declines an offer, and answers a question with no.
+        let (streams, streamContinuation) = AsyncStream.makeStream(
+            of: ReceivedStream.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (resources, resourceContinuation) = AsyncStream.makeStream(
+            of: Invitation.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (questions, questionContinuation) = AsyncStream.makeStream(
+            of: IdentityQuestion.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
         (self.changes, self.streams, self.resources, identityQuestions) = (changes, streams, resources, questions)
         continuations = Continuations(
             changes: changeContinuation, streams: streamContinuation, resources: resourceContinuation,
@@ -127,6 +144,8 @@ public final class NearbySession: Sendable {
     }
 
     private static let keptChanges = 4096
+    /// Of each kind, while the program does not look.
+    private static let keptEvents = 256
 
     // MARK: Life
 
@@ -194,7 +213,10 @@ public final class NearbySession: Sendable {
             let result = body(&state)
             let changes = state.roster.takeChanges()
             var gone: [SessionLink] = []
-            for case .left(let member) in changes { gone += state.members.removeValue(forKey: member)?.links ?? [] }
+            for case .left(let member) in changes {
+                gone += state.members.removeValue(forKey: member)?.links ?? []
+                state.trusted[member] = nil
+            }
             return (result, changes, state.roster.takeNews(), state.members.values.flatMap(\.links), gone)
         }
         for change in changes { continuations.changes.yield(change) }
@@ -208,6 +230,8 @@ public final class NearbySession: Sendable {
 
     /// - Returns: whether the key is trusted.
     func judge(_ check: IdentityCheck) async -> Bool {
+        let proven = check.peer.proven
+        if state.withLock({ $0.trusted[proven.id] == proven.fingerprint }) { return true }
         switch await settings.trust.judge(check) {
         case .trusted: return true
         case .untrusted: return false
@@ -242,7 +266,9 @@ public final class NearbySession: Sendable {
             closeIdleRelays()
             sendDueAcknowledgements(now: now)
             let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
-            let wake = state.withLock { [$0.roster.deadline, $0.acknowledgements, idleCheck].compactMap { $0 }.min() }
+            let wake = state.withLock {
+                [$0.roster.deadline(after: now), $0.acknowledgements, idleCheck].compactMap { $0 }.min()
+            }
             let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in
                 alarm.isOver ? true : alarm.isDue ? false : nil
             }

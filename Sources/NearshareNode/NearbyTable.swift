@@ -4,7 +4,9 @@ public import NearshareWire
 
 /// Somebody who tells the network of themselves. Nothing of it is proven.
 public struct NearbyPeer: Sendable, Hashable {
+    /// Claimed; a connection proves it.
     public var id: PeerID
+    /// Claimed, and chosen by somebody else.
     public var name: DisplayName
     /// The best one first.
     public var addresses: [LinkAddress]
@@ -13,6 +15,7 @@ public struct NearbyPeer: Sendable, Hashable {
     /// What its program tells of it.
     public var info: DiscoveryInfo
 
+    /// Puts a peer together, such as for a test.
     public init(
         id: PeerID, name: DisplayName, addresses: [LinkAddress], takesFrames: Bool = false, info: DiscoveryInfo = .none
     ) {
@@ -23,16 +26,22 @@ public struct NearbyPeer: Sendable, Hashable {
         self.info = info
     }
 
+    /// Where to connect, and whom to expect there.
     public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
 }
 
 /// Who is nearby, put together from what is seen on every interface and in both address families. Bounded (R6).
 public struct NearbyTable: Sendable {
+    /// What one event means for the list of peers.
     public enum Change: Sendable, Hashable {
+        /// Somebody new.
         case found(NearbyPeer)
+        /// Other addresses, another name or other info than before.
         case updated(NearbyPeer)
+        /// Nobody sees them any more.
         case lost(NearbyPeer)
 
+        /// Whom it is about, as they are now, or were last.
         public var peer: NearbyPeer {
             switch self {
             case .found(let peer), .updated(let peer), .lost(let peer): peer
@@ -49,6 +58,7 @@ public struct NearbyTable: Sendable {
         var order: UInt64
     }
 
+    /// Further ones are not taken in (R6).
     public static let maximumPeers = 1024
     private static let maximumSightings = 4096
     private static let maximumAddresses = 16
@@ -57,6 +67,7 @@ public struct NearbyTable: Sendable {
     private var lastOrder: UInt64 = 0
     private let ownID: PeerID
 
+    /// Who is there, by id.
     public private(set) var peers: [PeerID: NearbyPeer] = [:]
 
     /// - Parameter ownID: who looks; it does not meet itself.
@@ -72,6 +83,7 @@ public struct NearbyTable: Sendable {
         peers.values.sorted { ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex) }
     }
 
+    /// Takes one event of discovery.
     public mutating func take(_ event: DiscoveryEvent) -> [Change] {
         switch event {
         case .settled: return []
@@ -107,8 +119,10 @@ public struct NearbyTable: Sendable {
         }
         var addresses: [LinkAddress] = []
         for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
-        // Link-local addresses work only through their own interface; others are tried first.
-        let ranked = addresses.filter { !$0.host.contains("%") } + addresses.filter { $0.host.contains("%") }
+        // Link-local addresses work only through their own interface; others are tried first, and a network before a radio.
+        let isLocal = { (address: LinkAddress) in address.host.contains("%") }
+        let network = addresses.filter { $0.medium == .network }
+        let ranked = network.filter { !isLocal($0) } + network.filter(isLocal) + addresses.filter { $0.medium != .network }
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: Array(ranked.prefix(Self.maximumAddresses)),
             takesFrames: first.record.takesFrames, info: first.record.info)
@@ -119,10 +133,13 @@ public struct NearbyTable: Sendable {
 
     // MARK: Finding
 
+    /// Whom a text means.
     public enum Match: Sendable, Hashable {
+        /// One peer; exact by its id or its whole name, else by the beginning of it.
         case one(NearbyPeer, isExact: Bool)
         /// Two or more that are equally meant.
         case several([NearbyPeer])
+        /// Nobody.
         case none
     }
 

@@ -1,15 +1,18 @@
+internal import Logging
 internal import NearshareBase
 public import NearshareEdges
 
 extension Node {
     /// What browsing tells: each change, and the point at which all that was there should have been told.
     public enum Nearby: Sendable, Hashable {
+        /// Somebody was found, has changed, or is gone.
         case change(NearbyTable.Change)
+        /// All who were there should have been told of by now.
         case settled
     }
 
-    /// Follows who is nearby for as long as it is iterated; ends with an error when discovery breaks. A peer that is seen on
-    /// several interfaces is one peer.
+    /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer that
+    /// is seen on several interfaces is one peer.
     /// - Parameter service: the type that the others advertise.
     public func browse(
         for service: ServiceType = .nearshare, interface: String? = nil
@@ -17,6 +20,12 @@ extension Node {
         guard let discovery = settings.discovery else {
             throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
         }
+        return try browse(discovery, for: service, interface: interface)
+    }
+
+    private func browse(
+        _ discovery: any Discovery, for service: ServiceType, interface: String?
+    ) throws(NodeError) -> NearbyChanges {
         let events: AsyncThrowingStream<DiscoveryEvent, any Error>
         do {
             events = try discovery.browse(for: service, interface: interface)
@@ -26,18 +35,82 @@ extension Node {
         return NearbyChanges(events: events, ownID: id)
     }
 
+    /// Follows who is nearby on the media asked for. A peer on several is one peer, its addresses in the order in which they are
+    /// worth trying.
+    /// - Throws: where none of the media can be looked at; one that fails beside another is only noted in the log.
+    public func browse(
+        _ media: Set<LinkAddress.Medium>, for service: ServiceType = .nearshare, interface: String? = nil
+    ) async throws(NodeError) -> NearbyChanges {
+        var found: [NearbyChanges] = []
+        var failure: NodeError?
+        if media.contains(.network) {
+            do throws(NodeError) { found.append(try browse(for: service, interface: interface)) } catch { failure = error }
+        }
+        if media.contains(.bluetooth) {
+            do throws(NodeError) {
+                found.append(try browse(try await openRadio().discovery, for: service, interface: nil))
+            } catch {
+                settings.log.debug("no Bluetooth: \(error)")
+                failure = error
+            }
+        }
+        guard let first = found.first else { throw failure ?? .unavailable("there is no medium to look at") }
+        return found.count == 1 ? first : NearbyChanges(events: merged(found.map(\.events)), ownID: id)
+    }
+
+    /// What several engines tell, as one: all that was there has been told when all have told it. Runs until nobody listens any
+    /// more, or the node stops.
+    private func merged(
+        _ sources: [AsyncThrowingStream<DiscoveryEvent, any Error>]
+    ) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
+        let (stream, continuation) = DiscoveryEvent.makeStream()
+        let isOver = OneTimeEvent<Bool>()
+        continuation.onTermination = { _ in isOver.happen(true) }
+        let unsettled = Monitor(sources.count)
+        start { [stopping] in
+            await withTaskGroup(of: Void.self) { group in
+                for events in sources {
+                    group.addTask {
+                        do {
+                            for try await event in events {
+                                let isLast =
+                                    event == .settled
+                                    && unsettled.withLock { left in
+                                        left -= 1
+                                        return left == 0
+                                    }
+                                if event != .settled || isLast { continuation.yield(event) }
+                            }
+                        } catch {
+                            continuation.finish(throwing: error)
+                        }
+                        // One that has ended is missed by nobody as long as another goes on.
+                        _ = await isOver.happened
+                    }
+                }
+                group.addTask { _ = await isOver.happened }
+                group.addTask { _ = await stopping.happened }
+                await group.next()
+                group.cancelAll()
+            }
+            continuation.finish()
+        }
+        return stream
+    }
+
     /// Looks for the peer that a person means.
     ///
     /// A whole name or an id that is found is given a moment for a second one of the same name to show itself; the
     /// beginning of a name is decided when everybody has had time to answer.
     /// - Throws: ``PeerLookupError``.
     public func find(
-        _ text: String, for service: ServiceType = .nearshare, timeout: Duration, interface: String? = nil
+        _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
+        on media: Set<LinkAddress.Medium> = [.network], interface: String? = nil
     ) async throws -> NearbyPeer {
         let finder = PeerFinder(text: text, clock: settings.clock)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
-            let changes = try browse(for: service, interface: interface)
+            let changes = try await browse(media, for: service, interface: interface)
             group.addTask {
                 for try await change in changes { finder.take(change) }
             }
@@ -54,7 +127,9 @@ extension Node {
 
 /// Why nobody could be found.
 public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
+    /// Nobody of that name; these are there.
     case notFound(String, nearby: [NearbyPeer])
+    /// Several of that name, or that begin so.
     case ambiguous(String, [NearbyPeer])
 
     public var description: String {

@@ -38,12 +38,16 @@ public final class Node: Sendable {
         var incomingLinks = 0
         var limiter = InvitationLimiter()
         var mesh: Mesh?
+        var radio: Radio?
         var sessions: [SessionID: NearbySession] = [:]
         var isShuttingDown = false
     }
 
+    /// All transfers that this node takes part in, in either direction.
     public let transfers = TransferProgressManager()
     let settings: NodeSettings
+    /// The node stops.
+    let stopping = OneTimeEvent<Bool>()
     private let state = Mutex(State())
     private let jobs: AsyncStream<Job>
     private let jobContinuation: AsyncStream<Job>.Continuation
@@ -53,7 +57,9 @@ public final class Node: Sendable {
         (jobs, jobContinuation) = AsyncStream.makeStream()
     }
 
+    /// What others see it as.
     public var name: DisplayName { settings.name }
+    /// The beginning of its key's fingerprint.
     public var id: PeerID { settings.identity.peerID }
 
     // MARK: Scope
@@ -75,7 +81,7 @@ public final class Node: Sendable {
     public func beginShutdown() {
         let (links, listeners, advertisements, mesh, sessions) = state.withLock { state in
             state.isShuttingDown = true
-            defer { (state.listeners, state.advertisements) = ([], []) }
+            defer { (state.listeners, state.advertisements, state.radio) = ([], [], nil) }
             return (
                 Array(state.links.values), state.listeners, state.advertisements, state.mesh, Array(state.sessions.values)
             )
@@ -85,6 +91,7 @@ public final class Node: Sendable {
         for listener in listeners { listener.close() }
         for link in links { link.close(.goingAway) }
         mesh?.stop()
+        stopping.happen(true)
         jobContinuation.finish()
     }
 
@@ -96,8 +103,10 @@ public final class Node: Sendable {
     ///   - info: what browsers are told besides; ``Receiving/update(info:)`` changes it.
     ///   - port: 0 for one that is free.
     ///   - interface: nil for all.
+    ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
     public func receive(
-        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0, interface: String? = nil
+        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0, interface: String? = nil,
+        usesRadio: Bool = true
     ) throws(NodeError) -> Receiving {
         let listener: any StreamListener
         do {
@@ -133,17 +142,53 @@ public final class Node: Sendable {
             await onThread { self.acceptLoop(listener, mesh, waiting) }
             waiting.finish()
         }
+        let radioState = OneTimeEvent<RadioState>()
+        if usesRadio, settings.radio != nil { startRadio(mesh, waiting, radioState) }
         let record = PeerTXTRecord(id: id, name: name, takesFrames: true)
         return Receiving(
             port: listener.port, invitations: invitations, comparisons: comparisons, sessionInvitations: sessions,
-            advertisement: advertisement, record: record)
+            advertisement: advertisement, record: record, radioEvent: radioState)
+    }
+
+    /// Until the node shuts down, which it may have begun to.
+    func keep(_ listener: any StreamListener, _ advertisement: any RunningAdvertisement) -> Bool {
+        let isKept = state.withLock { state in
+            guard !state.isShuttingDown else { return false }
+            state.listeners.append(listener)
+            state.advertisements.append(advertisement)
+            return true
+        }
+        if !isKept {
+            advertisement.stop()
+            listener.close()
+        }
+        return isKept
+    }
+
+    var knownRadio: Radio? { state.withLock { $0.radio } }
+
+    /// - Returns: the one to use: somebody else may have been faster.
+    func remember(_ radio: Radio) -> Radio {
+        state.withLock { state in
+            let chosen = state.radio ?? radio
+            if !state.isShuttingDown { state.radio = chosen }
+            return chosen
+        }
     }
 
     // MARK: The mesh
 
     /// Becomes a part of the mesh through those who are nearby, without being found by anybody: for sending.
-    public func joinMesh(interface: String? = nil) -> Mesh {
-        startMesh(.always, invitations: nil, interface: interface)
+    /// - Parameter usesRadio: through the radio's neighbours as well, where the settings have one.
+    public func joinMesh(interface: String? = nil, usesRadio: Bool = true) -> Mesh {
+        let mesh = startMesh(.always, invitations: nil, interface: interface)
+        if usesRadio, settings.radio != nil {
+            mesh.start { [self] in
+                guard let radio = try? await openRadio() else { return }
+                mesh.carryAll(from: radio.frames)
+            }
+        }
+        return mesh
     }
 
     /// A node has one place in the mesh; whoever comes second gets the same.
@@ -223,7 +268,7 @@ public final class Node: Sendable {
 
     // MARK: Links that others open
 
-    private func acceptLoop(_ listener: any StreamListener, _ mesh: Mesh?, _ waiting: Receiving.Continuations?) {
+    func acceptLoop(_ listener: any StreamListener, _ mesh: Mesh?, _ waiting: Receiving.Continuations?) {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
@@ -366,7 +411,11 @@ public final class Node: Sendable {
     func connect(to destination: PeerDestination) async throws(NodeError) -> any StreamLink {
         var failure = NodeError.unreachable("no address to connect to")
         for address in destination.addresses {
-            let transport = settings.transport
+            let transport: any StreamTransport
+            switch address.medium {
+            case .network: transport = settings.transport
+            case .bluetooth: transport = try await openRadio().transport
+            }
             let time = settings.limits.connectTime
             let outcome: Result<any StreamLink, LinkError> = await onThread {
                 do throws(LinkError) {

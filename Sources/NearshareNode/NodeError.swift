@@ -7,10 +7,13 @@ internal import NearshareSession
 public enum NodeError: Error, Sendable, CustomStringConvertible {
     /// Nobody answers at any of the addresses.
     case unreachable(String)
+    /// Nobody answered in the time that there was.
     case timedOut(String)
+    /// Both ends speak different versions, or want something else of encryption.
     case incompatible(String)
     /// Somebody else's key is behind the name or the id.
     case identityMismatch(String)
+    /// A person here has blocked whoever is there.
     case blocked(String)
     /// The link broke, or the other side broke the protocol.
     case connectionLost(String)

@@ -4,12 +4,16 @@ public import NearshareSecurity
 
 /// Somebody at the other end of a link: the key is proven, the name is claimed.
 public struct Peer: Sendable, Hashable {
+    /// Its key, which the link has proven.
     public let proven: ProvenPeer
+    /// Claimed.
     public let name: DisplayName
+    /// How the key, and the name with it, stand with the person here.
     public let standing: PeerStanding
     /// nil for somebody who is reached through the mesh.
     public let address: LinkAddress?
 
+    /// The beginning of the key's fingerprint.
     public var id: PeerID { proven.id }
 }
 
@@ -22,6 +26,7 @@ public struct PeerDestination: Sendable, Hashable {
     /// What it was found under, for messages.
     public var name: DisplayName?
 
+    /// Puts a destination together, such as from an address that a person gave.
     public init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
         self.addresses = addresses
         self.id = id

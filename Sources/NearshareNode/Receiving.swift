@@ -27,6 +27,13 @@ public struct Receiving: Sendable {
     public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
     let record: PeerTXTRecord
+    let radioEvent: OneTimeEvent<Node.RadioState>
+
+    /// Waits until it is known whether others can reach this node over its radio; for ever where it has none. nil when the task
+    /// is cancelled before.
+    public var radio: Node.RadioState? {
+        get async { await radioEvent.happened }
+    }
 
     /// Joins the sessions that a policy allows, and declines all others.
     public func sessions(
@@ -37,6 +44,11 @@ public struct Receiving: Sendable {
             guard await policy.accepts(invitation) else { return nil }
             return try? invitation.accept(settings)
         }
+    }
+
+    /// Is found by nobody any more. Who knows the address, or is on a link already, is heard as before.
+    public func stopAdvertising() {
+        advertisement?.stop()
     }
 
     /// Tells browsers something else than before.
@@ -54,7 +66,9 @@ public struct Receiving: Sendable {
 
 /// Somebody asks whether this screen shows the same short code as theirs.
 public struct Comparison: Sendable {
+    /// Who asks.
     public let peer: Peer
+    /// The eight digits that should be the same there.
     public let shortCode: ShortCodeText
     let link: LinkDriver
     let end: OneTimeEvent<TransferOutcome>

@@ -8,10 +8,13 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case notConnected(PeerID)
     /// What was asked for makes no sense, whatever the others do.
     case invalidParameter(String)
+    /// Nobody answered in the time that there was.
     case timedOut(String)
+    /// The task that waited was cancelled.
     case cancelled
     /// The machine or the network refuses.
     case unavailable(String)
+    /// Somebody there, or a policy, said no.
     case declined
     /// As many are in the session as may be.
     case full

@@ -6,15 +6,23 @@ internal import Synchronization
 
 /// Somebody invites into a session. Accept it, decline it, or drop it, which declines it too.
 public final class SessionInvitation: Sendable {
+    /// Who invites.
     public let peer: Peer
+    /// Into which session.
     public let session: SessionID
     /// Bytes for the program, as the peer's program wrote them: at most `SessionFrame.maximumContextByteCount`.
     public let context: [UInt8]
+    private enum State {
+        case open
+        case answered
+        case over(SessionError)
+    }
+
     private let proof: [UInt8]
     private let handshakeHash: [UInt8]
     private let join: @Sendable (SessionSettings) throws(SessionError) -> NearbySession
     private let refuse: @Sendable (SessionRefusal) -> Void
-    private let isAnswered = Atomic(false)
+    private let state = Mutex(State.open)
     private let codeEvent = OneTimeEvent<ShortCodeText?>()
     private let endEvent = OneTimeEvent<SessionError>()
 
@@ -33,7 +41,7 @@ public final class SessionInvitation: Sendable {
     }
 
     deinit {
-        if !isAnswered.load(ordering: .acquiring) { refuse(.declined) }
+        decline(.declined)
     }
 
     /// The eight digits that who invites sees as well; nil when the link ended before they were agreed.
@@ -51,10 +59,14 @@ public final class SessionInvitation: Sendable {
     /// Whoever accepts has seen who invites, so the settings' trust policy is not asked about them, but about all others.
     /// - Throws: ``SessionError`` when the invitation is over, or the session is full.
     public func accept(_ settings: SessionSettings = SessionSettings()) throws(SessionError) -> NearbySession {
-        precondition(takeAnswer(), "an invitation is answered once")
-        return try join(settings)
+        switch takeAnswer(.answered) {
+        case .open: return try join(settings)
+        case .answered: preconditionFailure("an invitation is answered once")
+        case .over(let reason): throw reason
+        }
     }
 
+    /// Does not join. Answered already, nothing happens.
     public func decline() {
         decline(.declined)
     }
@@ -65,10 +77,16 @@ public final class SessionInvitation: Sendable {
     }
 
     func decline(_ reason: SessionRefusal) {
-        if takeAnswer() { refuse(reason) }
+        if case .open = takeAnswer(.answered) { refuse(reason) }
     }
 
-    private func takeAnswer() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
+    /// - Returns: how it stood before. Only an open one changes.
+    private func takeAnswer(_ new: State) -> State {
+        state.withLock { state in
+            defer { if case .open = state { state = new } }
+            return state
+        }
+    }
 
     // MARK: For the engine
 
@@ -79,7 +97,7 @@ public final class SessionInvitation: Sendable {
     func end(_ reason: SessionError) {
         codeEvent.happen(nil)
         endEvent.happen(reason)
-        if takeAnswer() { refuse(.expired) }
+        if case .open = takeAnswer(.over(reason)) { refuse(.expired) }
     }
 }
 
@@ -87,6 +105,7 @@ public final class SessionInvitation: Sendable {
 public struct InvitationPolicy: Sendable {
     let accepts: @Sendable (SessionInvitation) async -> Bool
 
+    /// Decides by itself; accepted where it says true.
     public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.accepts = accepts
     }

@@ -11,6 +11,7 @@ public struct SessionSettings: Sendable {
     /// What may be under way to each member before ``NearbySession/send(_:to:mode:)`` waits.
     public var channel = MessageChannel.Limits()
 
+    /// As most sessions are kept.
     public init() {}
 
     var roster: SessionRoster.Limits {

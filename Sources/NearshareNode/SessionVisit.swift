@@ -16,6 +16,7 @@ final class SessionVisit: Sendable {
         var invitation: WeakInvitation?
         /// One invitation on a link, answered or not.
         var isInvited = false
+        var isOver = false
     }
 
     let driver: LinkDriver
@@ -61,7 +62,12 @@ final class SessionVisit: Sendable {
             driver.send(.refuse(session.id, .full))
             return false
         }
-        state.withLock { $0.joined = (session, sessionLink) }
+        let isOver = state.withLock { state in
+            state.joined = (session, sessionLink)
+            return state.isOver
+        }
+        // Its end came while it was on its way in.
+        if isOver { session.lose(sessionLink) }
         driver.send(.accept(session.id))
         return true
     }
@@ -70,6 +76,10 @@ final class SessionVisit: Sendable {
     func end() {
         shortCode.happen(nil)
         invitation?.end(.unavailable("the connection to who invites was lost"))
+        let joined = state.withLock { state in
+            state.isOver = true
+            return state.joined
+        }
         if let (session, sessionLink) = joined { session.lose(sessionLink) }
     }
 }

@@ -6,24 +6,34 @@ public import NearshareSession
 
 /// What a node is made of: who it is, its ways to the outside, and the functions that stand for time, chance and memory.
 public struct NodeSettings: Sendable {
+    /// Its key.
     public var identity: LocalIdentity
+    /// What others see it as.
     public var name: DisplayName
+    /// How links are opened and taken.
     public var transport: any StreamTransport
     /// nil for a node that neither advertises nor browses: addresses are given by hand.
     public var discovery: (any Discovery)?
+    /// Opens the radio, which may take a moment; nil for a node without one. The error says what to try.
+    public var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
+    /// What strangers may cost.
     public var limits = NodeLimits()
     /// For all links of this node.
     public var encryption = EncryptionPreference.required
     /// For unreliable messages; nil where they share the links with all else.
     public var datagrams: (any DatagramTransport)?
+    /// Time that only goes forward.
     public var clock: @Sendable () -> MonotonicInstant
+    /// Time that people read.
     public var wallClock: @Sendable () -> WallTime
     /// Fresh random bytes from the kernel, as many as asked for.
     public var random: @Sendable (Int) -> [UInt8]
     /// How a peer stands with the local person, by the key that it has proven.
     public var standing: @Sendable (ProvenPeer, DisplayName?) -> PeerStanding
+    /// For people who look for a fault; names of files and peers are not written there.
     public var log: Logger
 
+    /// Puts settings together; the rest is as most nodes have it.
     public init(
         identity: LocalIdentity, name: DisplayName, transport: any StreamTransport, discovery: (any Discovery)?,
         clock: @escaping @Sendable () -> MonotonicInstant, wallClock: @escaping @Sendable () -> WallTime,
@@ -46,10 +56,13 @@ public struct NodeSettings: Sendable {
 public struct NodeLimits: Sendable {
     /// Links that others have opened to us, in all and from one address (R3).
     public var links = 64
+    /// From one address.
     public var linksPerAddress = 8
+    /// On each link.
     public var connection = DirectLimits()
     /// How long one address is tried.
     public var connectTime = Duration.seconds(5)
 
+    /// As most nodes have them.
     public init() {}
 }

@@ -16,6 +16,7 @@ public final class Transfer: Sendable {
         var onCancel: (@Sendable () -> Void)?
     }
 
+    /// Names it in this node.
     public let id: TransferID
     private let state: Mutex<State>
     private let clock: @Sendable () -> MonotonicInstant

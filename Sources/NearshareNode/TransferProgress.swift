@@ -4,11 +4,15 @@ public import NearshareSession
 
 /// Where a transfer stands at one moment.
 public struct TransferProgress: Sendable, Hashable {
+    /// Seen from here.
     public enum Direction: Sendable, Hashable {
+        /// To somebody else.
         case outgoing
+        /// From somebody else.
         case incoming
     }
 
+    /// What it does at the moment, in the order in which it does it.
     public enum Phase: Sendable, Hashable {
         /// Looking for a way to the peer, connecting, shaking hands.
         case connecting
@@ -16,14 +20,19 @@ public struct TransferProgress: Sendable, Hashable {
         case waiting
         /// Both ends find out what is there already of an earlier try.
         case comparing
+        /// Content is on its way.
         case moving
         /// Everything has been sent; the receiver makes it durable.
         case finishing
+        /// It is over, and how it went.
         case ended(TransferOutcome)
     }
 
+    /// Which transfer.
     public var id: TransferID
+    /// To somebody or from somebody.
     public var direction: Direction
+    /// What it does at the moment.
     public var phase: Phase
     /// Bytes of content that are at the receiver or on their way, those from an earlier try included.
     public var done: UInt64
@@ -33,23 +42,30 @@ public struct TransferProgress: Sendable, Hashable {
     public var resumed: UInt64
     /// Files, folders and links that are finished, and how many there are.
     public var finishedEntries: UInt64
+    /// Files, folders and links in all.
     public var totalEntries: UInt64
     /// Bytes a second, smoothed; nil until it can be told.
     public var rate: Double?
+    /// Until the end at the present rate; nil until it can be told.
     public var timeLeft: Duration?
     /// On the frame path, which counts these; nil on the direct one.
     public var fragments: Fragments?
 
+    /// How many pieces of how many.
     public struct Fragments: Sendable, Hashable {
+        /// That are on their way or there.
         public var done: Int
+        /// In all.
         public var total: Int
 
+        /// Puts a count together.
         public init(done: Int, total: Int) {
             self.done = done
             self.total = total
         }
     }
 
+    /// Of a transfer that begins.
     public init(id: TransferID, direction: Direction, total: UInt64?, totalEntries: UInt64) {
         self.id = id
         self.direction = direction
@@ -64,12 +80,14 @@ public struct TransferProgress: Sendable, Hashable {
 
 /// How a transfer ended, and what is there now.
 public struct TransferResult: Sendable, Hashable {
+    /// How it ended; the same on both ends.
     public var outcome: TransferOutcome
     /// What went wrong, for people, where more can be said than the outcome says.
     public var detail: String?
     /// Incoming and completed: where everything is.
     public var delivered: [DeliveredItem]
 
+    /// Puts a result together.
     public init(outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = []) {
         self.outcome = outcome
         self.detail = detail

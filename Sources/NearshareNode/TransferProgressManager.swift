@@ -18,6 +18,7 @@ public final class TransferProgressManager: Sendable {
         state.withLock { state in state.order.compactMap { state.transfers[$0] } }
     }
 
+    /// The transfer of this name, as long as it is remembered.
     public subscript(id: TransferID) -> Transfer? {
         state.withLock { $0.transfers[id] }
     }

@@ -4,6 +4,7 @@ internal import Synchronization
 
 /// Somebody's key, before it is let into a session.
 public struct IdentityCheck: Sendable {
+    /// Whose key it is, and how it stands with the person here.
     public let peer: Peer
     /// The eight digits that the other person sees as well, unless somebody sits between them.
     public let shortCode: ShortCodeText
@@ -11,7 +12,7 @@ public struct IdentityCheck: Sendable {
     public let voucher: PeerID?
 }
 
-/// Decides whether a key is who it should be, before its bearer is let into a session.
+/// Decides whether a key is who it should be, before its bearer is let into a session; not again while they are in it.
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
@@ -50,6 +51,7 @@ public struct TrustPolicy: Sendable {
 
 /// Asks a person whether the other screen shows the same short code. Dropped without an answer, it is answered with no.
 public final class IdentityQuestion: Sendable {
+    /// Whose key is asked about, and the short code to compare.
     public let check: IdentityCheck
     private let event: OneTimeEvent<Bool>
 
@@ -62,6 +64,7 @@ public final class IdentityQuestion: Sendable {
         event.happen(false)
     }
 
+    /// What the person has seen. Answered already, nothing happens.
     public func answer(isSame: Bool) {
         event.happen(isSame)
     }

@@ -16,7 +16,9 @@ public enum StreamEvent: Sendable, Hashable {
 
 /// Why something can't be done with a stream here.
 public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// It was closed here, or its link has ended.
     case notOpen
+    /// The other side has cut it.
     case reset(StreamResetReason)
     /// More streams are open than the link bears.
     case tooMany
@@ -42,20 +44,24 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
 ///
 /// A value that is told what came and asked what is to be sent: ``receive(_:)`` and ``nextFrame()``.
 public struct ByteStreams: Sendable {
+    /// What the streams of one link may cost.
     public struct Limits: Sendable, Hashable {
         /// That the other end may have open at once.
         public var incoming = 64
+        /// That this end may have open at once.
         public var outgoing = 64
         /// Bytes of ours that wait for credit, on each stream.
         public var sendBuffer = 256 << 10
         /// Bytes that wait to be read, on each stream; at least ``StreamFrame/initialWindow``.
         public var receiveWindow: UInt64 = StreamFrame.initialWindow
 
+        /// As every link has them.
         public init() {}
     }
 
     /// What can be read at the moment.
     public enum ReadResult: Sendable, Hashable {
+        /// As many as there were, up to the limit.
         case bytes([UInt8])
         /// Nothing yet: ``StreamEvent/readable(_:)`` tells when.
         case nothing
@@ -98,21 +104,26 @@ public struct ByteStreams: Sendable {
     private var ready: [StreamID] = []
     private var events: [StreamEvent] = []
 
+    /// The streams of a link that has just been established.
     public init(role: HandshakeRole, limits: Limits = Limits()) {
         isInitiator = role == .initiator
         self.limits = limits
         nextOwn = isInitiator ? 1 : 2
     }
 
+    /// What has happened since it was asked last.
     public mutating func takeEvents() -> [StreamEvent] {
         defer { events = [] }
         return events
     }
 
+    /// ``nextFrame(maximumData:)`` has one.
     public var hasFrame: Bool { !control.isEmpty || ready.contains { isSendable($0) } }
 
+    /// Streams that are open, at both ends together.
     public var count: Int { streams.count }
 
+    /// Neither over nor cut.
     public func isOpen(_ id: StreamID) -> Bool { streams[id] != nil }
 
     /// Bytes, or the end, wait to be read.
@@ -122,6 +133,7 @@ public struct ByteStreams: Sendable {
 
     // MARK: What the program does
 
+    /// Opens a stream; data may follow at once.
     public mutating func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
         let own = streams.keys.count { isOwn($0) }
         // 2^31 streams on one link are more than anybody lives to open.
@@ -253,6 +265,9 @@ public struct ByteStreams: Sendable {
     private mutating func receiveOpen(_ id: StreamID, _ purpose: StreamPurpose, _ name: StreamName) throws(MalformedInput) {
         guard !isOwn(id), id.rawValue > lastTheirs else { throw MalformedInput("stream: its number is not the next one") }
         lastTheirs = id.rawValue
+        guard control.count < Self.maximumControlCount else {
+            throw MalformedInput("stream: more are opened than their answers are read")
+        }
         guard streams.keys.count(where: { !isOwn($0) }) < limits.incoming else {
             control.append(.reset(id, .tooMany))
             return
@@ -299,6 +314,9 @@ public struct ByteStreams: Sendable {
     private mutating func markReady(_ id: StreamID) {
         if isSendable(id), !ready.contains(id) { ready.append(id) }
     }
+
+    /// Words about streams that wait until the other end reads.
+    private static let maximumControlCount = 4096
 
     private mutating func removeIfDone(_ id: StreamID) {
         if streams[id]?.isDone == true { streams[id] = nil }

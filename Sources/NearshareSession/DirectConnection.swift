@@ -4,6 +4,7 @@ public import NearshareWire
 
 /// What a connection asks its driver to do, in order.
 public enum DirectReaction: Sendable, Hashable {
+    /// Seal the frame, and send it.
     case send(ControlFrame)
     /// The peer has said its name and what its clock shows. Nothing but its key is proven.
     case greeted(DisplayName, time: WallTime)
@@ -12,6 +13,7 @@ public enum DirectReaction: Sendable, Hashable {
     /// The other person asks whether the code is the same here; answer with
     /// ``DirectConnection/answerComparison(isSame:)``.
     case comparisonAsked
+    /// The other person has compared the short codes.
     case comparisonAnswered(isSame: Bool)
     /// A peer offers something; answer with ``DirectConnection/accept(_:now:)`` or
     /// ``DirectConnection/decline(_:because:)``.
@@ -24,7 +26,9 @@ public enum DirectReaction: Sendable, Hashable {
     case mayUse(TransferID, upTo: UInt64)
     /// Not a byte more of this transfer's content may go out.
     case stopSending(TransferID)
+    /// A transfer from here is over.
     case outgoingEnded(TransferID, TransferOutcome)
+    /// A transfer to here is over.
     case incomingEnded(TransferID, TransferOutcome)
     /// The last reaction of a connection.
     case closed(DirectClosure)
@@ -42,6 +46,7 @@ public enum DirectClosure: Error, Sendable, Hashable {
 
 /// What is to be done with bytes of content that have arrived.
 public enum ContentVerdict: Sendable, Hashable {
+    /// It belongs to a transfer that waits for it.
     case deliver
     /// Of a transfer that was cancelled here while they were on their way.
     case drop
@@ -112,7 +117,9 @@ public struct DirectConnection: Sendable {
     private var lastAsked: MonotonicInstant
     private let greetingDeadline: MonotonicInstant
 
+    /// As it calls itself; nil until it has said so.
     public private(set) var peerName: DisplayName?
+    /// nil until both ends have revealed their nonces.
     public private(set) var shortCodeText: ShortCodeText?
 
     /// - Parameters:
@@ -135,6 +142,7 @@ public struct DirectConnection: Sendable {
         [.send(.hello(name: ownName, commitment: shortCode.commitment, time: ownTime))]
     }
 
+    /// Nothing happens any more.
     public var isClosed: Bool { if case .closed = phase { true } else { false } }
 
     /// No transfer is under way or asked for.
@@ -282,6 +290,7 @@ public struct DirectConnection: Sendable {
         return [.send(.compare)]
     }
 
+    /// The person here has compared the short codes.
     public mutating func answerComparison(isSame: Bool) -> [DirectReaction] {
         guard comparison == .askedThere, !isClosed else { return [] }
         comparison = .over
@@ -376,6 +385,7 @@ public struct DirectConnection: Sendable {
         return [.send(.resume(id, point))]
     }
 
+    /// The person here, or a rule, does not take it.
     public mutating func decline(_ id: TransferID, because reason: DeclineReason) -> [DirectReaction] {
         guard case .invited = incoming[id]?.state else { return [] }
         return [.send(.decline(id, reason))] + endIncoming(id, .declined(reason))

@@ -6,6 +6,7 @@ public import NearshareWire
 public enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// Whoever answers does not speak this protocol, or speaks it wrongly.
     case notAPeer(String)
+    /// No version of the protocol is spoken at both ends.
     case incompatible(theirs: Preamble)
     /// What arrived was not made by who holds the key, or altered on its way.
     case notAuthentic(String)
@@ -30,10 +31,15 @@ public enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertible
 
 /// What the handshake leaves behind.
 public struct EstablishedLink: Sendable {
+    /// Whose key was proven.
     public let peer: ProvenPeer
+    /// Of the protocol.
     public let version: UInt8
+    /// Of the records, in both directions.
     public let cipher: RecordCipher.Kind
+    /// For what goes out.
     public let sealer: RecordSealer
+    /// For what comes in.
     public let opener: RecordOpener
     /// SHA-256 over all that both sides have said: the same on both ends, unless somebody sits between them.
     public let handshakeHash: [UInt8]
@@ -49,7 +55,9 @@ public struct EstablishedLink: Sendable {
 ///     initiator:  awaiting preamble ──► awaiting second message ──► established
 ///     responder:  awaiting preamble ──► awaiting first message ──► awaiting third message ──► established
 public struct DirectHandshake: Sendable {
+    /// What is to be done after what came.
     public enum Step: Sendable {
+        /// Go on with what arrives next.
         case needsMore
         /// Send this, and go on with what arrives.
         case send([UInt8])

@@ -22,5 +22,6 @@ public struct DirectLimits: Sendable {
     /// Bytes of a content stream that may be on their way or waiting to be stored.
     public var window: UInt64 = 2 << 20
 
+    /// As every node has them.
     public init() {}
 }

@@ -10,7 +10,9 @@ internal import NearshareCrypto
 ///
 /// Both say what they take inside the handshake, where nobody can talk them down (`docs/PROTOCOL.md`, section 3).
 public enum EncryptionPreference: Sendable, Hashable, CaseIterable {
+    /// Nobody else reads along. With `none` there is no link.
     case required
+    /// Encrypted, unless the other side does without.
     case optional
     /// Everybody nearby may read along.
     case none

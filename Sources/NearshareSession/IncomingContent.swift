@@ -3,13 +3,16 @@ internal import NearshareWire
 
 /// What takes a transfer's content as it comes out of the stream, in order and within the offer.
 public protocol ContentReceiver<Failure> {
+    /// What can go wrong where content is put.
     associatedtype Failure: Error
 
     /// The stream goes on after so many complete entries, `offset` bytes into the next one.
     mutating func start(completeEntries: UInt64, offset: UInt64) throws(Failure)
     /// - Parameter digest: the chain over all headers up to and including this one.
     mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Failure)
+    /// More of the present file.
     mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Failure)
+    /// The present entry is whole.
     mutating func endEntry() throws(Failure)
 }
 

@@ -6,12 +6,14 @@ public import NearshareBase
 public struct InvitationLimiter: Sendable {
     /// Invitations that may go unaccepted in ``memory``.
     public static let patience = 5
+    /// So long a refusal counts.
     public static let memory = Duration.seconds(60)
     /// More places than this are not told apart from the oldest of them any more.
     private static let maximumPlaces = 256
 
     private var refusals: [String: [MonotonicInstant]] = [:]
 
+    /// Nobody has been refused yet.
     public init() {}
 
     /// Whether somebody may be asked about an invitation from there.

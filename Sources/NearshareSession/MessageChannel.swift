@@ -2,6 +2,7 @@ public import NearshareBase
 
 /// A message of a session, as a program sends and gets it.
 public struct SessionMessage: Sendable, Hashable {
+    /// What its bytes are.
     public enum Kind: UInt8, Sendable, Hashable {
         /// Whatever the programs have agreed on.
         case bytes = 0
@@ -12,10 +13,12 @@ public struct SessionMessage: Sendable, Hashable {
     /// Larger things are streams or resources.
     public static let maximumByteCount = 1 << 20
 
+    /// What its bytes are.
     public var kind: Kind
     /// At most ``maximumByteCount`` bytes.
     public var bytes: [UInt8]
 
+    /// Puts a message together.
     public init(kind: Kind = .bytes, bytes: [UInt8]) {
         self.kind = kind
         self.bytes = bytes
@@ -32,11 +35,15 @@ public struct SessionMessage: Sendable, Hashable {
 ///
 /// A value that is told what came and asked what is to be sent.
 public struct MessageChannel: Sendable {
+    /// What may be under way to one member.
     public struct Limits: Sendable, Hashable {
-        /// Bytes and messages that were sent and not yet passed on there; then ``hasRoom`` is false.
+        /// Bytes and messages that were sent and not yet passed on there; then ``hasRoom`` is false. More than these, which
+        /// every receiver takes, does not count.
         public var unacknowledgedByteCount = 2 << 20
+        /// Messages, however short.
         public var unacknowledgedCount = 4096
 
+        /// What every receiver takes.
         public init() {}
     }
 
@@ -45,7 +52,9 @@ public struct MessageChannel: Sendable {
         let number: UInt64
     }
 
+    /// What has come of a frame.
     public enum Event: Sendable, Hashable {
+        /// The next message, for the program.
         case message(SessionMessage)
         /// The other side has begun anew and knows nothing of before: what it had not passed on is lost.
         case restarted(lost: Int)
@@ -77,19 +86,29 @@ public struct MessageChannel: Sendable {
     private var passedOn: UInt64 = 0
     /// What was received and not passed on yet.
     private var waitingByteCount = 0
+    /// Messages from before the other side began anew that still wait, in front of all others.
+    private var staleCount: UInt64 = 0
+    /// What is owed waits no longer.
     private var isLate = false
 
-    /// - Parameter life: random.
-    public init(life: UInt64, limits: Limits = Limits()) {
+    /// - Parameters:
+    ///   - life: random, not 0.
+    ///   - stale: what an earlier channel to the same member has received and not passed on yet. It fills this one's window.
+    public init(life: UInt64, limits: Limits = Limits(), stale: [SessionMessage] = []) {
         ownLife = life
         self.limits = limits
+        staleCount = UInt64(stale.count)
+        waitingByteCount = stale.reduce(0) { $0 + $1.bytes.count + Self.overhead }
     }
 
     private var keptCount: Int { kept.count - keptStart }
     private var nextNumber: UInt64 { firstKept + UInt64(keptCount) }
 
     /// A further message may be appended.
-    public var hasRoom: Bool { keptCount < limits.unacknowledgedCount && keptByteCount < limits.unacknowledgedByteCount }
+    public var hasRoom: Bool {
+        keptCount < min(limits.unacknowledgedCount, Self.window.unacknowledgedCount)
+            && keptByteCount < min(limits.unacknowledgedByteCount, Self.window.unacknowledgedByteCount)
+    }
 
     /// Everything that was appended has been passed on there.
     public var isEmpty: Bool { keptCount == 0 }
@@ -105,24 +124,30 @@ public struct MessageChannel: Sendable {
         return nextNumber - 1
     }
 
+    /// The other side has passed the message on to its program.
     public func isAcknowledged(_ number: UInt64) -> Bool { number < firstKept }
 
     /// The program has taken a message: the other side may send another.
     public mutating func notePassedOn(_ message: SessionMessage) {
-        // It may be one from before the other side began anew.
-        passedOn = min(passedOn + 1, expected)
+        if staleCount > 0 {
+            staleCount -= 1
+        } else if passedOn < expected {
+            passedOn += 1
+        }
         waitingByteCount = max(0, waitingByteCount - message.bytes.count - Self.overhead)
     }
 
     // MARK: Links
 
+    /// A link has come up.
     public mutating func attach() -> LinkID {
         lastLink += 1
         let id = LinkID(number: lastLink)
-        links[id] = Link(acknowledged: passedOn)
+        links[id] = Link(acknowledged: 0)
         return id
     }
 
+    /// A link is gone; what it carried and was not acknowledged goes over others.
     public mutating func detach(_ id: LinkID) {
         links[id] = nil
     }
@@ -137,11 +162,14 @@ public struct MessageChannel: Sendable {
         guard let link = links[id] else { return nil }
         guard link.hasResumed else { return .resume }
         guard let next = link.next, isPreferred(id) else { return nil }
-        if next < nextNumber { return .message(max(next, firstKept)) }
-        let owed = passedOn - link.acknowledged
-        return owed >= Self.acknowledgementInterval || (owed > 0 && isLate) ? .acknowledgement : nil
+        // What was acknowledged on another link meanwhile is skipped.
+        let number = max(next, firstKept)
+        if number < nextNumber { return .message(number) }
+        guard passedOn > link.acknowledged else { return nil }
+        return isLate || passedOn - link.acknowledged >= Self.acknowledgementInterval ? .acknowledgement : nil
     }
 
+    /// ``nextFrame(for:)`` has one.
     public func hasFrame(for id: LinkID) -> Bool { due(on: id) != nil }
 
     /// Something was passed on that the other side has not been told of. It waits for a message that can carry the news, but
@@ -163,7 +191,6 @@ public struct MessageChannel: Sendable {
         switch due(on: id) {
         case .resume:
             links[id]!.hasResumed = true
-            noteAcknowledged(on: id)
             return Self.encode(Self.resumeType) { writer in
                 writer.write(ownLife)
                 writer.write(theirLife ?? 0)
@@ -211,17 +238,22 @@ public struct MessageChannel: Sendable {
             let upTo: UInt64 = try reader.readInteger()
             let kind: UInt8 = try reader.readInteger()
             let bytes = reader.readRemaining()
+            guard bytes.count <= SessionMessage.maximumByteCount else {
+                throw MalformedInput("message: it is longer than \(SessionMessage.maximumByteCount) bytes")
+            }
             guard links[id]?.next != nil else { throw MalformedInput("message: before it was said where to begin") }
             try acknowledge(upTo: upTo)
             guard number <= expected else { throw MalformedInput("message: one is missing before it") }
             // Came over another link already.
             guard number == expected else { return nil }
-            guard expected - passedOn < UInt64(limits.unacknowledgedCount), waitingByteCount < limits.unacknowledgedByteCount
+            guard staleCount + expected - passedOn < UInt64(Self.window.unacknowledgedCount),
+                waitingByteCount < Self.window.unacknowledgedByteCount
             else { throw MalformedInput("message: more than may wait") }
             expected += 1
             // Kinds that later versions add are passed over.
             guard let kind = SessionMessage.Kind(rawValue: kind) else {
                 passedOn += 1
+                isLate = true
                 return nil
             }
             waitingByteCount += bytes.count + Self.overhead
@@ -229,6 +261,7 @@ public struct MessageChannel: Sendable {
         case Self.acknowledgementType:
             let upTo: UInt64 = try reader.readInteger()
             try reader.finish()
+            guard links[id]?.next != nil else { throw MalformedInput("message: before it was said where to begin") }
             try acknowledge(upTo: upTo)
             return nil
         default: return nil  // Of a later version.
@@ -246,12 +279,18 @@ public struct MessageChannel: Sendable {
             firstKept = nextNumber
             dropKept(keptCount)
             firstKept = 0
+            staleCount += expected - passedOn
             (expected, passedOn) = (0, 0)
-            for other in links.keys where other != id { links[other] = nil }
+            links[id]!.acknowledged = 0
+            // Those on which nothing was said yet may be of the new life.
+            for (other, link) in links where link.next != nil { links[other] = nil }
         }
         theirLife = theirs
+        // What is passed on is told anew on each link.
+        isLate = passedOn > 0
         if ours == ownLife {
-            try acknowledge(upTo: next)
+            guard next <= nextNumber else { throw MalformedInput("message: what was never sent is expected after") }
+            // It has come, but was not passed on: it fills the window there, and so it does here.
             links[id]!.next = next
         } else {
             // It knows nothing of us yet, or of somebody before us.
@@ -291,6 +330,8 @@ public struct MessageChannel: Sendable {
     private static let messageType: UInt8 = 1
     private static let acknowledgementType: UInt8 = 2
     private static let acknowledgementInterval: UInt64 = 64
+    /// What every receiver takes.
+    private static let window = Limits()
     /// What a message costs besides its bytes, so that many short ones are bounded too.
     private static let overhead = 64
 }

@@ -7,6 +7,7 @@ public struct MessageFraming: Sendable {
 
     private var held: [UInt8] = []
 
+    /// At the beginning of a stream.
     public init() {}
 
     /// Adds one message to what goes out on the stream.

@@ -4,11 +4,14 @@ internal import NearshareWire
 
 /// Where a transfer's content comes from, as the stream needs it: a walk over entries, with reading inside the present one.
 public protocol ContentProvider<Failure> {
+    /// What can go wrong where content comes from.
     associatedtype Failure: Error
 
+    /// Goes on to the next entry; nil after the last.
     mutating func nextEntry() throws(Failure) -> EntryHeader?
     /// Returns 0 at the end of the present entry, and never reads beyond its header's size.
     mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(Failure) -> Int
+    /// Goes to a place in the present file.
     mutating func seek(to offset: UInt64) throws(Failure)
 }
 

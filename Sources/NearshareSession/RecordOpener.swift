@@ -8,6 +8,7 @@ public struct RecordOpener: Sendable {
     private var cipher: RecordCipher
     private var counter: UInt64
 
+    /// - Parameter cipher: of the direction that comes in, fresh from the handshake.
     public init(_ cipher: RecordCipher) {
         self.init(cipher, counter: 0)
     }

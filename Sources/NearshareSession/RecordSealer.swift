@@ -7,6 +7,7 @@ public struct RecordSealer: Sendable {
     private var cipher: RecordCipher
     private var counter: UInt64
 
+    /// - Parameter cipher: of the direction that goes out, fresh from the handshake.
     public init(_ cipher: RecordCipher) {
         self.init(cipher, counter: 0)
     }

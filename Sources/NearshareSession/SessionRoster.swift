@@ -3,17 +3,22 @@ public import NearshareWire
 
 /// Where a member of a session is, seen from here.
 public enum MemberState: Sendable, Hashable {
+    /// Out of reach; looked for until ``SessionRoster/Limits/patience`` ends.
     case notConnected
+    /// A way is being tried.
     case connecting
     /// Over a link of our own, or through another member.
     case connected(via: PeerID?)
 
+    /// Over a link of our own or through another member.
     public var isConnected: Bool { if case .connected = self { true } else { false } }
 }
 
 /// Something that changed about who is in a session.
 public enum SessionChange: Sendable, Hashable {
+    /// Somebody has come.
     case joined(SessionMember)
+    /// A member is reached otherwise than before.
     case state(PeerID, MemberState)
     /// Left, was gone for too long, or was shown out.
     case left(PeerID)
@@ -24,12 +29,14 @@ public enum SessionChange: Sendable, Hashable {
 ///
 ///     a member seen from here:   not connected ──► connecting ──► connected (directly or through another) ──► not connected
 public struct SessionRoster: Sendable {
+    /// How many there may be, and how long they are waited for.
     public struct Limits: Sendable, Hashable {
         /// Members at once, ourselves included.
         public var members = 8
         /// How long a member may be out of reach before it counts as gone.
         public var patience = Duration.seconds(30)
 
+        /// As most sessions have them.
         public init() {}
     }
 
@@ -41,7 +48,9 @@ public struct SessionRoster: Sendable {
         case relay(SessionMember, through: PeerID)
     }
 
+    /// Of the session.
     public let id: SessionID
+    /// As the program wants them.
     public let limits: Limits
     private let own: PeerID
     private var entries: [PeerID: SessionMember] = [:]
@@ -52,9 +61,14 @@ public struct SessionRoster: Sendable {
     private var failures: [PeerID: (count: Int, until: MonotonicInstant)] = [:]
     /// To whom an approach is under way.
     private var approached: Set<PeerID> = []
+    /// Who is gone, in that order. Remembered so that nobody who has heard late of it brings them back.
+    private var gone: [PeerID] = []
+    /// Members to whom we have links and of whom somebody says that they are gone, in which incarnation and since when.
+    private var doubts: [PeerID: (incarnation: UInt32, since: MonotonicInstant)] = [:]
     private var changes: [SessionChange] = []
     private var isDirty = false
 
+    /// Of a session in which nobody else is yet.
     public init(id: SessionID, own: SessionMember, limits: Limits = Limits()) {
         self.id = id
         self.own = own.id
@@ -62,6 +76,7 @@ public struct SessionRoster: Sendable {
         entries[own.id] = own
     }
 
+    /// What has changed since it was asked last.
     public mutating func takeChanges() -> [SessionChange] {
         defer { changes = [] }
         return changes
@@ -74,10 +89,12 @@ public struct SessionRoster: Sendable {
         return .roster(id, Array(all))
     }
 
+    /// All that is known, for somebody who has just been connected.
     public var roster: SessionFrame { .roster(id, all) }
 
     private var all: [SessionMember] {
-        entries.values.sorted { $0.id.hex < $1.id.hex }.prefix(SessionFrame.maximumRosterCount).map { $0 }
+        entries.values.sorted { ($0.presence.rawValue, $0.id.hex) < ($1.presence.rawValue, $1.id.hex) }
+            .prefix(SessionFrame.maximumRosterCount).map { $0 }
     }
 
     /// Everybody else who is in it, by id.
@@ -85,10 +102,13 @@ public struct SessionRoster: Sendable {
         entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id.hex < $1.id.hex }
     }
 
+    /// Somebody else, or ourselves; nil for who is not in it.
     public func member(_ id: PeerID) -> SessionMember? { entries[id].flatMap { $0.presence == .present ? $0 : nil } }
 
+    /// How a member is reached.
     public func state(of id: PeerID) -> MemberState { states[id] ?? .notConnected }
 
+    /// Nobody else may come in.
     public var isFull: Bool { others.count + 1 >= limits.members }
 
     // MARK: Joining and leaving
@@ -97,7 +117,7 @@ public struct SessionRoster: Sendable {
     public mutating func admit(_ member: SessionMember, now: MonotonicInstant) {
         var member = member
         let before = entries[member.id]
-        member.incarnation = before.map { $0.presence == .gone ? $0.incarnation + 1 : $0.incarnation } ?? member.incarnation
+        member.incarnation = before.map { $0.presence == .gone ? $0.incarnation &+ 1 : $0.incarnation } ?? member.incarnation
         member.presence = .present
         set(member, now: now)
     }
@@ -105,23 +125,51 @@ public struct SessionRoster: Sendable {
     /// A member tells what it knows. Only what is later than what is known here counts, and nobody but we tells of us.
     public mutating func receive(_ members: [SessionMember], now: MonotonicInstant) {
         for member in members {
+            let known = entries[member.id]
+            // Nobody comes and goes so often; counted up to its end, it could not go on.
+            let latest = known?.incarnation ?? 0
+            guard member.incarnation <= latest || member.incarnation - latest <= Self.incarnationLeap else { continue }
             guard member.id != own else {
                 defendOurselves(member)
                 continue
             }
-            guard let known = entries[member.id] else {
-                if member.presence == .gone || !isFull { set(member, now: now) }
+            guard let known else {
+                let isTaken = member.presence == .gone ? gone.count < maximumGoneCount : !isFull
+                if isTaken { set(member, now: now) }
                 continue
             }
-            if Self.isLater(member, than: known) { set(member, now: now) }
+            // The fingerprint was proven on a link, or will be; an id is only its beginning.
+            guard member.fingerprint == known.fingerprint, Self.isLater(member, than: known) else { continue }
+            if member.presence == .gone, known.presence == .present, state(of: member.id).isConnected {
+                doubts[member.id] = doubts[member.id] ?? (member.incarnation, now)
+            } else if member.presence == .gone || known.presence == .present || !isFull {
+                set(member, now: now)
+            }
         }
     }
 
-    /// Others believe that we are gone: we say again that we are here.
+    private var maximumGoneCount: Int { max(8, SessionFrame.maximumRosterCount - limits.members) }
+
+    /// Whoever left has said so to us as well by now, or its link has broken: who is connected still is in the session, and one
+    /// member can't talk others out of it.
+    private mutating func settleDoubt(of id: PeerID, now: MonotonicInstant) {
+        guard let doubt = doubts.removeValue(forKey: id), var member = member(id) else { return }
+        if state(of: id).isConnected {
+            member.incarnation = max(member.incarnation, doubt.incarnation &+ 1)
+        } else {
+            member.incarnation = max(member.incarnation, doubt.incarnation)
+            member.presence = .gone
+        }
+        set(member, now: now)
+    }
+
+    /// Others believe that we are gone, or know an earlier life of ours that said other things: we say again that we are here.
     private mutating func defendOurselves(_ claim: SessionMember) {
         guard var mine = entries[own], mine.presence == .present else { return }
-        let isNews = claim.incarnation > mine.incarnation || (claim.incarnation == mine.incarnation && claim.presence == .gone)
-        guard isNews else { return }
+        guard claim.incarnation >= mine.incarnation, claim != mine else { return }
+        // Told late, what we said before in this life is known to us.
+        let isOld = claim.incarnation == mine.incarnation && claim.presence == .present && claim.revision < mine.revision
+        guard !isOld else { return }
         mine.incarnation = claim.incarnation &+ 1
         entries[own] = mine
         isDirty = true
@@ -140,18 +188,29 @@ public struct SessionRoster: Sendable {
         isDirty = true
         switch (before?.presence ?? .gone, member.presence) {
         case (.gone, .present):
+            gone.removeAll { $0 == member.id }
             states[member.id] = .notConnected
             missed[member.id] = now
             changes.append(.joined(member))
-        case (.present, .gone): drop(member.id)
+        case (.present, .gone):
+            drop(member.id)
+            remember(member.id)
+        case (.gone, .gone) where before == nil: remember(member.id)
         default: break
         }
+    }
+
+    private mutating func remember(_ id: PeerID) {
+        gone.append(id)
+        guard gone.count > maximumGoneCount else { return }
+        entries[gone.removeFirst()] = nil
     }
 
     private mutating func drop(_ id: PeerID) {
         states[id] = nil
         missed[id] = nil
         failures[id] = nil
+        doubts[id] = nil
         approached.remove(id)
         changes.append(.left(id))
     }
@@ -183,10 +242,12 @@ public struct SessionRoster: Sendable {
         tellNeighbours()
     }
 
+    /// The last link to a member is gone.
     public mutating func disconnected(_ id: PeerID, now: MonotonicInstant) {
         guard member(id) != nil else { return }
         if missed[id] == nil { missed[id] = now }
         setState(id, .notConnected)
+        settleDoubt(of: id, now: now)
         tellNeighbours()
     }
 
@@ -258,17 +319,23 @@ public struct SessionRoster: Sendable {
 
     /// Members who are out of reach for too long are gone.
     public mutating func advance(to now: MonotonicInstant) {
+        for (id, doubt) in doubts where now - doubt.since >= Self.doubtTime { settleDoubt(of: id, now: now) }
         for (id, since) in missed where now - since >= limits.patience { left(id, now: now) }
     }
 
-    /// When ``advance(to:)`` or ``approaches(now:)`` have something new to say by time alone.
-    public var deadline: MonotonicInstant? {
+    /// When ``advance(to:)`` or ``approaches(now:)`` have something new to say by time alone, after they were asked at `now`.
+    public func deadline(after now: MonotonicInstant) -> MonotonicInstant? {
         let chances = missed.keys.filter { $0.hex < own.hex && !approached.contains($0) && failures[$0] == nil }
-        return
-            (missed.values.map { $0 + limits.patience } + chances.map { secondChance(of: $0) }
-            + failures.filter { !approached.contains($0.key) }.values.map(\.until)).min()
+        let times =
+            missed.values.map { $0 + limits.patience } + doubts.values.map { $0.since + Self.doubtTime }
+            + chances.map { secondChance(of: $0) } + failures.filter { !approached.contains($0.key) }.values.map(\.until)
+        // What was due already led to nothing; waiting for it would never end.
+        return times.filter { $0 > now }.min()
     }
 
     private static let firstPause = Duration.milliseconds(500)
     private static let headStart = Duration.seconds(3)
+    private static let doubtTime = Duration.seconds(2)
+    /// By so much an incarnation may be ahead of the last that was heard of.
+    private static let incarnationLeap: UInt32 = 1024
 }

@@ -2,13 +2,17 @@ public import NearshareWire
 
 /// How a transfer ended. Both ends come to the same one.
 public enum TransferOutcome: Sendable, Hashable {
+    /// An end of a transfer, seen from here.
     public enum Side: Sendable, Hashable {
+        /// This end.
         case here
+        /// The other end.
         case there
     }
 
     /// Everything is stored at the receiver.
     case completed
+    /// The receiver did not take it.
     case declined(DeclineReason)
     /// Nobody answered in time.
     case expired

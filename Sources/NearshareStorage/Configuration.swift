@@ -11,6 +11,8 @@ public struct Configuration: Sendable, Hashable {
     public var inbox: String?
     public var accept: Accept?
     public var maximumSize: UInt64?
+    /// Bytes that are taken from each peer without asking.
+    public var maximumPerPeer: UInt64?
     public var port: UInt16?
     public var interface: String?
     /// How long an invitation waits for an answer.
@@ -69,6 +71,13 @@ public struct Configuration: Sendable, Hashable {
             return text
         }
         var integer: Int64? { if case .integer(let number) = value { number } else { nil } }
+        func size() throws -> UInt64 {
+            let number = integer.flatMap { UInt64(exactly: $0) }
+            guard let size = try number ?? ByteSize.parse(try string()) else {
+                throw Invalid(description: "a size such as \"500 MB\" or \"2 GiB\" is expected")
+            }
+            return size
+        }
         switch key {
         case "name": name = try DisplayName(try string())
         case "inbox": inbox = try string()
@@ -77,12 +86,8 @@ public struct Configuration: Sendable, Hashable {
                 throw Invalid(description: "one of ask, friends, all, none is expected")
             }
             accept = policy
-        case "max-size":
-            let number = integer.flatMap { UInt64(exactly: $0) }
-            guard let size = try number ?? ByteSize.parse(try string()) else {
-                throw Invalid(description: "a size such as \"500 MB\" or \"2 GiB\" is expected")
-            }
-            maximumSize = size
+        case "max-size": maximumSize = try size()
+        case "max-per-peer": maximumPerPeer = try size()
         case "port":
             guard let number = integer, let port = UInt16(exactly: number) else {
                 throw Invalid(description: "a number from 0 to 65535 is expected")

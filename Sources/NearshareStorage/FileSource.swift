@@ -35,10 +35,13 @@ public struct FileSource: ResourceSource {
     private static let maximumDetectedItems = 32
 
     /// Walks everything once to learn what there is.
+    /// - Parameter givenName: what the receiver is to call the only one of the paths; nil for the names that they have.
     /// - Throws: when something can't be read: before anybody is asked to accept it.
     public init(
-        paths: [String], options: Options = Options(), detector: MediaTypeDetector = MediaTypeDetector()
+        paths: [String], named givenName: ClaimedFileName? = nil, options: Options = Options(),
+        detector: MediaTypeDetector = MediaTypeDetector()
     ) throws(StorageError) {
+        precondition(givenName == nil || paths.count == 1, "one name is for one path")
         self.options = options
         var items: [Item] = []
         var described: [OfferedItem] = []
@@ -47,7 +50,8 @@ public struct FileSource: ResourceSource {
         for path in paths {
             let file = try Descriptor.openForReading(path: path)
             let status = try file.status()
-            let name = try Self.name(of: path)
+            let name: ClaimedFileName
+            if let givenName { name = givenName } else { name = try Self.name(of: path) }
             var item = OfferedItem(
                 kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1, mediaType: .unknown)
             if status.isFolder {

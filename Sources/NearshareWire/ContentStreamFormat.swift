@@ -12,8 +12,12 @@ public enum ContentStreamFormat {
     /// Entries u64, SHA-256 chained over their headers: the whole is complete.
     public static let end: UInt8 = 0x03
 
+    /// The mark at the start, and its three counts.
     public static let startByteCount = 1 + 8 + 8 + 8
+    /// The mark before an entry, and its header's length.
     public static let entryPrefixByteCount = 1 + 2
+    /// The mark at the end, the count of entries, and their digest.
     public static let endByteCount = 1 + 8 + 32
+    /// In front of a piece of a file without a size.
     public static let pieceLengthByteCount = 4
 }

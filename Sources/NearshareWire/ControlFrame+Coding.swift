@@ -2,40 +2,68 @@ public import NearshareBase
 
 /// The first byte of every frame.
 public enum FrameType {
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let hello: UInt8 = 0x01
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let reveal: UInt8 = 0x02
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let ping: UInt8 = 0x03
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let pong: UInt8 = 0x04
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let close: UInt8 = 0x05
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let compare: UInt8 = 0x06
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let compared: UInt8 = 0x07
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let offer: UInt8 = 0x10
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let accept: UInt8 = 0x11
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let decline: UInt8 = 0x12
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let resume: UInt8 = 0x13
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let grant: UInt8 = 0x14
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let stored: UInt8 = 0x15
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let cancel: UInt8 = 0x16
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
     public static let cancelled: UInt8 = 0x17
     /// Not a control frame: the transfer's id, then bytes of its content stream.
     public static let content: UInt8 = 0x20
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
     public static let streamOpen: UInt8 = 0x30
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
     public static let streamData: UInt8 = 0x31
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
     public static let streamCredit: UInt8 = 0x32
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
     public static let streamFinish: UInt8 = 0x33
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
     public static let streamReset: UInt8 = 0x34
     /// Not a control frame: one message that may be lost.
     public static let datagram: UInt8 = 0x35
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
     public static let sessionInvite: UInt8 = 0x40
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
     public static let sessionAccept: UInt8 = 0x41
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
     public static let sessionRefuse: UInt8 = 0x42
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
     public static let sessionWithdraw: UInt8 = 0x43
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
     public static let sessionRoster: UInt8 = 0x44
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
     public static let sessionLeave: UInt8 = 0x45
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
     public static let sessionDatagrams: UInt8 = 0x46
 }
 
 extension ControlFrame {
+    /// As bytes of a record.
     public var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 64)
         switch self {

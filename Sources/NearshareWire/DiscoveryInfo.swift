@@ -10,18 +10,25 @@ public struct DiscoveryInfo: Sendable, Hashable {
     /// The record has 16 strings, some of which are ours.
     public static let maximumPairCount = 12
 
+    /// Nothing but the name.
     public static let none = DiscoveryInfo()
 
     /// By key. Keys differ in more than case.
     public let pairs: [String: String]
 
+    /// Why pairs can't be told.
     public enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        /// Not printable ASCII, empty, or with an equals sign.
         case key(String)
         /// Says what peers themselves put into the record.
         case reservedKey(String)
+        /// The same but for case.
         case repeatedKey(String)
+        /// More than ``DiscoveryInfo/maximumPairByteCount``.
         case pairTooLong(key: String, byteCount: Int)
+        /// More than ``DiscoveryInfo/maximumByteCount``.
         case tooLong(byteCount: Int)
+        /// More than ``DiscoveryInfo/maximumPairCount``.
         case tooMany(count: Int)
 
         public var description: String {
@@ -42,6 +49,7 @@ public struct DiscoveryInfo: Sendable, Hashable {
         pairs = [:]
     }
 
+    /// What a program tells of its peer, by key.
     public init(_ pairs: [String: String]) throws(Invalid) {
         guard pairs.count <= Self.maximumPairCount else { throw .tooMany(count: pairs.count) }
         var seen: Set<String> = []
@@ -70,6 +78,7 @@ public struct DiscoveryInfo: Sendable, Hashable {
         self = kept
     }
 
+    /// The value of a key, written as it was given; nil where there is none.
     public subscript(key: String) -> String? { pairs[key] }
 
     /// By key, so that the same info always makes the same record.

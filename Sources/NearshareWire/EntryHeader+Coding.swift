@@ -10,6 +10,7 @@ extension EntryHeader {
     public static let maximumEncodedByteCount =
         4 + 2 + 8 + 8 + 2 + 1 + maximumDepth + maximumPathByteCount + 2 + maximumPathByteCount
 
+    /// As it stands in the content stream, without mark and length.
     public var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 64)
         writer.write(item)

@@ -7,11 +7,13 @@ public struct ResponderParameters: Sendable, Hashable {
     /// The record ciphers that may be used, as a bit field: bit n for cipher n.
     public var ciphers: UInt8
 
+    /// Puts parameters together.
     public init(version: UInt8, ciphers: UInt8) {
         self.version = version
         self.ciphers = ciphers
     }
 
+    /// Reads them from a handshake message's payload.
     public init(decoding bytes: [UInt8]) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "handshake parameters")
         version = try reader.readInteger()
@@ -20,6 +22,7 @@ public struct ResponderParameters: Sendable, Hashable {
         _ = reader.readRemaining()
     }
 
+    /// As the payload of a handshake message.
     public var encoded: [UInt8] { [version, ciphers] }
 }
 
@@ -31,15 +34,18 @@ public struct InitiatorParameters: Sendable, Hashable {
     /// The record cipher for both directions, one of those that the responder named, or ``noCipher``.
     public var cipher: UInt8
 
+    /// Puts parameters together.
     public init(cipher: UInt8) {
         self.cipher = cipher
     }
 
+    /// Reads them from a handshake message's payload.
     public init(decoding bytes: [UInt8]) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "handshake parameters")
         cipher = try reader.readInteger()
         _ = reader.readRemaining()
     }
 
+    /// As the payload of a handshake message.
     public var encoded: [UInt8] { [cipher] }
 }

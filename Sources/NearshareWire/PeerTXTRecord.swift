@@ -5,12 +5,16 @@ public import NearshareBase
 /// `v=1`, `id=` 16 hexadecimal digits, `n=` the display name, `m=1` where frames of the mesh are taken;
 /// then what a program adds.
 public struct PeerTXTRecord: Sendable, Hashable {
+    /// The beginning of its key's fingerprint.
     public var id: PeerID
+    /// What people see.
     public var name: DisplayName
     /// Takes links that carry frames of the mesh.
     public var takesFrames: Bool
+    /// What its program adds.
     public var info: DiscoveryInfo
 
+    /// Puts a record together.
     public init(id: PeerID, name: DisplayName, takesFrames: Bool = false, info: DiscoveryInfo = .none) {
         self.id = id
         self.name = name
@@ -18,6 +22,7 @@ public struct PeerTXTRecord: Sendable, Hashable {
         self.info = info
     }
 
+    /// As they stand in the record, its own first.
     public var strings: [[UInt8]] {
         [Array("v=1".utf8), Array("id=\(id.hex)".utf8), Array("n=".utf8) + Array(name.claimed.utf8)]
             + (takesFrames ? [Array("m=1".utf8)] : []) + info.strings

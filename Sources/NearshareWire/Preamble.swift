@@ -6,9 +6,11 @@ public import NearshareBase
 /// 8 bytes: `NSHR` or `NSHM`, newest version, oldest version, two zeros. The initiator tells what it can speak; the responder
 /// answers with the one version that it has chosen in both places, or with its own range when there is none in common.
 public struct Preamble: Sendable, Hashable {
+    /// Of the only bytes that go in the clear.
     public static let byteCount = 8
     /// What this implementation speaks.
     public static let supported = Preamble(newest: 1, oldest: 1)
+    /// The versions of links for frames that this end speaks.
     public static let supportedFrames = Preamble(kind: .frames, newest: 1, oldest: 1)
 
     /// What follows on the link.
@@ -18,13 +20,18 @@ public struct Preamble: Sendable, Hashable {
         /// Frames of the mesh.
         case frames = "NSHM"
 
+        /// The four bytes in front.
         public var magic: [UInt8] { Array(rawValue.utf8) }
     }
 
+    /// What the link is for.
     public let kind: Kind
+    /// The newest version that its sender speaks, or has chosen.
     public let newest: UInt8
+    /// The oldest one.
     public let oldest: UInt8
 
+    /// Puts a preamble together.
     public init(kind: Kind = .direct, newest: UInt8, oldest: UInt8) {
         self.kind = kind
         self.newest = newest
@@ -45,6 +52,7 @@ public struct Preamble: Sendable, Hashable {
         guard oldest <= newest else { throw MalformedInput("preamble: the oldest version is newer than the newest") }
     }
 
+    /// As the first bytes of a link.
     public var encoded: [UInt8] { kind.magic + [newest, oldest, 0, 0] }
 
     /// The newest version that both speak; nil when there is none.

@@ -2,7 +2,9 @@ public import NearshareBase
 
 /// Names one session, drawn at random by who begins it: 16 bytes.
 public struct SessionID: Sendable, Hashable {
+    /// Too many to be drawn twice.
     public static let byteCount = 16
+    /// Exactly ``byteCount`` of them.
     public let bytes: [UInt8]
 
     /// - Returns: nil for anything but 16 bytes.
@@ -11,12 +13,15 @@ public struct SessionID: Sendable, Hashable {
         self.bytes = Array(bytes)
     }
 
+    /// In 32 lower-case hexadecimal digits.
     public var hex: String { Hex.encode(bytes) }
 }
 
 /// One member as the others know it (`docs/PROTOCOL.md`, section 12).
 public struct SessionMember: Sendable, Hashable {
+    /// Whether a member is in the session.
     public enum Presence: UInt8, Sendable, Hashable {
+        /// Is in it.
         case present = 0
         /// Has left, or was found to be gone.
         case gone = 1
@@ -24,29 +29,39 @@ public struct SessionMember: Sendable, Hashable {
 
     /// Where it may be reached, as a member has seen it: numeric host and port.
     public struct Address: Sendable, Hashable {
+        /// More than any address in digits has.
         public static let maximumHostByteCount = 63
+        /// In digits, never a name.
         public var host: String
+        /// Where it takes links.
         public var port: UInt16
 
+        /// Puts an address together.
         public init(host: String, port: UInt16) {
             self.host = host
             self.port = port
         }
     }
 
+    /// In one entry.
     public static let maximumAddressCount = 8
 
+    /// Of its key.
     public var fingerprint: Fingerprint
+    /// As it calls itself.
     public var name: DisplayName
     /// Counts its comings and goings: of two entries for one member the higher counts, and of equals the one that is gone.
     public var incarnation: UInt32
+    /// In the session, or gone.
     public var presence: Presence
+    /// The latest first.
     public var addresses: [Address]
     /// To whom it has links of its own, over which it may relay. Said by itself only.
     public var neighbours: [PeerID]
     /// Counts what the member has said of itself in this incarnation, such as its neighbours.
     public var revision: UInt32
 
+    /// Puts an entry together.
     public init(
         fingerprint: Fingerprint, name: DisplayName, incarnation: UInt32 = 0, presence: Presence = .present,
         addresses: [Address] = [], neighbours: [PeerID] = [], revision: UInt32 = 0
@@ -60,11 +75,13 @@ public struct SessionMember: Sendable, Hashable {
         self.revision = revision
     }
 
+    /// The beginning of its fingerprint.
     public var id: PeerID { fingerprint.peerID }
 }
 
 /// Why somebody is not let into a session.
 public enum SessionRefusal: UInt8, Sendable, Hashable {
+    /// A person or a policy there said no.
     case declined = 0
     /// Nobody answered in time.
     case expired = 1
@@ -78,7 +95,9 @@ public enum SessionRefusal: UInt8, Sendable, Hashable {
 
 /// What members of a session say to each other besides messages, streams and resources.
 public enum SessionFrame: Sendable, Hashable {
+    /// For the program at the other side.
     public static let maximumContextByteCount = 1024
+    /// Of HKDF with SHA-256.
     public static let proofByteCount = 32
     /// Members that a roster describes, those who are gone included.
     public static let maximumRosterCount = 64
@@ -90,7 +109,9 @@ public enum SessionFrame: Sendable, Hashable {
     ///   - proof: of a secret that both know, 0 or ``proofByteCount`` bytes.
     ///   - context: for the program there, as this one wrote it.
     case invite(SessionID, patience: UInt16, proof: [UInt8], context: [UInt8])
+    /// The invitation is taken, or the link belongs to the session.
     case accept(SessionID)
+    /// It is not.
     case refuse(SessionID, SessionRefusal)
     /// The invitation is taken back.
     case withdraw(SessionID)
@@ -101,6 +122,7 @@ public enum SessionFrame: Sendable, Hashable {
     /// Where its sender takes datagrams, at the host that this link leads to: a UDP port, and what stands in front of each.
     case datagrams(SessionID, port: UInt16, tag: UInt64)
 
+    /// As bytes of a record.
     public var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 64)
         switch self {
@@ -187,7 +209,7 @@ extension SessionMember {
         var addresses: [Address] = []
         for _ in 0..<addressCount {
             let host = try reader.readCounted(by: UInt8.self, upTo: Address.maximumHostByteCount, field: "an address")
-            guard let text = String(validating: host, as: UTF8.self), !text.isEmpty else {
+            guard let text = String(validating: host, as: UTF8.self), Self.isNumeric(host) else {
                 throw MalformedInput("session frame: an address that is none")
             }
             addresses.append(Address(host: text, port: try reader.readInteger()))
@@ -201,5 +223,12 @@ extension SessionMember {
         self.init(
             fingerprint: fingerprint, name: name, incarnation: incarnation, presence: presence, addresses: addresses,
             neighbours: neighbours, revision: revision)
+    }
+
+    /// Of the form of an IPv4 or IPv6 address, so that nobody has us look up names.
+    private static func isNumeric(_ host: ArraySlice<UInt8>) -> Bool {
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return host.contains(UInt8(ascii: ":"))
+            || (!host.isEmpty && host.allSatisfy { digits.contains($0) || $0 == UInt8(ascii: ".") })
     }
 }

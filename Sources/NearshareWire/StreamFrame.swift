@@ -3,8 +3,10 @@ public import NearshareBase
 /// Names a byte stream of one link. Streams that the link's initiator opens have odd numbers, the responder's even ones; each
 /// number is used once, in rising order.
 public struct StreamID: Sendable, Hashable, Comparable {
+    /// Never 0.
     public let rawValue: UInt32
 
+    /// A number that came with a frame, or is next.
     public init(rawValue: UInt32) {
         self.rawValue = rawValue
     }
@@ -14,6 +16,7 @@ public struct StreamID: Sendable, Hashable, Comparable {
 
 /// What a program calls a stream, for the program at the other end: at most 255 bytes of UTF-8.
 public struct StreamName: Sendable, Hashable {
+    /// The length is one byte.
     public static let maximumByteCount = 255
     /// As the other program wrote it; shown to people only through ``shown``.
     public let text: String
@@ -52,8 +55,10 @@ public enum StreamResetReason: UInt8, Sendable, Hashable {
 public enum StreamFrame: Sendable, Hashable {
     /// What both ends may send on a stream before the other has said a word.
     public static let initialWindow: UInt64 = 256 << 10
+    /// As much as a content frame holds.
     public static let maximumDataByteCount = RecordFormat.maximumContentByteCount
 
+    /// A new stream. Data may follow at once.
     case open(StreamID, StreamPurpose, StreamName)
     /// 1 to ``maximumDataByteCount`` bytes.
     case data(StreamID, ArraySlice<UInt8>)
@@ -64,12 +69,14 @@ public enum StreamFrame: Sendable, Hashable {
     /// Both directions are over; what was on its way is lost.
     case reset(StreamID, StreamResetReason)
 
+    /// Of the stream that it is about.
     public var id: StreamID {
         switch self {
         case .open(let id, _, _), .data(let id, _), .credit(let id, _), .finish(let id), .reset(let id, _): id
         }
     }
 
+    /// As bytes of a record.
     public var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 16)
         switch self {

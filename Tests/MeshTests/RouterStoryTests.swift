@@ -203,3 +203,53 @@ import Testing
         #expect(mesh.nodes[1].router.peer(anna) == nil)
     }
 }
+
+/// Several links between the same two.
+@Suite struct ParallelLinkTests {
+    @Test("a frame takes the one that is proven and best, and another when that one has broken") func oneOfThem() throws {
+        var mesh = SimulatedMesh(seed: 7)
+        let (ada, bea) = (mesh.addNode("Ada"), mesh.addNode("Bea"))
+        let stream = mesh.connect(ada, bea, .stream)
+        mesh.run(for: .seconds(2))
+        // Who has sealed something has shown where it is; before that all are taken, because anybody can claim to be near.
+        let (there, here) = (mesh.nodes[bea].router.id, mesh.nodes[ada].router.id)
+        try mesh.node(ada) { router, now in try router.sendPrivateMessage("are you there?", id: "A", to: there, now: now) }
+        mesh.run(for: .seconds(5))
+        try mesh.node(bea) { router, now in try router.sendPrivateMessage("yes", id: "B", to: here, now: now) }
+        mesh.run(for: .seconds(5))
+        mesh.connect(ada, bea, .radio)
+        mesh.connect(ada, bea, .radio)
+        mesh.run(for: .seconds(2))
+        let before = mesh.delivered[.message, default: 0]
+        try mesh.node(ada) { router, now in _ = try router.sendPublicMessage("one", now: now) }
+        mesh.run(for: .seconds(2))
+        #expect(mesh.delivered[.message, default: 0] - before == 1)
+        mesh.cut(stream)
+        try mesh.node(ada) { router, now in _ = try router.sendPublicMessage("two", now: now) }
+        mesh.run(for: .seconds(2))
+        #expect(mesh.delivered[.message, default: 0] - before >= 2)
+        #expect(mesh.nodes[bea].events.texts == ["are you there?", "one", "two"])
+    }
+
+    @Test("a file that was cut for a stream goes on over the radio when the stream breaks") func recut() throws {
+        var mesh = SimulatedMesh(seed: 8)
+        let (ada, bea) = (mesh.addNode("Ada"), mesh.addNode("Bea"))
+        mesh.connect(ada, bea, .radio)
+        let stream = mesh.connect(ada, bea, .stream)
+        mesh.run(for: .seconds(2))
+        let content = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        let recipient = mesh.nodes[bea].router.id
+        try mesh.node(ada) { router, now in
+            let file = MeshFile(name: "a", mediaType: "application/octet-stream", content: content[...])
+            _ = try router.sendFile(file, to: recipient, now: now)
+        }
+        mesh.run(for: .seconds(20)) { !$0.nodes[bea].events.offers.isEmpty }
+        let offer = try #require(mesh.nodes[bea].events.offers.first)
+        mesh.node(bea) { $0.accept(offer, now: $1) }
+        let before = mesh.delivered[.fragment, default: 0]
+        mesh.run(for: .seconds(20)) { $0.delivered[.fragment, default: 0] - before >= 3 }
+        mesh.cut(stream)
+        mesh.run(for: .seconds(120)) { !$0.nodes[bea].events.files.isEmpty }
+        #expect(mesh.nodes[bea].events.files.first?.file.content.elementsEqual(content) == true)
+    }
+}

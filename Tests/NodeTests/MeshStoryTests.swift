@@ -160,3 +160,76 @@ import Testing
         }
     }
 }
+
+/// Frames over links that keep each whole, as Bluetooth's do.
+@Suite(.timeLimit(.minutes(1))) struct FrameLinkStoryTests {
+    /// Two nodes with nothing between them but a frame link.
+    private func meet<Result: Sendable>(
+        _ pieces: FramePieces, largestWrite: Int = 510,
+        _ body: @Sendable @escaping (_ ada: Node, _ bea: Receiving, MemoryFrameLink) async throws -> Result
+    ) async throws -> Result {
+        let (here, there) = MemoryFrameLink.pair(largestWrite: largestWrite, pieces: pieces)
+        let stage = Stage(.memory)
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.radio = radio(here)
+        bea.radio = radio(there)
+        let (sender, receiver) = (ada, bea)
+        return try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            return try await withNode(sender) { sender in try await body(sender, receiving, there) }
+        }
+    }
+
+    /// Streams and discovery of this radio lead nowhere.
+    private func radio(_ link: any FrameLink) -> @Sendable () throws(DiscoveryError) -> Radio {
+        {
+            let frames = MemoryFrameRadio()
+            frames.add(link)
+            return Radio(
+                frames: frames, transport: MemoryTransport(), discovery: InMemorySegment().join(host: "127.0.0.1"))
+        }
+    }
+
+    @Test("a file arrives in frames", arguments: [FramePieces.whole, .stream], [510, 180])
+    func sends(_ pieces: FramePieces, largestWrite: Int) async throws {
+        let content = MemoryContent(file: "a", (0..<5_000).map { UInt8(truncatingIfNeeded: $0 * 7) })
+        let sink = MemorySink()
+        try await meet(pieces, largestWrite: largestWrite) { ada, bea, _ in
+            let mesh = ada.joinMesh()
+            async let accepted: Void = {
+                for await invitation in bea.invitations {
+                    _ = await invitation.accept(into: sink).result
+                    return
+                }
+            }()
+            let peer = try await mesh.find("Bea", timeout: .seconds(20))
+            #expect(peer.isDirect)
+            let result = try await mesh.send(MemorySource(content), to: peer).result
+            #expect(result.outcome == .completed)
+            await accepted
+        }
+        #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes))
+    }
+
+    @Test("nonsense and frames cut anywhere are dropped; the link goes on", arguments: [FramePieces.whole, .stream])
+    func nonsense(_ pieces: FramePieces) async throws {
+        try await meet(pieces) { ada, bea, far in
+            let mesh = ada.joinMesh()
+            for count in [1, 13, 100, 510] { try far.send((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 1) }) }
+            // In a stream, what looks like a header swallows what follows at once; the next announcement comes 19 seconds later.
+            let peer = try await mesh.find("Bea", timeout: .seconds(45))
+            #expect(peer.id == Stage.bea.peerID)
+        }
+    }
+
+    @Test("a link too narrow for a fragment is not used") func narrow() async throws {
+        try await meet(.whole, largestWrite: 20) { ada, _, far in
+            _ = ada.joinMesh()
+            // Closed from the other end.
+            #expect(
+                await withCheckedContinuation { continuation in
+                    BlockingThread.start { continuation.resume(returning: far.receive() == nil) }
+                })
+        }
+    }
+}

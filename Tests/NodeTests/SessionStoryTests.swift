@@ -9,7 +9,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct SessionStoryTests {
     /// Runs a session: node 0 begins it, all others accept. All are in it when `body` runs.
-    private func withSession(
+    func withSession(
         of count: Int, _ way: Way, apart: [(Int, Int)] = [], settings: SessionSettings = Self.trusting,
         adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
         _ body: @escaping @Sendable (Neighbourhood, [NearbySession]) async throws -> Void

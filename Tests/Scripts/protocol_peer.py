@@ -102,8 +102,10 @@ class Link:
         self.socket.sendall(counted(noise.third(bytes([cipher]))))
         self.hash = noise.hash
         kind = AESGCM if cipher == AES else ChaCha20Poly1305
+        keys = noise.split()
         self.outgoing, self.incoming = (
-            kind(hkdf(key, noise.hash, b"nearshare record" + bytes([cipher]), 32)) for key in noise.split())
+            kind(hkdf(key, noise.hash, b"nearshare record" + bytes([cipher]), 32)) for key in keys)
+        self.packet_keys = [hkdf(key, noise.hash, b"nearshare datagram", 32) for key in keys]
         self.sent = self.received = 0
 
     def read(self, count):

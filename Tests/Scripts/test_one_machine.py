@@ -119,6 +119,14 @@ class OneMachineStory(Story):
         self.assertNotEqual(0, result.returncode)
         self.assertEqual({}, self.anna.received())
 
+    def test_R8_a_peer_leaves_no_more_than_its_share_unasked(self):
+        anna = self.anna.receive("--max-per-peer", "5KB")
+        self.assertCode(0, self.ben.run("send", self.file("one.jpg", 4000), "--to", anna.address))
+        self.assertCode(7, self.ben.run("send", self.file("two.jpg", 4000), "--to", anna.address))
+        self.assertCode(7, self.ben.run("send", "-", "--to", anna.address, input=b"x"))
+        self.assertCode(0, self.ben.run("send", self.file("three.jpg", 900), "--to", anna.address))
+        self.assertEqual({"one.jpg", "three.jpg"}, set(self.anna.received()))
+
     def test_T1_T3_names_never_reach_the_terminal_raw(self):
         name = "a\x1b]0;owned\x07\x1b[31m\u202egpj.exe"
         source = self.file("plain", 10)

@@ -82,6 +82,26 @@ import Testing
         }
     }
 
+    @Test("K12 K13: an open record shows what it says, its tag covers all of it, and it opens as nothing else") func open()
+        throws
+    {
+        let key = [UInt8](repeating: 9, count: 32)
+        let cipher = RecordCipher(.authenticatedOnly, key: key)
+        let plaintext = (0..<50).map { UInt8($0) }
+        let record = sealed(plaintext, cipher, counter: 1)
+        #expect(Array(record.prefix(50)) == plaintext)
+        // The tag is what AES-256-GCM makes of an empty text that stands beside the header and the plaintext.
+        let tag = sealed([], RecordCipher(.aes256GCM, key: key), counter: 1, header: Self.header + plaintext)
+        #expect(Array(record.suffix(RecordCipher.tagByteCount)) == tag)
+        for kind in RecordCipher.Kind.allCases where kind != .authenticatedOnly {
+            let hiding = RecordCipher(kind, key: key)
+            #expect(hiding.kind.hidesContent && !cipher.kind.hidesContent)
+            #expect(throws: CryptoError.notAuthentic) { try opened(record, hiding, counter: 1) }
+            #expect(throws: CryptoError.notAuthentic) { try opened(sealed(plaintext, hiding, counter: 1), cipher, counter: 1) }
+        }
+        #expect(try opened(sealed([], cipher, counter: 2), cipher, counter: 2) == [])
+    }
+
     @Test("K13: a changed, cut, moved or relabelled record does not open", arguments: RecordCipher.Kind.allCases)
     func changes(_ kind: RecordCipher.Kind) throws {
         let cipher = RecordCipher(kind, key: [UInt8](repeating: 9, count: 32))

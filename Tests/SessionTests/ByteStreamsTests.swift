@@ -52,6 +52,18 @@ import Testing
         #expect(throws: StreamError.notOpen) { try b.write([1], on: id) }
     }
 
+    @Test("R1: who opens streams without reading what is said about them is stopped") func floodOfOpens() throws {
+        var streams = ByteStreams(role: .responder)
+        var count: UInt32 = 0
+        #expect(throws: MalformedInput("stream: more are opened than their answers are read")) {
+            while count < 100_000 {
+                try streams.receive(.open(StreamID(rawValue: 2 * count + 1), .bytes, name))
+                count += 1
+            }
+        }
+        #expect(count == 64 + 4096 && streams.count == 64)
+    }
+
     @Test func aSlowReaderStopsItsOwnWriterAndNobodyElse() throws {
         var (a, b) = pair()
         let slow = try a.open(.bytes, name)

@@ -178,6 +178,7 @@ struct ConfigurationTests {
         #expect(configuration.interface == "eth0" && configuration.timeout == .seconds(45))
         #expect(try Configuration(toml: "") == Configuration())
         #expect(try Configuration(toml: "max-size = 1000").maximumSize == 1000)
+        #expect(try Configuration(toml: "max-per-peer = \"1 MB\"").maximumPerPeer == 1_000_000)
     }
 
     @Test(

@@ -1,6 +1,6 @@
 public import NearshareBase
 
-/// A message that others carry (`docs/PROTOCOL.md`, section 11). All of this is signed by its sender and never changes; what
+/// A message that others carry (`docs/PROTOCOL.md`, section 13). All of this is signed by its sender and never changes; what
 /// changes from hop to hop is in ``CarriedCopy``.
 ///
 ///     version u8 · flags u8 · hop limit u16 · time to live u32 · sharing time u16 · maximum propagation u16 ·

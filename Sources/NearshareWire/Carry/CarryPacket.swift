@@ -1,7 +1,7 @@
 public import NearshareBase
 
 extension MeshPacketType {
-    /// Carried messages, and what their carriers tell each other (`docs/PROTOCOL.md`, section 11). Outside what bitchat uses:
+    /// Carried messages, and what their carriers tell each other (`docs/PROTOCOL.md`, section 13). Outside what bitchat uses:
     /// its nodes pass it on unread.
     public static let carry = Self(rawValue: 0x6e)
 }

@@ -3,6 +3,7 @@ public import NearshareBase
 /// A set of hashes in few bytes, which may take others for members, but never misses one: Golomb-Rice coded differences
 /// (bitchat specification, section 10).
 public struct GolombFilter: Sendable, Hashable {
+    /// A larger one is refused before it is read.
     public static let maximumByteCount = 1024
     /// With fewer bits the filling of the last byte can decode as members that nobody put in.
     public static let safeParameter = 7
@@ -16,6 +17,7 @@ public struct GolombFilter: Sendable, Hashable {
     /// At most ``maximumByteCount`` bytes.
     public let bytes: [UInt8]
 
+    /// Reads a filter that came.
     public init(parameter: Int, range: UInt32, bytes: [UInt8]) throws(MalformedInput) {
         guard (1...32).contains(parameter), range > 0, bytes.count <= Self.maximumByteCount else {
             throw MalformedInput("filter: a parameter out of bounds")
@@ -67,6 +69,7 @@ public struct GolombFilter: Sendable, Hashable {
         }
     }
 
+    /// The hash is in it, or one of the same value.
     public func contains(_ hash: UInt64) -> Bool { values.contains(Self.value(of: hash, range: range)) }
 
     /// The members as values below ``range``; for asking more than once. Malformed bytes end it, and bound it.
@@ -82,6 +85,7 @@ public struct GolombFilter: Sendable, Hashable {
         return members
     }
 
+    /// The place of a hash in the filter's range.
     public static func value(of hash: UInt64, range: UInt32) -> UInt32 {
         max(1, UInt32((hash & UInt64(Int64.max)) % UInt64(range)))
     }

@@ -8,17 +8,22 @@ public struct MeshCapabilities: OptionSet, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
+    /// Hands out keys in advance.
     public static let prekeys = Self(rawValue: 1 << 0)
+    /// Passes on to the internet.
     public static let gateway = Self(rawValue: 1 << 2)
+    /// Takes part in groups.
     public static let groups = Self(rawValue: 1 << 3)
+    /// Vouches for others.
     public static let vouch = Self(rawValue: 1 << 5)
     /// Private files are understood (0x20 inside Noise). A sender wants this proven in the present session.
     public static let privateMedia = Self(rawValue: 1 << 8)
+    /// Says when private media have arrived.
     public static let privateMediaReceipts = Self(rawValue: 1 << 9)
     /// nearshare's own: offers, answers and cancelling of files inside Noise (`docs/PROTOCOL.md`, section 10).
     public static let fileOffers = Self(rawValue: 1 << 32)
 
-    /// nearshare's own: takes messages to carry them for others (`docs/PROTOCOL.md`, section 11). Only while it does.
+    /// nearshare's own: takes messages to carry them for others (`docs/PROTOCOL.md`, section 13). Only while it does.
     public static let carries = Self(rawValue: 1 << 33)
 
     /// What this implementation says of itself.
@@ -40,6 +45,7 @@ public struct MeshCapabilities: OptionSet, Sendable, Hashable {
 /// What a node says of itself to everybody (bitchat specification, section 4). Claims, until the signature and the id have been
 /// checked against the keys in it.
 public struct MeshAnnouncement: Sendable, Hashable {
+    /// The length is one byte.
     public static let maximumNicknameByteCount = 255
     /// So many neighbours are told; what others send may be longer by a little, as a field has 255 bytes.
     public static let maximumNeighbourCount = 10
@@ -52,10 +58,12 @@ public struct MeshAnnouncement: Sendable, Hashable {
     public var signingKey: [UInt8]
     /// nil when the field is missing or not a list of ids.
     public var neighbours: [PeerID]?
+    /// What its app can do; nil where it does not say.
     public var capabilities: MeshCapabilities?
     /// 1 to 12 bytes.
     public var bridgeGeohash: String?
 
+    /// Puts an announcement together.
     public init(
         nickname: String, noiseKey: [UInt8], signingKey: [UInt8], neighbours: [PeerID]? = nil,
         capabilities: MeshCapabilities? = nil, bridgeGeohash: String? = nil

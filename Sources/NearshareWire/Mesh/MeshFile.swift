@@ -12,8 +12,10 @@ public struct MeshFile: Sendable, Hashable {
     public var mediaType: String?
     /// What the sender says that the content's length is; nil when it does not.
     public var declaredSize: UInt64?
+    /// The file itself.
     public var content: ArraySlice<UInt8>
 
+    /// Puts a file together.
     public init(name: String?, mediaType: String?, declaredSize: UInt64? = nil, content: ArraySlice<UInt8>) {
         self.name = name
         self.mediaType = mediaType

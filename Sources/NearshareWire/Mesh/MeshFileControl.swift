@@ -5,7 +5,9 @@ public import NearshareBase
 public enum MeshFileControl: Sendable, Hashable {
     /// SHA-256 of the encoded ``MeshFile``: one file, the same at both ends. 32 bytes.
     public struct FileID: Sendable, Hashable {
+        /// Of a SHA-256 digest.
         public static let byteCount = 32
+        /// The SHA-256 of the encoded file.
         public let bytes: [UInt8]
 
         /// - Returns: nil for anything but 32 bytes.
@@ -14,10 +16,13 @@ public enum MeshFileControl: Sendable, Hashable {
             self.bytes = Array(bytes)
         }
 
+        /// In 64 lower-case hexadecimal digits.
         public var hex: String { Hex.encode(bytes) }
     }
 
+    /// What is said about a file before it is sent.
     public struct Offer: Sendable, Hashable {
+        /// Of the file.
         public var id: FileID
         /// Of the content, in bytes.
         public var size: UInt32
@@ -30,6 +35,7 @@ public enum MeshFileControl: Sendable, Hashable {
         /// At most 127 bytes.
         public var mediaType: String
 
+        /// Puts an offer together.
         public init(
             id: FileID, size: UInt32, fragmentCount: UInt16, fragmentID: MeshFragment.ID, name: ClaimedFileName,
             mediaType: String
@@ -43,7 +49,9 @@ public enum MeshFileControl: Sendable, Hashable {
         }
     }
 
+    /// Why a file is not taken.
     public enum Refusal: UInt8, Sendable {
+        /// The person there said no.
         case declined = 1
         /// The receiver has more pending than it takes at once.
         case busy = 2
@@ -53,11 +61,14 @@ public enum MeshFileControl: Sendable, Hashable {
         case expired = 4
     }
 
+    /// In one message; more are asked for in the next.
     public static let maximumMissingCount = 128
 
     /// Sent again, it asks how far the receiver is, who answers with what applies: accepted, refused, missing, stored.
     case offer(Offer)
+    /// The fragments may come.
     case accept(FileID)
+    /// They may not.
     case refuse(FileID, Refusal)
     /// These fragments have not come. At most ``maximumMissingCount`` indices; the receiver asks again for the rest.
     case missing(FileID, [UInt16])
@@ -74,6 +85,7 @@ public enum MeshFileControl: Sendable, Hashable {
         }
     }
 
+    /// Reads one; what follows the body is skipped.
     public init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(body, of: "file control")
         let kind: UInt8 = try reader.readInteger()
@@ -110,6 +122,7 @@ public enum MeshFileControl: Sendable, Hashable {
         _ = reader.readRemaining()
     }
 
+    /// As what stands in the payload, behind its type.
     public var encoded: [UInt8] {
         var writer = ByteWriter()
         switch self {

@@ -4,7 +4,9 @@ public import NearshareBase
 public struct MeshFragment: Sendable, Hashable {
     /// Names one packet that was cut up. Drawn at random by who cuts.
     public struct ID: Sendable, Hashable {
+        /// Of the number that names a set.
         public static let byteCount = 8
+        /// Drawn at random by who cuts.
         public let bytes: [UInt8]
 
         /// - Returns: nil for anything but 8 bytes.
@@ -13,6 +15,7 @@ public struct MeshFragment: Sendable, Hashable {
             self.bytes = Array(bytes)
         }
 
+        /// In 16 lower-case hexadecimal digits.
         public var hex: String { Hex.encode(bytes) }
     }
 
@@ -20,6 +23,7 @@ public struct MeshFragment: Sendable, Hashable {
     public static let maximumCount = 10_000
     static let headerByteCount = 13
 
+    /// Of the set that it belongs to.
     public var id: ID
     /// From 0, below ``total``.
     public var index: Int
@@ -27,8 +31,10 @@ public struct MeshFragment: Sendable, Hashable {
     public var total: Int
     /// What the whole packet is. A claim until it has been put together.
     public var originalType: MeshPacketType
+    /// So much of the packet that was cut.
     public var slice: ArraySlice<UInt8>
 
+    /// Reads one from a packet's payload.
     public init(decoding payload: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(payload, of: "fragment")
         id = ID(bytes: try reader.readBytes(ID.byteCount))!
@@ -61,8 +67,11 @@ public struct MeshFragment: Sendable, Hashable {
 
 /// A packet cut into fragments, each made when it is asked for (section 6.2).
 public struct MeshFragmentation: Sendable {
+    /// Of the set.
     public let id: MeshFragment.ID
+    /// Fragments in it.
     public let count: Int
+    /// In each fragment but the last.
     public let chunkByteCount: Int
     private let original: MeshPacket
     private let frame: [UInt8]

@@ -2,6 +2,7 @@ internal import NearshareBase
 
 /// Finds frames in a stream of bytes, as TCP links and notifications over GATT carry them (bitchat specification, section 11).
 public struct MeshFrameAccumulator: Sendable {
+    /// What has been put together.
     public enum Found: Sendable, Hashable {
         /// The bytes of one frame, complete by its own header.
         case frame(ArraySlice<UInt8>)
@@ -25,6 +26,7 @@ public struct MeshFrameAccumulator: Sendable {
     /// How much is held that has not been handed out yet, in bytes.
     public var heldByteCount: Int { held.count - position }
 
+    /// Takes bytes as they come in.
     public mutating func append(_ bytes: some Collection<UInt8>) {
         skippedBytes = []
         if position > 0 {

@@ -2,16 +2,21 @@ public import NearshareBase
 
 /// What is said inside a Noise session of the frame path: one byte for the kind, then the body (bitchat specification, section 9).
 public enum MeshNoisePayload: Sendable, Hashable {
+    /// A text for one person.
     case privateMessage(MeshPrivateMessage)
     /// The message with this id was read.
     case readReceipt(messageID: String)
     /// The message with this id has arrived.
     case delivered(messageID: String)
+    /// A part of a voice message while it is spoken.
     case voiceFrame(MeshVoiceBurst)
+    /// Begins to verify a key.
     case verifyChallenge(MeshVerification.Challenge)
+    /// Proves a key.
     case verifyResponse(MeshVerification.Response)
     /// An encoded ``MeshFile``.
     case file(ArraySlice<UInt8>)
+    /// What a peer says of itself inside the session.
     case peerState(MeshPeerState)
     /// nearshare's own (`docs/PROTOCOL.md`, section 10); only for peers with ``MeshCapabilities/fileOffers``.
     case fileControl(MeshFileControl)
@@ -77,8 +82,10 @@ public struct MeshPrivateMessage: Sendable, Hashable {
 
     /// By custom an upper-case UUID.
     public var id: String
+    /// What was written.
     public var text: String
 
+    /// Puts a message together.
     public init(id: String, text: String) {
         self.id = id
         self.text = text
@@ -108,15 +115,18 @@ public struct MeshPrivateMessage: Sendable, Hashable {
 
 /// What a peer says of itself inside a session, which outranks what it announced (section 9.3).
 public struct MeshPeerState: Sendable, Hashable {
+    /// What its app can do.
     public var capabilities: MeshCapabilities
     /// An Ed25519 public key, 32 bytes.
     public var signingKey: [UInt8]
 
+    /// Puts a state together.
     public init(capabilities: MeshCapabilities, signingKey: [UInt8]) {
         self.capabilities = capabilities
         self.signingKey = signingKey
     }
 
+    /// As what stands in the payload, behind its type.
     public var encoded: [UInt8] {
         let flags = capabilities.encoded
         return [Self.version, 0x01, UInt8(flags.count)] + flags + [0x02, UInt8(signingKey.count)] + signingKey

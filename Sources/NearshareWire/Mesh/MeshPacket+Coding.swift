@@ -98,6 +98,7 @@ extension MeshPacket {
 
 /// One packet as it came, with the bytes that made it: relayed as they are, but for the ttl, so that signatures stay good.
 public struct MeshFrame: Sendable, Hashable {
+    /// What it holds.
     public let packet: MeshPacket
     /// From the version to the last field; what may follow is left out.
     public let bytes: ArraySlice<UInt8>

@@ -8,33 +8,51 @@ public struct MeshPacketType: RawRepresentable, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
+    /// Who somebody is: names and keys, signed.
     public static let announce = Self(rawValue: 0x01)
+    /// A text for everybody.
     public static let message = Self(rawValue: 0x02)
+    /// Somebody goes.
     public static let leave = Self(rawValue: 0x03)
+    /// Something carried for somebody who is not there.
     public static let courierEnvelope = Self(rawValue: 0x04)
+    /// A message of a Noise handshake.
     public static let noiseHandshake = Self(rawValue: 0x10)
+    /// Something sealed for one peer.
     public static let noiseEncrypted = Self(rawValue: 0x11)
+    /// A part of a packet that was cut.
     public static let fragment = Self(rawValue: 0x20)
+    /// Asks for packets that were missed.
     public static let requestSync = Self(rawValue: 0x21)
+    /// A file.
     public static let fileTransfer = Self(rawValue: 0x22)
+    /// A post on a board.
     public static let boardPost = Self(rawValue: 0x23)
+    /// Asks how far somebody is.
     public static let ping = Self(rawValue: 0x26)
+    /// Answers a ping.
     public static let pong = Self(rawValue: 0x27)
+    /// Something to or from the internet.
     public static let nostrCarrier = Self(rawValue: 0x28)
+    /// A part of a voice message for everybody.
     public static let voiceFrame = Self(rawValue: 0x29)
 }
 
 /// A packet of the frame path as a value (bitchat specification, section 2).
 public struct MeshPacket: Sendable, Hashable {
+    /// Of the header.
     public enum Version: UInt8, Sendable {
         /// Payloads up to 65,535 bytes, no route.
         case v1 = 1
+        /// With lengths of four bytes and routes.
         case v2 = 2
     }
 
     /// Packets start with this; larger values are treated as this.
     public static let maximumTTL: UInt8 = 7
+    /// The count is one byte.
     public static let maximumHopCount = 255
+    /// Of Ed25519.
     public static let signatureByteCount = 64
     /// The largest file packet of 5 MiB, sealed, with its longest name and type.
     public static let maximumPayloadByteCount = 5_242_880 + fileOverheadByteCount
@@ -42,22 +60,28 @@ public struct MeshPacket: Sendable, Hashable {
     public static let phonePayloadByteCount = 1_048_576 + fileOverheadByteCount
     private static let fileOverheadByteCount = 18 + 2 * 65_535 + 96
 
+    /// Of its header.
     public var version: Version
+    /// What it is about.
     public var type: MeshPacketType
+    /// Hops that it may still make.
     public var ttl: UInt8
     /// Milliseconds since 1970, as the sender's clock tells.
     public var timestamp: UInt64
+    /// Who made it.
     public var sender: PeerID
     /// nil, or ``PeerID/everybody``, for everybody.
     public var recipient: PeerID?
     /// The hops between sender and recipient, both left out; in version 2 only.
     public var route: [PeerID]
+    /// What it says.
     public var payload: ArraySlice<UInt8>
     /// ``signatureByteCount`` bytes.
     public var signature: [UInt8]?
     /// An old packet, sent because a neighbour asked for what it had missed (RSR).
     public var isSyncResponse: Bool
 
+    /// Puts a packet together.
     public init(
         version: Version = .v1, type: MeshPacketType, ttl: UInt8 = MeshPacket.maximumTTL, timestamp: UInt64, sender: PeerID,
         recipient: PeerID? = nil, route: [PeerID] = [], payload: ArraySlice<UInt8>, signature: [UInt8]? = nil,

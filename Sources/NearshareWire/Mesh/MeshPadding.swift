@@ -15,6 +15,7 @@ public enum MeshPadding {
         return fill <= 255 ? fill : 0
     }
 
+    /// Filled up to the next block size; as it is where that does not fit.
     public static func padded(_ bytes: [UInt8]) -> [UInt8] {
         let fill = fill(for: bytes.count)
         return bytes + [UInt8](repeating: UInt8(fill), count: fill)

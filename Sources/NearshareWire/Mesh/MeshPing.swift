@@ -4,18 +4,22 @@ public import NearshareBase
 public struct MeshPing: Sendable, Hashable {
     /// 8 bytes.
     public var nonce: [UInt8]
+    /// What its ttl was when it was made.
     public var originTTL: UInt8
 
+    /// Puts one together.
     public init(nonce: [UInt8], originTTL: UInt8) {
         self.nonce = nonce
         self.originTTL = originTTL
     }
 
+    /// Reads one from a packet's payload.
     public init(decoding payload: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(payload, of: "ping")
         nonce = Array(try reader.readBytes(8))
         originTTL = try reader.readInteger()
     }
 
+    /// As a packet's payload.
     public var encoded: [UInt8] { nonce + [originTTL] }
 }

@@ -11,13 +11,19 @@ public struct MeshSyncRequest: Sendable, Hashable {
             self.rawValue = rawValue
         }
 
+        /// Of types ``MeshPacketType/announce``.
         public static let announcements = Self(rawValue: 1 << 0)
+        /// Of type ``MeshPacketType/message``.
         public static let messages = Self(rawValue: 1 << 1)
+        /// Of type ``MeshPacketType/leave``.
         public static let leaves = Self(rawValue: 1 << 2)
+        /// Of type ``MeshPacketType/fragment``.
         public static let fragments = Self(rawValue: 1 << 5)
+        /// Of type ``MeshPacketType/fileTransfer``.
         public static let files = Self(rawValue: 1 << 7)
     }
 
+    /// More are left out.
     public static let maximumFragmentIDCount = 60
 
     /// What the asking node has.
@@ -29,6 +35,7 @@ public struct MeshSyncRequest: Sendable, Hashable {
     /// Only pieces of these. At most ``maximumFragmentIDCount``.
     public var fragmentIDs: [MeshFragment.ID]?
 
+    /// Puts a question together.
     public init(filter: GolombFilter, wanted: Wanted? = nil, since: UInt64? = nil, fragmentIDs: [MeshFragment.ID]? = nil) {
         self.filter = filter
         self.wanted = wanted
@@ -36,6 +43,7 @@ public struct MeshSyncRequest: Sendable, Hashable {
         self.fragmentIDs = fragmentIDs
     }
 
+    /// As a packet's payload.
     public var encoded: [UInt8] {
         var writer = ByteWriter()
         func write(_ kind: UInt8, _ value: [UInt8]) {

@@ -2,14 +2,17 @@ public import NearshareBase
 
 /// Proving to somebody who has scanned our code that we hold both keys (bitchat specification, section 9.4).
 public enum MeshVerification {
+    /// Of what the challenged must sign.
     public static let nonceByteCount = 16
 
+    /// What is asked of somebody whose code was scanned.
     public struct Challenge: Sendable, Hashable {
         /// 64 hexadecimal digits: whom the challenge is for.
         public var noiseKeyHex: String
         /// ``nonceByteCount`` bytes.
         public var nonce: [UInt8]
 
+        /// Puts one together.
         public init(noiseKeyHex: String, nonce: [UInt8]) {
             self.noiseKeyHex = noiseKeyHex
             self.nonce = nonce
@@ -29,11 +32,14 @@ public enum MeshVerification {
         }
     }
 
+    /// The answer to it.
     public struct Response: Sendable, Hashable {
+        /// What it answers.
         public var challenge: Challenge
         /// Ed25519 over ``signedBytes(_:)``, 64 bytes.
         public var signature: [UInt8]
 
+        /// Puts one together.
         public init(challenge: Challenge, signature: [UInt8]) {
             self.challenge = challenge
             self.signature = signature
@@ -80,8 +86,11 @@ public struct MeshVerificationCode: Sendable, Hashable {
     /// Older codes are not taken.
     public static let lifetime = Duration.seconds(300)
 
+    /// Of the static key, in hexadecimal digits.
     public var noiseKeyHex: String
+    /// Of the signing key, in hexadecimal digits.
     public var signingKeyHex: String
+    /// As its owner calls themselves.
     public var nickname: String
     /// Seconds since 1970.
     public var time: Int64
@@ -90,6 +99,7 @@ public struct MeshVerificationCode: Sendable, Hashable {
     /// Where the peer can be reached over the internet, which is nothing that this project uses.
     public var nostrKey: String?
 
+    /// Puts a code together.
     public init(
         noiseKeyHex: String, signingKeyHex: String, nickname: String, time: Int64, nonce: String, nostrKey: String? = nil
     ) {

@@ -2,26 +2,33 @@ public import NearshareBase
 
 /// A piece of live speech (bitchat specification, section 9.5): burst id 8 · sequence u16 · flags u8 · body.
 public struct MeshVoiceBurst: Sendable, Hashable {
+    /// What a part of a burst brings.
     public enum Content: Sendable, Hashable {
         /// 1 to 8 encoded frames, none empty.
         case frames([ArraySlice<UInt8>])
         /// Speech begins, in AAC.
         case start
+        /// The last part, and what there was in all.
         case end(frameCount: UInt16, milliseconds: UInt32)
+        /// Whoever spoke takes it back.
         case cancelled
     }
 
     /// 8 bytes.
     public var burst: [UInt8]
+    /// Of the part in its burst.
     public var sequence: UInt16
+    /// What it brings.
     public var content: Content
 
+    /// Puts a part together.
     public init(burst: [UInt8], sequence: UInt16, content: Content) {
         self.burst = burst
         self.sequence = sequence
         self.content = content
     }
 
+    /// Reads one; the length is part of what is read.
     public init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(body, of: "voice")
         burst = Array(try reader.readBytes(8))
@@ -47,6 +54,7 @@ public struct MeshVoiceBurst: Sendable, Hashable {
         }
     }
 
+    /// As what stands in the payload, behind its type.
     public var encoded: [UInt8] {
         var writer = ByteWriter()
         writer.write(burst)

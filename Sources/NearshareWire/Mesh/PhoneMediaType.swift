@@ -34,6 +34,7 @@ public enum PhoneMediaType: String, Sendable, Hashable, CaseIterable {
         self = type.matches(content) ? type : .anything
     }
 
+    /// What the apps make of it.
     public var category: Category {
         switch self {
         case .jpeg, .png, .gif, .webP: .image

@@ -5,7 +5,10 @@ import NearshareSession
 import NearshareWire
 
 extension DecoderProperty {
-    static let direct = [controlFrame, entryHeader, preamble, handshakeParameters, txtRecord, record, dnsMessage]
+    static let direct = [
+        controlFrame, sessionFrame, streamFrame, messageChannel, entryHeader, preamble, handshakeParameters, txtRecord, record,
+        dnsMessage,
+    ]
 
     /// Offers come in frames.
     private static let controlFrame = Self(name: "control-frame", seeds: sampleFrames.map(\.encoded)) {
@@ -29,6 +32,73 @@ extension DecoderProperty {
             .close(.done), .compared(isSame: true), .cancel(id, .cancelled), .decline(id, .busy),
         ]
     }()
+
+    private static let sessionFrame = Self(name: "session-frame", seeds: sampleSessionFrames.map(\.encoded)) {
+        bytes throws(Violation) in
+        guard let read = try? SessionFrame(decoding: bytes[...]) else { return false }
+        try requireRoundTrip(read, encode: { $0.encoded }, decode: { try SessionFrame(decoding: $0)! })
+        return true
+    }
+
+    private static let sampleSessionFrames: [SessionFrame] = {
+        let id = SessionID(bytes: [UInt8](repeating: 7, count: SessionID.byteCount))!
+        let members = (1...3).map { number in
+            SessionMember(
+                fingerprint: Fingerprint(bytes: [UInt8](repeating: number, count: Fingerprint.byteCount))!,
+                name: DisplayName(truncating: "node")!, incarnation: UInt32(number), presence: number == 2 ? .gone : .present,
+                addresses: [.init(host: "10.0.0.1", port: 9), .init(host: "fe80::1%eth0", port: 9)],
+                neighbours: [PeerID(bytes: [UInt8](repeating: number, count: PeerID.byteCount))!], revision: 5)
+        }
+        return [
+            .invite(id, patience: 30, proof: [UInt8](repeating: 1, count: SessionFrame.proofByteCount), context: [1, 2]),
+            .invite(id, patience: 600, proof: [], context: []), .accept(id), .refuse(id, .full), .withdraw(id),
+            .roster(id, members), .roster(id, []), .leave(id), .datagrams(id, port: 4000, tag: .max),
+        ]
+    }()
+
+    private static let streamFrame = Self(name: "stream-frame", seeds: sampleStreamFrames.map(\.encoded)) {
+        bytes throws(Violation) in
+        guard let read = try? StreamFrame(decoding: bytes[...]) else { return false }
+        try requireRoundTrip(read, encode: { $0.encoded }, decode: { try StreamFrame(decoding: $0)! })
+        return true
+    }
+
+    private static let sampleStreamFrames: [StreamFrame] = {
+        let id = StreamID(rawValue: 3)
+        return [
+            .open(id, .bytes, StreamName("log")!), .open(id, .relay, StreamName("to 0011223344556677")!), .data(id, [1, 2, 3]),
+            .credit(id, upTo: 1 << 20), .finish(id), .reset(id, .refused),
+        ]
+    }()
+
+    /// What a member sends on its stream for messages, to a channel that has two on their way.
+    private static let messageChannel = Self(
+        name: "message-channel",
+        seeds: bytes(
+            "00000019 00 0000000000000002 0000000000000001 0000000000000000  00000012 01 0000000000000000 0000000000000001 00 77",
+            "00000019 00 0000000000000002 0000000000000001 0000000000000001  00000009 02 0000000000000002")
+    ) { bytes throws(Violation) in
+        var channel = MessageChannel(life: 1)
+        let link = channel.attach()
+        channel.append(SessionMessage(bytes: [1]))
+        channel.append(SessionMessage(bytes: [2]))
+        var framing = MessageFraming()
+        guard let frames = try? framing.receive(bytes), !frames.isEmpty else { return false }
+        for frame in frames {
+            guard let event = try? channel.receive(frame, on: link) else { continue }
+            if case .message(let message) = event {
+                try require(message.bytes.count <= SessionMessage.maximumByteCount, "\(message.bytes.count) bytes")
+                channel.notePassedOn(message)
+            }
+        }
+        var count = 0
+        while let frame = channel.nextFrame(for: link), count < 9 {
+            try require(frame.count <= MessageFraming.maximumByteCount, "a frame of \(frame.count) bytes")
+            count += 1
+        }
+        try require(count <= 4, "\(count) frames for two messages")
+        return true
+    }
 
     private static let entryHeader = Self(
         name: "entry-header",

@@ -3,15 +3,20 @@
 internal import CNearshareShims
 internal import CSystemd
 internal import Glibc
-internal import NearshareBase
+package import NearshareBase
 
 /// What went wrong on the bus: the error name that the other side sent, where one did, and what it means.
-struct BusError: Error {
-    let name: String?
-    let text: String
+package struct BusError: Error {
+    package let name: String?
+    package let text: String
 
-    init(_ text: String) {
+    package init(_ text: String) {
         name = nil
+        self.text = text
+    }
+
+    package init(name: String, _ text: String) {
+        self.name = name
         self.text = text
     }
 
@@ -27,31 +32,37 @@ struct BusError: Error {
 }
 
 /// A method of an object, and what it is given.
-struct BusCall {
-    enum Argument {
-        case string(String)
-        case int32(Int32)
-        case uint32(UInt32)
-        case uint16(UInt16)
-        /// Type `aay`.
-        case byteArrays([[UInt8]])
-    }
+package struct BusCall {
+    package var destination: String
+    package var path: String
+    package var interface: String
+    package var member: String
+    package var arguments: [BusValue]
 
-    var destination: String
-    var path: String
-    var interface: String
-    var member: String
-    var arguments: [Argument] = []
+    package init(destination: String, path: String, interface: String, member: String, arguments: [BusValue] = []) {
+        self.destination = destination
+        self.path = path
+        self.interface = interface
+        self.member = member
+        self.arguments = arguments
+    }
+}
+
+/// What one of our objects answers to a call.
+package enum BusAnswer {
+    case values([BusValue])
+    case error(name: String, text: String)
 }
 
 /// A connection to the system bus. Belongs to the thread that has made it.
-final class SystemBus {
+package final class SystemBus {
     private let raw: OpaquePointer
     private var handlers: [Handler] = []
+    private var servers: [Server] = []
     private var pending: Set<Reply> = []
 
     /// Connects. Where no bus runs this fails at once.
-    init() throws(BusError) {
+    package init() throws(BusError) {
         if let reason = nearshare_load_systemd() { throw BusError(String(cString: reason)) }
         var bus: OpaquePointer?
         let code = sd_bus_open_system(&bus)
@@ -62,7 +73,7 @@ final class SystemBus {
     deinit { sd_bus_flush_close_unref(raw) }
 
     /// Waits for the answer.
-    func call(_ call: BusCall, timeout: Duration = .seconds(2)) throws(BusError) -> BusMessage {
+    package func call(_ call: BusCall, timeout: Duration = .seconds(2)) throws(BusError) -> BusMessage {
         let message = try message(for: call)
         // A zeroed one is SD_BUS_ERROR_NULL.
         var error = sd_bus_error()
@@ -74,7 +85,9 @@ final class SystemBus {
     }
 
     /// Does not wait: `then` is called by ``process()``, or never when the connection ends before.
-    func call(_ call: BusCall, timeout: Duration, then: @escaping (Result<BusMessage, BusError>) -> Void) throws(BusError) {
+    package func call(_ call: BusCall, timeout: Duration, then: @escaping (Result<BusMessage, BusError>) -> Void)
+        throws(BusError)
+    {
         let message = try message(for: call)
         let reply = Reply(bus: self, then: then)
         pending.insert(reply)
@@ -88,17 +101,17 @@ final class SystemBus {
     }
 
     /// Does not wait, and wants no answer.
-    func send(_ call: BusCall) throws(BusError) {
+    package func send(_ call: BusCall) throws(BusError) {
         let message = try message(for: call)
         try check(sd_bus_message_set_expect_reply(message.raw, 0))
         try check(sd_bus_send(raw, message.raw, nil))
     }
 
     /// Writes out all that has been sent.
-    func flush() { sd_bus_flush(raw) }
+    package func flush() { sd_bus_flush(raw) }
 
     /// - Parameter sender: the well-known name of who may send it.
-    func onSignal(
+    package func onSignal(
         _ member: String, of interface: String, from sender: String, do handle: @escaping (BusMessage) -> Void
     ) throws(BusError) {
         let handler = Handler(handle)
@@ -108,30 +121,67 @@ final class SystemBus {
         handlers.append(handler)
     }
 
+    /// - Parameter rule: a match rule as the D-Bus specification writes them.
+    package func onSignal(matching rule: String, do handle: @escaping (BusMessage) -> Void) throws(BusError) {
+        let handler = Handler(handle)
+        try check(sd_bus_add_match(raw, nil, rule, onMessage, Unmanaged.passUnretained(handler).toOpaque()))
+        handlers.append(handler)
+    }
+
+    /// Answers calls to all objects at and below a path, for as long as the connection lasts. Called by ``process()``.
+    /// - Parameter answer: gives nil for a method that there is not.
+    package func serve(_ prefix: String, answer: @escaping (BusMessage) -> BusAnswer?) throws(BusError) {
+        let server = Server(bus: self, answer: answer)
+        try check(sd_bus_add_fallback(raw, nil, prefix, onCall, Unmanaged.passUnretained(server).toOpaque()))
+        servers.append(server)
+    }
+
+    /// Sends a signal of an object of ours to one connection only.
+    package func emit(
+        _ member: String, of interface: String, at path: String, to destination: String, _ arguments: [BusValue]
+    ) throws(BusError) {
+        var new: OpaquePointer?
+        try check(sd_bus_message_new_signal(raw, &new, path, interface, member))
+        guard let new else { throw BusError(code: -ENOMEM) }
+        let message = BusMessage(adopting: new)
+        try check(sd_bus_message_set_destination(message.raw, destination))
+        for argument in arguments { try check(message.append(argument)) }
+        try check(sd_bus_send(raw, message.raw, nil))
+    }
+
     /// Whether somebody has the well-known name at the moment.
-    func hasOwner(_ name: String, timeout: Duration) throws(BusError) -> Bool {
+    package func hasOwner(_ name: String, timeout: Duration) throws(BusError) -> Bool {
         let call = BusCall(
             destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
             member: "NameHasOwner", arguments: [.string(name)])
         return try self.call(call, timeout: timeout).boolean() ?? false
     }
 
+    /// The unique name of whoever has a well-known one at the moment.
+    package func owner(of name: String) throws(BusError) -> String {
+        let call = BusCall(
+            destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
+            member: "GetNameOwner", arguments: [.string(name)])
+        guard let owner = try self.call(call).string() else { throw BusError("the bus' answer makes no sense") }
+        return owner
+    }
+
     // MARK: The owner's event loop
 
-    var descriptor: Int32 { sd_bus_get_fd(raw) }
+    package var descriptor: Int32 { sd_bus_get_fd(raw) }
 
     /// What to poll(2) the descriptor for.
-    var events: Int16 { Int16(clamping: sd_bus_get_events(raw)) }
+    package var events: Int16 { Int16(clamping: sd_bus_get_events(raw)) }
 
     /// When ``process()`` is wanted even if nothing comes.
-    var deadline: MonotonicInstant? {
+    package var deadline: MonotonicInstant? {
         var microseconds: UInt64 = 0
         guard sd_bus_get_timeout(raw, &microseconds) >= 0, microseconds < UInt64(Int64.max) / 1000 else { return nil }
         return MonotonicInstant(nanoseconds: Int64(microseconds) * 1000)
     }
 
     /// Handles all that has come.
-    func process() throws(BusError) {
+    package func process() throws(BusError) {
         while true {
             let code = sd_bus_process(raw, nil)
             try check(code)
@@ -163,6 +213,39 @@ final class SystemBus {
         }
     }
 
+    fileprivate func answer(_ call: OpaquePointer, _ answer: BusAnswer) throws(BusError) {
+        var new: OpaquePointer?
+        switch answer {
+        case .values(let values):
+            try check(sd_bus_message_new_method_return(call, &new))
+            guard let new else { throw BusError(code: -ENOMEM) }
+            let message = BusMessage(adopting: new)
+            for value in values { try check(message.append(value)) }
+            try check(sd_bus_send(raw, message.raw, nil))
+        case .error(let name, let text):
+            let code = name.withCString { name in
+                text.withCString { text in
+                    // Both texts are copied into the message.
+                    var error = sd_bus_error(name: name, message: text, _need_free: 0)
+                    return sd_bus_message_new_method_error(call, &new, &error)
+                }
+            }
+            try check(code)
+            guard let new else { throw BusError(code: -ENOMEM) }
+            try check(sd_bus_send(raw, BusMessage(adopting: new).raw, nil))
+        }
+    }
+
+    fileprivate final class Server {
+        unowned let bus: SystemBus
+        let answer: (BusMessage) -> BusAnswer?
+
+        init(bus: SystemBus, answer: @escaping (BusMessage) -> BusAnswer?) {
+            self.bus = bus
+            self.answer = answer
+        }
+    }
+
     fileprivate final class Handler {
         let handle: (BusMessage) -> Void
         init(_ handle: @escaping (BusMessage) -> Void) { self.handle = handle }
@@ -182,76 +265,6 @@ final class SystemBus {
     }
 }
 
-/// A message being read from its beginning, or being written. Reading past what is there, or another type, gives nil.
-final class BusMessage {
-    fileprivate let raw: OpaquePointer
-
-    fileprivate init(adopting raw: OpaquePointer) { self.raw = raw }
-
-    fileprivate init(retaining raw: OpaquePointer) { self.raw = sd_bus_message_ref(raw) }
-
-    deinit { sd_bus_message_unref(raw) }
-
-    /// The object that it comes from.
-    var path: String { sd_bus_message_get_path(raw).map { String(cString: $0) } ?? "" }
-
-    func string() -> String? { text("s") }
-
-    func objectPath() -> String? { text("o") }
-
-    func int32() -> Int32? { number("i", Int32.self) }
-
-    func uint32() -> UInt32? { number("u", UInt32.self) }
-
-    func uint16() -> UInt16? { number("q", UInt16.self) }
-
-    /// D-Bus writes them as four bytes.
-    func boolean() -> Bool? { number("b", Int32.self).map { $0 != 0 } }
-
-    /// Type `aay`.
-    func byteArrays() -> [[UInt8]]? {
-        guard sd_bus_message_enter_container(raw, Self.type("a"), "ay") > 0 else { return nil }
-        var arrays: [[UInt8]] = []
-        while true {
-            var bytes: UnsafeRawPointer?
-            var count = 0
-            guard sd_bus_message_read_array(raw, Self.type("y"), &bytes, &count) > 0 else { break }
-            arrays.append(Array(UnsafeRawBufferPointer(start: bytes, count: count)))
-        }
-        sd_bus_message_exit_container(raw)
-        return arrays
-    }
-
-    fileprivate func append(_ argument: BusCall.Argument) -> Int32 {
-        switch argument {
-        // Of strings the pointer itself is handed over, of numbers one to the number.
-        case .string(let value): value.withCString { sd_bus_message_append_basic(raw, Self.type("s"), $0) }
-        case .int32(var value): sd_bus_message_append_basic(raw, Self.type("i"), &value)
-        case .uint32(var value): sd_bus_message_append_basic(raw, Self.type("u"), &value)
-        case .uint16(var value): sd_bus_message_append_basic(raw, Self.type("q"), &value)
-        case .byteArrays(let arrays):
-            [
-                sd_bus_message_open_container(raw, Self.type("a"), "ay"),
-                arrays.map { sd_bus_message_append_array(raw, Self.type("y"), $0, $0.count) }.min() ?? 0,
-                sd_bus_message_close_container(raw),
-            ].min() ?? 0
-        }
-    }
-
-    private func text(_ type: Unicode.Scalar) -> String? {
-        var pointer: UnsafePointer<CChar>?
-        guard sd_bus_message_read_basic(raw, Self.type(type), &pointer) > 0 else { return nil }
-        return pointer.map { String(cString: $0) }
-    }
-
-    private func number<Number: FixedWidthInteger>(_ type: Unicode.Scalar, _: Number.Type) -> Number? {
-        var value: Number = 0
-        return sd_bus_message_read_basic(raw, Self.type(type), &value) > 0 ? value : nil
-    }
-
-    private static func type(_ letter: Unicode.Scalar) -> CChar { CChar(bitPattern: UInt8(ascii: letter)) }
-}
-
 // MARK: Callbacks
 
 private let onMessage: sd_bus_message_handler_t = { raw, context, _ in
@@ -263,4 +276,14 @@ private let onReply: sd_bus_message_handler_t = { raw, context, _ in
     let reply = Unmanaged<SystemBus.Reply>.fromOpaque(context!).takeUnretainedValue()
     reply.bus.replied(reply, raw!)
     return 0
+}
+
+private let onCall: sd_bus_message_handler_t = { raw, context, _ in
+    let server = Unmanaged<SystemBus.Server>.fromOpaque(context!).takeUnretainedValue()
+    // Signals come here too.
+    guard sd_bus_message_is_method_call(raw, nil, nil) > 0 else { return 0 }
+    guard let answer = server.answer(BusMessage(retaining: raw!)) else { return 0 }
+    // Whoever asked, and cannot be answered, runs out of time; there is nobody else to tell.
+    try? server.bus.answer(raw!, answer)
+    return 1
 }

@@ -1,12 +1,12 @@
 // C libraries with event loops want one thread and no other near their objects. This gives them one.
 
 internal import Glibc
-internal import NearshareBase
-internal import NearshareEdges
+package import NearshareBase
+package import NearshareEdges
 internal import Synchronization
 
 /// What lives on a thread of its own. All of it, from `init` to `close()`, is called on that thread only.
-protocol ConfinedLoop: AnyObject, SendableMetatype {
+package protocol ConfinedLoop: AnyObject, SendableMetatype {
     /// When ``tick(at:)`` is wanted next.
     var nextDeadline: MonotonicInstant? { get }
 
@@ -21,7 +21,7 @@ protocol ConfinedLoop: AnyObject, SendableMetatype {
 }
 
 /// The only way to a ``ConfinedLoop`` from other threads: it hands them in one by one.
-final class Confined<Loop: ConfinedLoop>: Sendable {
+package final class Confined<Loop: ConfinedLoop>: Sendable {
     private typealias Job = @Sendable (Loop) -> Void
 
     private struct State {
@@ -37,7 +37,7 @@ final class Confined<Loop: ConfinedLoop>: Sendable {
 
     /// Starts the thread and waits until `make` has made the loop there.
     /// - Parameter make: is given the descriptor that its ``ConfinedLoop/wait(milliseconds:)`` must watch, without reading.
-    init(make: @escaping @Sendable (_ wakeup: Int32) throws(DiscoveryError) -> Loop) throws(DiscoveryError) {
+    package init(make: @escaping @Sendable (_ wakeup: Int32) throws(DiscoveryError) -> Loop) throws(DiscoveryError) {
         var pair: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         let code = socketpair(AF_UNIX, kind, 0, &pair)
@@ -65,7 +65,7 @@ final class Confined<Loop: ConfinedLoop>: Sendable {
     }
 
     /// Runs `job` on the thread and waits for what it returns. Not to be called on the thread itself.
-    func run<Value: Sendable>(
+    package func run<Value: Sendable>(
         _ job: @escaping @Sendable (Loop) throws(DiscoveryError) -> Value
     ) throws(DiscoveryError) -> Value {
         precondition(!isOnThread, "the thread would wait for itself")
@@ -78,12 +78,12 @@ final class Confined<Loop: ConfinedLoop>: Sendable {
     }
 
     /// Runs `job` on the thread some time soon; never after ``close()``.
-    func post(_ job: @escaping @Sendable (Loop) -> Void) {
+    package func post(_ job: @escaping @Sendable (Loop) -> Void) {
         _ = enqueue(job)
     }
 
     /// Runs what has been posted, ends the thread, and waits for that unless called on the thread itself.
-    func close() {
+    package func close() {
         state.withLock { $0.isClosing = true }
         wake()
         if !isOnThread { finished.wait() }
@@ -198,7 +198,7 @@ private final class ThreadBody: Sendable {
 }
 
 extension MonotonicInstant {
-    static var now: MonotonicInstant {
+    package static var now: MonotonicInstant {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return MonotonicInstant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))

@@ -1,0 +1,46 @@
+import Nearshare
+
+/// Drops files onto a machine nearby. It understands the `nearshare` tool, and is understood by it.
+///
+///     FileDrop --into inbox                  waits for files
+///     FileDrop [--to anna] photo.jpg trip    for anna, or for whoever is found first
+@main struct FileDrop {
+    static func main() async throws {
+        var words = Array(CommandLine.arguments.dropFirst())
+        let option = words.first?.hasPrefix("--") == true && words.count > 1 ? words.removeFirst() : nil
+        let value = option.map { _ in words.removeFirst() }
+        let machine = try LocalMachine()
+        try await machine.run { [words] node in
+            if option == "--into" {
+                try await receive(into: machine.inbox(value), on: node, machine.configuration.interface)
+            } else {
+                try await send(words, to: value, from: node, machine.configuration.interface)
+            }
+        }
+    }
+
+    static func receive(into inbox: Inbox, on node: Node, _ interface: String?) async throws {
+        let receiving = try node.receive(interface: interface)
+        print("waiting for files as \(node.name.shown)")
+        for await invitation in receiving.invitations {
+            let names = invitation.offer.items.map(\.name.shown).joined(separator: ", ")
+            let code = await invitation.shortCode?.description ?? "not agreed on"
+            print("\(invitation.peer.name.shown) offers \(names); short code \(code). Take it (y/n)?")
+            guard readLine() == "y" else { continue }  // An invitation that is let go of is declined.
+            let result = await (try invitation.accept(into: inbox)).result
+            print(result.outcome == .completed ? result.delivered.map(\.path) : "nothing came: \(result.outcome)")
+        }
+    }
+
+    static func send(_ paths: [String], to name: String?, from node: Node, _ interface: String?) async throws {
+        for try await case .change(.found(let peer)) in try node.browse(interface: interface)
+        where name == nil || name == peer.name.claimed {
+            return try await node.withConnection(to: peer.destination) { connection in
+                print("sending to \(peer.name.shown), short code \(try await connection.shortCode)")
+                let transfer = try connection.send(paths: paths)
+                for await progress in transfer.progress { print("\(progress.done) of \(progress.total ?? 0) bytes") }
+                print(await transfer.result.outcome)
+            }
+        }
+    }
+}

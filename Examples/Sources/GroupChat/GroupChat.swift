@@ -1,0 +1,79 @@
+import Dispatch
+import Nearshare
+
+/// Some people on one network talk to each other.
+///
+///     GroupChat              waits until somebody invites
+///     GroupChat anna ben     begins, and invites anna and ben
+@main struct GroupChat {
+    static func main() async throws {
+        let names = Array(CommandLine.arguments.dropFirst())
+        let machine = try LocalMachine()
+        try await machine.run { node in
+            let interface = machine.configuration.interface
+            let receiving = try node.receive(as: ServiceType("group-chat"), interface: interface)
+            let session = try await names.isEmpty ? join(receiving) : node.beginSession()
+            await withTaskGroup { group in
+                group.addTask { await show(session) }
+                group.addTask { await showMessages(of: session) }
+                group.addTask { await ask(session.identityQuestions) }
+                for name in names {
+                    do {
+                        _ = try await node.invite(name, into: session, for: ServiceType("group-chat"), interface: interface)
+                    } catch {
+                        print("\(name) does not come: \(error)")
+                    }
+                }
+                for await line in lines() {
+                    do { try await session.send(SessionMessage(text: line)) } catch { print(error) }
+                }
+                await session.leave()  // Ends the sequences that the tasks read, and so the tasks.
+            }
+        }
+    }
+
+    static func join(_ receiving: Receiving) async throws -> NearbySession {
+        print("waiting for an invitation on port \(receiving.port)")
+        for await invitation in receiving.sessionInvitations {
+            let code = await invitation.shortCode?.description ?? "not agreed on"
+            print("\(invitation.peer.name.shown) invites, short code \(code). Join (y/n)?")
+            if readLine() == "y" { return try invitation.accept() }
+        }
+        throw SessionError.cancelled
+    }
+
+    /// Whoever invites makes sure that they talk to whom they mean; members vouch for those whom they have invited.
+    static func ask(_ questions: AsyncStream<IdentityQuestion>) async {
+        for await question in questions {
+            print("does \(question.check.peer.name.shown) see the short code \(question.check.shortCode) (y/n)?")
+            question.answer(isSame: readLine() == "y")
+        }
+    }
+
+    static func show(_ session: NearbySession) async {
+        for await change in session.changes {
+            switch change {
+            case .joined(let member): print("* \(member.name.shown) is here")
+            case .left(let id): print("* \(id.hex) is gone")
+            case .state(let id, let state): print("* \(id.hex): \(state)")
+            }
+        }
+    }
+
+    static func showMessages(of session: NearbySession) async {
+        for await received in session.messages {
+            let name = session.members.first { $0.id == received.sender }?.name.shown ?? received.sender.hex
+            print("\(name): \(TerminalText.escaped(received.message.text ?? "(no text)"))")
+        }
+    }
+
+    /// Waiting for a line blocks, so it is done on a thread of its own.
+    static func lines() -> AsyncStream<String> {
+        AsyncStream { continuation in
+            DispatchQueue(label: "standard input").async {
+                while let line = readLine() { continuation.yield(line) }
+                continuation.finish()
+            }
+        }
+    }
+}

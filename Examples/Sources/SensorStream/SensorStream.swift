@@ -1,0 +1,84 @@
+import Nearshare
+
+/// Live values: each one over a byte stream, so that none is missing, and each as a message that may be lost, so that the latest one
+/// is never late.
+///
+///     SensorStream                measures, for whoever asks
+///     SensorStream attic          shows what the machine called attic measures
+@main struct SensorStream {
+    struct Reading: Codable {
+        var celsius: Double
+        var number: Int
+    }
+
+    static func main() async throws {
+        let name = CommandLine.arguments.dropFirst().first
+        let machine = try LocalMachine()
+        // Anybody may know how warm it is.
+        var settings = SessionSettings()
+        settings.trust = .anyKey
+        try await machine.run { [settings] node in
+            let interface = machine.configuration.interface
+            let service = try ServiceType("sensor-stream")
+            if let name {
+                let session = try node.beginSession(settings)
+                _ = try await node.invite(name, into: session, for: service, interface: interface)
+                await show(session)
+            } else {
+                let receiving = try node.receive(
+                    as: service, info: DiscoveryInfo(["measures": "temperature"]), interface: interface)
+                print("measuring as \(node.name.shown) on port \(receiving.port)")
+                await withDiscardingTaskGroup { group in
+                    for await session in receiving.sessions(InvitationPolicy { _ in true }, settings) {
+                        group.addTask { await measure(for: session) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Until whoever asked has gone.
+    static func measure(for session: NearbySession) async {
+        guard let watcher = session.members.first else { return }
+        do {
+            try await session.waitUntilConnected(to: watcher.id)
+            print("\(watcher.name.shown) watches")
+            let stream = try session.openStream(named: "temperature", to: watcher.id)
+            for number in 1... {
+                let reading = Reading(celsius: temperature(number), number: number)
+                let message = try SessionMessage(encoding: reading)
+                try await session.send(message, to: [watcher.id], mode: .unreliable)
+                // Waits while the other side does not read.
+                try await stream.write(Array("\(reading.celsius)\n".utf8))
+                try await Task.sleep(for: .milliseconds(250))
+            }
+        } catch {
+            print("\(watcher.name.shown) has gone: \(error)")
+        }
+        await session.leave()
+    }
+
+    static func show(_ session: NearbySession) async {
+        await withTaskGroup { group in
+            group.addTask {
+                for await received in session.messages {
+                    guard let reading = try? received.message.decode(Reading.self) else { continue }
+                    print("now \(reading.celsius) °C (\(reading.number))")
+                }
+            }
+            for await incoming in session.streams where incoming.stream.name.text == "temperature" {
+                group.addTask {
+                    do {
+                        for try await bytes in incoming.stream { print("so far", String(decoding: bytes, as: UTF8.self)) }
+                    } catch {
+                        print("the sensor has gone: \(error)")
+                    }
+                    await session.leave()
+                }
+            }
+        }
+    }
+
+    /// Made up: not every machine has a thermometer.
+    static func temperature(_ number: Int) -> Double { 20 + Double(number * 7 % 30) / 10 }
+}

@@ -1,0 +1,46 @@
+public import NearshareBase
+public import NearshareEdges
+public import NearshareNode
+public import NearshareSession
+
+extension LocalMachine {
+    /// Runs a node of this machine for as long as `body` does; then all that it has begun is over.
+    ///
+    ///     try await LocalMachine().run { node in
+    ///         let anna = try await node.find("anna", timeout: .seconds(5))
+    ///         …
+    ///     }
+    /// - Parameters:
+    ///   - name: what others see; nil for ``name(_:)``.
+    ///   - findsOthers: false for a node that neither advertises nor browses, which starts faster.
+    ///   - encryption: for all its links.
+    /// - Throws: `StorageError` and `DiscoveryError` when it can't begin, and what `body` throws.
+    public func run<Result: Sendable>(
+        as name: DisplayName? = nil, findsOthers: Bool = true, encryption: EncryptionPreference = .required,
+        _ body: @Sendable (Node) async throws -> Result
+    ) async throws -> Result {
+        var settings = try nodeSettings(name: name, discovery: findsOthers ? discovery() : nil)
+        settings.encryption = encryption
+        return try await withNode(settings, body)
+    }
+}
+
+extension Node {
+    /// Looks for somebody by name, and invites them into a session.
+    /// - Parameters:
+    ///   - name: of the peer, its beginning, or an id.
+    ///   - service: the type that they advertise.
+    ///   - lookTime: how long they are looked for.
+    ///   - context: bytes for the program there: at most `SessionFrame.maximumContextByteCount`.
+    ///   - secret: proven to the other side, not sent; see `InvitationPolicy.secret(_:)`.
+    ///   - patience: how long the other person may think about it; 1 to 600 seconds.
+    /// - Returns: who joined.
+    /// - Throws: `PeerLookupError` when nobody is found, `NodeError` without discovery, `SessionError` when it comes to nothing.
+    public func invite(
+        _ name: String, into session: NearbySession, for service: ServiceType = .nearshare, interface: String? = nil,
+        lookTime: Duration = .seconds(5), context: [UInt8] = [], secret: [UInt8]? = nil, patience: Duration = .seconds(30)
+    ) async throws -> PeerID {
+        let peer = try await find(name, for: service, timeout: lookTime, interface: interface)
+        return try await session.invite(peer.destination, context: context, secret: secret, patience: patience)
+    }
+}

@@ -1,0 +1,95 @@
+internal import NearshareBus
+public import NearshareEdges
+
+/// Looks at this machine's Bluetooth, and changes nothing.
+public enum BluetoothDiagnosis {
+    /// - Parameter adapter: such as "hci0"; nil for the one that would be used.
+    public static func collect(adapter: String? = nil) -> [RadioFinding] {
+        let bus: SystemBus
+        do throws(BusError) {
+            bus = try SystemBus()
+        } catch {
+            return [finding(.noBus(error.text))]
+        }
+        do throws(BluetoothError) {
+            let objects = try Self.objects(bus)
+            let (path, properties) = try BlueZ.findAdapter(adapter, in: objects)
+            return findings(BlueZ.name(of: path), properties, objects[path] ?? [:], devices(at: path, in: objects))
+        } catch {
+            return [finding(error)]
+        }
+    }
+
+    private static func objects(_ bus: SystemBus) throws(BluetoothError) -> BlueZ.Objects {
+        do throws(BusError) {
+            guard try bus.hasOwner(BlueZ.name, timeout: .seconds(2)) else { return try throwNoDaemon() }
+            return try bus.call(BlueZ.getObjects, timeout: .seconds(5)).objects() ?? [:]
+        } catch {
+            throw BluetoothError(error)
+        }
+    }
+
+    private static func throwNoDaemon() throws(BusError) -> BlueZ.Objects {
+        throw BusError(name: "org.freedesktop.DBus.Error.ServiceUnknown", "")
+    }
+
+    /// A machine without Bluetooth is nothing to be repaired.
+    private static func finding(_ error: BluetoothError) -> RadioFinding {
+        let parts = error.description.split(separator: ";", maxSplits: 1)
+        let advice = parts.count > 1 ? String(parts[1].drop { $0 == " " }) : nil
+        let severity: RadioFinding.Severity =
+            switch error {
+            case .noBus, .noDaemon, .noAdapter, .poweredOff: .note
+            case .unknownAdapter, .blocked, .notPermitted, .cannotAdvertise, .failed: .problem
+            }
+        return RadioFinding(severity, String(parts[0]), advice: advice)
+    }
+
+    private static func findings(
+        _ name: String, _ properties: BlueZ.Properties, _ interfaces: [String: BlueZ.Properties], _ devices: [BlueZ.Properties]
+    ) -> [RadioFinding] {
+        guard properties["Powered"]?.flag == true else {
+            return [
+                finding(RadioSwitch.blocking(name).map { .blocked(name, byHardware: $0 == .hardware) } ?? .poweredOff(name))
+            ]
+        }
+        var found = [RadioFinding(.fine, "the adapter \(name) (\(properties["Address"]?.text ?? "?")) is switched on")]
+        if let version = properties["Modalias"]?.text.flatMap({ BlueZ.Version(modalias: $0) }) {
+            if version < BlueZ.Version.takesLongWrites {
+                found.append(
+                    RadioFinding(
+                        .note, "BlueZ \(version) drops what phones write in pieces of more than 510 bytes",
+                        advice: "nearshare itself sends smaller ones; BlueZ 5.69 and later take all"))
+            } else {
+                found.append(RadioFinding(.fine, "BlueZ \(version) has no limits that are known to hurt"))
+            }
+        }
+        found += advertising(interfaces[BlueZ.advertisingManager])
+        let near = devices.filter { $0["UUIDs"]?.texts?.contains(GATTProfile.meshService) ?? false }
+        found.append(
+            RadioFinding(
+                .fine,
+                near.isEmpty
+                    ? "nobody who speaks bitchat's service has been heard lately"
+                    : "\(near.count) heard lately that speak bitchat's service"))
+        return found
+    }
+
+    private static func advertising(_ manager: BlueZ.Properties?) -> [RadioFinding] {
+        guard let manager, let taken = manager["ActiveInstances"]?.integer, let free = manager["SupportedInstances"]?.integer
+        else {
+            return [
+                RadioFinding(
+                    .problem, "the adapter does not advertise, so nobody finds this machine over Bluetooth",
+                    advice: "Bluetooth 4.0 and Low Energy are needed; another adapter may have them")
+            ]
+        }
+        let text = "\(taken) advertisements are on the air, \(free) more are possible"
+        guard free == 0 else { return [RadioFinding(.fine, text)] }
+        return [RadioFinding(.problem, text, advice: "end a program that advertises")]
+    }
+
+    private static func devices(at adapter: String, in objects: BlueZ.Objects) -> [BlueZ.Properties] {
+        objects.filter { $0.key.hasPrefix(adapter + "/") }.compactMap { $0.value[BlueZ.device] }
+    }
+}

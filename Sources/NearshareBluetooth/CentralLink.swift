@@ -1,0 +1,82 @@
+internal import Glibc
+internal import NearshareEdges
+internal import Synchronization
+
+/// A frame link that we have opened: we write to the other side's characteristic, and are notified by it.
+///
+/// BlueZ hands out a socket for each direction, whose packets are writes and notifications; so bytes go past the bus. Both
+/// descriptors end with the connection.
+final class CentralLink: FrameLink {
+    let remote: LinkAddress
+    let largestWrite: Int
+    let pieces = FramePieces.stream
+    private let writing: Int32
+    private let notified: Int32
+    private let bell = Bell()
+    private let isClosed = Atomic(false)
+    private let onClose: @Sendable () -> Void
+
+    /// The other side takes nothing for so long: it is out of range, or hangs.
+    private static let patienceMilliseconds: Int32 = 30_000
+    /// A peer announces itself every half minute; one that is silent for longer does not speak to us.
+    private static let silenceMilliseconds: Int32 = 150_000
+    private static let largestNotification = 517
+
+    /// Takes the descriptors over.
+    init(
+        writing: Int32, notified: Int32, largestWrite: Int, remote: LinkAddress, onClose: @escaping @Sendable () -> Void
+    ) {
+        self.writing = writing
+        self.notified = notified
+        self.largestWrite = largestWrite
+        self.remote = remote
+        self.onClose = onClose
+        for descriptor in [writing, notified] {
+            _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+        }
+    }
+
+    deinit {
+        for descriptor in [writing, notified] where descriptor >= 0 { Glibc.close(descriptor) }
+    }
+
+    func receive() -> [UInt8]? {
+        while !isClosed.load(ordering: .acquiring) {
+            let piece = [UInt8](unsafeUninitializedCapacity: Self.largestNotification) { buffer, count in
+                count = max(0, recv(notified, buffer.baseAddress, buffer.count, 0))
+            }
+            if !piece.isEmpty { return piece }
+            guard errno == EAGAIN || errno == EINTR, wait(for: notified, POLLIN, Self.silenceMilliseconds) else { return nil }
+        }
+        return nil
+    }
+
+    func send(_ frame: [UInt8]) throws(LinkError) {
+        while !isClosed.load(ordering: .acquiring) {
+            let count = Glibc.send(writing, frame, frame.count, Int32(MSG_NOSIGNAL))
+            if count >= 0 { return }
+            guard errno == EAGAIN || errno == EINTR, wait(for: writing, POLLOUT, Self.patienceMilliseconds) else { break }
+        }
+        throw LinkError(.broken, "\(remote) is gone, or takes no more")
+    }
+
+    /// - Returns: false at the end, or when time ran out.
+    private func wait(for descriptor: Int32, _ events: Int32, _ milliseconds: Int32) -> Bool {
+        var waiting = [
+            pollfd(fd: descriptor, events: Int16(events), revents: 0),
+            pollfd(fd: bell.descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        let ready = poll(&waiting, nfds_t(waiting.count), milliseconds)
+        if ready < 0 { return errno == EINTR }
+        return waiting[0].revents & Int16(events) != 0
+    }
+
+    func close() {
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        bell.ring()
+        // BlueZ unsubscribes when its ends see this.
+        shutdown(writing, Int32(SHUT_RDWR))
+        shutdown(notified, Int32(SHUT_RDWR))
+        onClose()
+    }
+}

@@ -1,0 +1,277 @@
+internal import NearshareBase
+internal import NearshareBus
+internal import NearshareEdges
+
+/// Our side of GATT: the services as objects that BlueZ calls, and their advertisement. Lives on the radio's thread.
+final class GATTServer {
+    /// Called for each central that begins to write.
+    var onCentral: (PeripheralLink) -> Void = { _ in }
+    /// Whether what a device writes is to make a link.
+    var mayServe: (String) -> Bool = { _ in true }
+    /// What we tell of ourselves; nil while nothing is served.
+    var record: ServiceRecord?
+    private(set) var isAdvertising = false
+    /// When to advertise anew.
+    private var advertiseAt: MonotonicInstant?
+    private let bus: SystemBus
+    private let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
+    private let queue: NotificationQueue
+    private var links: [String: (link: PeripheralLink, lastWrite: MonotonicInstant)] = [:]
+    /// The daemon's own connection to the bus; nobody else calls our objects.
+    private var daemon: String?
+    /// Notifications that are on their way to the daemon.
+    private var underWay = 0
+    private var answer: (@Sendable (BluetoothError?) -> Void)?
+
+    private enum Path {
+        static let root = "/org/nearshare"
+        static let mesh = root + "/mesh"
+        static let frames = mesh + "/frames"
+        static let record = root + "/record"
+        static let value = record + "/value"
+        static let advertisement = root + "/advertisement"
+    }
+
+    /// As a peripheral (bitchat specification, section 11).
+    private static let maximumLinks = 8
+    /// See ``CentralLink``.
+    private static let silence = Duration.seconds(150)
+    /// So many go to the daemon before it has to say that it has dealt with half of them: it would queue without a bound.
+    private static let window = 16
+    private static let smallestMTU = 23
+    /// BlueZ is busy with a connection that has just been made.
+    private static let readvertisingPause = Duration.milliseconds(500)
+    private static let retryPause = Duration.seconds(10)
+
+    init(bus: SystemBus, post: @escaping @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void) throws(BusError) {
+        self.bus = bus
+        self.post = post
+        queue = NotificationQueue(onReady: { post { $0.server.pump() } })
+        try bus.serve(Path.root) { [unowned self] call in
+            guard isFromDaemon(call) else { return .error(name: "org.freedesktop.DBus.Error.AccessDenied", text: "") }
+            return reply(to: call)
+        }
+    }
+
+    // MARK: Serving
+
+    var linkCount: Int { links.count }
+
+    func hasLink(_ device: String) -> Bool { links[device] != nil }
+
+    /// - Parameter answer: is called once, when it is advertised or can't be.
+    func start(_ record: ServiceRecord, on adapter: String, answer: @escaping @Sendable (BluetoothError?) -> Void) {
+        self.record = record
+        self.answer = answer
+        register(on: adapter)
+    }
+
+    /// After the daemon has forgotten it.
+    func renew(on adapter: String) {
+        daemon = nil
+        guard record != nil else { return }
+        // What it may still hold of before is no longer on the air.
+        unregister(on: adapter)
+        register(on: adapter)
+    }
+
+    func stop(on adapter: String) {
+        guard record != nil else { return }
+        record = nil
+        isAdvertising = false
+        unregister(on: adapter)
+        closeLinks()
+    }
+
+    private func unregister(on adapter: String) {
+        unadvertise(on: adapter)
+        try? bus.send(BlueZ.call(adapter, BlueZ.gattManager, "UnregisterApplication", [.objectPath(Path.root)]))
+    }
+
+    private func register(on adapter: String) {
+        // The daemon calls us back before it answers these two.
+        ask(BlueZ.call(adapter, BlueZ.gattManager, "RegisterApplication", [.objectPath(Path.root), .dictionary([:])])) {
+            server in
+            server.advertise(on: adapter)
+        }
+    }
+
+    private func advertise(on adapter: String) {
+        ask(
+            BlueZ.call(
+                adapter, BlueZ.advertisingManager, "RegisterAdvertisement",
+                [.objectPath(Path.advertisement), .dictionary([:])])
+        ) { server in
+            server.isAdvertising = true
+            server.settle(nil)
+        }
+    }
+
+    private func unadvertise(on adapter: String) {
+        try? bus.send(
+            BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", [.objectPath(Path.advertisement)]))
+    }
+
+    private func ask(_ call: BusCall, then: @escaping (GATTServer) -> Void) {
+        do throws(BusError) {
+            try bus.call(call, timeout: .seconds(10)) { [weak self] result in
+                guard let self, record != nil else { return }
+                switch result {
+                case .success: then(self)
+                case .failure(let error):
+                    let isAdvertisement = call.member == "RegisterAdvertisement"
+                    // Not every controller can while somebody is connected.
+                    if isAdvertisement, isAdvertising { advertiseAt = .now + Self.retryPause }
+                    settle(isAdvertisement ? .cannotAdvertise(error.text) : BluetoothError(error))
+                }
+            }
+        } catch {
+            settle(BluetoothError(error))
+        }
+    }
+
+    private func settle(_ error: BluetoothError?) {
+        answer?(error)
+        answer = nil
+    }
+
+    // MARK: Links
+
+    func disconnected(_ device: String) {
+        links[device]?.link.close()
+    }
+
+    func closeLinks() {
+        for (link, _) in links.values { link.close() }
+    }
+
+    /// The daemon, or the adapter, is gone.
+    func dropAll() {
+        closeLinks()
+        isAdvertising = false
+        underWay = 0
+    }
+
+    var deadline: MonotonicInstant? {
+        (links.values.map { $0.lastWrite + Self.silence } + [advertiseAt].compactMap { $0 }).min()
+    }
+
+    func tick(at now: MonotonicInstant, on adapter: String) {
+        for (link, lastWrite) in links.values where now - lastWrite >= Self.silence { link.close() }
+        if let due = advertiseAt, now >= due {
+            advertiseAt = nil
+            guard isAdvertising else { return }
+            unadvertise(on: adapter)
+            advertise(on: adapter)
+        }
+    }
+
+    /// Somebody has connected, with which a controller stops advertising; and Linux does not begin again before they leave. Whoever
+    /// connects and says nothing would keep everybody else out.
+    func connected(at now: MonotonicInstant) {
+        if isAdvertising, links.count < Self.maximumLinks { advertiseAt = now + Self.readvertisingPause }
+    }
+
+    private func written(_ bytes: [UInt8], by device: String, mtu: Int) {
+        guard mayServe(device) else { return }
+        if links[device] == nil {
+            guard links.count < Self.maximumLinks else { return }
+            let link = PeripheralLink(
+                device: device, largestWrite: min(mtu - GATTProfile.headerByteCount, GATTProfile.largestWrite),
+                remote: Self.address(ofDevice: device).linkAddress(port: 0), queue: queue,
+                onClose: { [post] in post { $0.server.ended(device) } })
+            links[device] = (link, .now)
+            onCentral(link)
+        }
+        links[device]!.lastWrite = .now
+        links[device]!.link.deliver(bytes)
+    }
+
+    private func ended(_ device: String) {
+        guard let (link, _) = links[device], link.isClosed else { return }
+        links[device] = nil
+    }
+
+    /// Centrals use addresses of their own making, mostly; whom it belongs to, the frames say.
+    private static func address(ofDevice path: String) -> BluetoothAddress {
+        let text = String(path.suffix(17).map { $0 == "_" ? ":" : $0 })
+        return BluetoothAddress(text, kind: "random") ?? BluetoothAddress("00:00:00:00:00:00", kind: "random")!
+    }
+
+    private func pump() {
+        while underWay < Self.window, let frame = queue.removeFirst() {
+            let changed: [BusValue] = [.string(BlueZ.characteristic), .dictionary(["Value": .bytes(frame)]), .strings([])]
+            try? bus.emit("PropertiesChanged", of: BlueZ.properties, at: Path.frames, to: BlueZ.name, changed)
+            underWay += 1
+            guard underWay == Self.window / 2 || underWay == Self.window else { continue }
+            let ping = BlueZ.call("/", "org.freedesktop.DBus.Peer", "Ping")
+            let isAsked: Void? = try? bus.call(ping, timeout: .seconds(5)) { [weak self] _ in
+                guard let self else { return }
+                underWay = max(0, underWay - Self.window / 2)
+                pump()
+            }
+            if isAsked == nil { underWay = 0 }
+        }
+        bus.flush()
+    }
+
+    // MARK: What the daemon asks
+
+    private func isFromDaemon(_ call: BusMessage) -> Bool {
+        if daemon == nil { daemon = try? bus.owner(of: BlueZ.name) }
+        return daemon == call.sender
+    }
+
+    private func reply(to call: BusMessage) -> BusAnswer? {
+        switch (call.interface, call.member, call.path) {
+        case (BlueZ.objectManager, "GetManagedObjects", Path.root): return .values([.objects(objects)])
+        case (BlueZ.properties, "GetAll", _):
+            guard let interface = call.string() else { return nil }
+            return (objects[call.path] ?? advertisement(call.path))?[interface].map { .values([.dictionary($0)]) }
+        case (BlueZ.characteristic, "WriteValue", Path.frames):
+            guard let bytes = call.bytes(), let options = call.dictionary(), let device = options["device"]?.text else {
+                return .error(name: "org.bluez.Error.Failed", text: "")
+            }
+            // One write is one frame: no phone sends one in pieces (bitchat specification, section 11).
+            guard options["offset"]?.integer ?? 0 == 0 else { return .error(name: "org.bluez.Error.InvalidOffset", text: "") }
+            written(bytes, by: device, mtu: max(Self.smallestMTU, options["mtu"]?.integer ?? 0))
+            return .values([])
+        case (BlueZ.characteristic, "ReadValue", Path.frames): return .values([.bytes([])])
+        case (BlueZ.characteristic, "ReadValue", Path.value):
+            let offset = call.dictionary()?["offset"]?.integer ?? 0
+            return .values([.bytes(Array((record?.bytes ?? []).dropFirst(offset)))])
+        case (BlueZ.characteristic, "StartNotify", _), (BlueZ.characteristic, "StopNotify", _): return .values([])
+        case (BlueZ.advertisement, "Release", _):
+            isAdvertising = false
+            return .values([])
+        default: return nil
+        }
+    }
+
+    private var objects: BlueZ.Objects {
+        func service(_ uuid: String) -> [String: BlueZ.Properties] {
+            [BlueZ.service: ["UUID": .string(uuid), "Primary": .boolean(true)]]
+        }
+        func characteristic(_ uuid: String, of path: String, _ flags: [String]) -> [String: BlueZ.Properties] {
+            [BlueZ.characteristic: ["UUID": .string(uuid), "Service": .objectPath(path), "Flags": .strings(flags)]]
+        }
+        return [
+            Path.mesh: service(GATTProfile.meshService),
+            Path.frames: characteristic(
+                GATTProfile.meshCharacteristic, of: Path.mesh, ["read", "write", "write-without-response", "notify"]),
+            Path.record: service(GATTProfile.recordService),
+            Path.value: characteristic(GATTProfile.recordCharacteristic, of: Path.record, ["read"]),
+        ]
+    }
+
+    /// Nothing but the service: flags and one long UUID leave ten bytes of 31 anyway.
+    private func advertisement(_ path: String) -> [String: BlueZ.Properties]? {
+        guard path == Path.advertisement else { return nil }
+        return [
+            BlueZ.advertisement: [
+                "Type": .string("peripheral"), "ServiceUUIDs": .strings([GATTProfile.meshService]),
+                "Discoverable": .boolean(true),
+            ]
+        ]
+    }
+}

@@ -1,0 +1,79 @@
+/// What a message carries, of the types that the services of a desktop use.
+package indirect enum BusValue: Sendable, Hashable {
+    case string(String)
+    case objectPath(String)
+    case boolean(Bool)
+    case byte(UInt8)
+    case int16(Int16)
+    case uint16(UInt16)
+    case int32(Int32)
+    case uint32(UInt32)
+    /// Type `ay`.
+    case bytes([UInt8])
+    /// Type `aay`.
+    case byteArrays([[UInt8]])
+    /// Type `as`.
+    case strings([String])
+    /// Type `ao`.
+    case objectPaths([String])
+    /// Type `a{sv}`.
+    case dictionary([String: BusValue])
+    /// Type `a{sa{sv}}`: an object's properties by interface.
+    case interfaces([String: [String: BusValue]])
+    /// Type `a{oa{sa{sv}}}`: what an object manager tells.
+    case objects([String: [String: [String: BusValue]]])
+    /// Anything else that was read; never written.
+    case other
+
+    var signature: String {
+        switch self {
+        case .string: "s"
+        case .objectPath: "o"
+        case .boolean: "b"
+        case .byte: "y"
+        case .int16: "n"
+        case .uint16: "q"
+        case .int32: "i"
+        case .uint32: "u"
+        case .bytes: "ay"
+        case .byteArrays: "aay"
+        case .strings: "as"
+        case .objectPaths: "ao"
+        case .dictionary: "a{sv}"
+        case .interfaces: "a{sa{sv}}"
+        case .objects: "a{oa{sa{sv}}}"
+        case .other: ""
+        }
+    }
+}
+
+extension BusValue {
+    /// Of a string or an object path.
+    package var text: String? {
+        switch self {
+        case .string(let text), .objectPath(let text): text
+        default: nil
+        }
+    }
+
+    package var flag: Bool? { if case .boolean(let value) = self { value } else { nil } }
+
+    /// Of any kind of integer.
+    package var integer: Int? {
+        switch self {
+        case .byte(let value): Int(value)
+        case .int16(let value): Int(value)
+        case .uint16(let value): Int(value)
+        case .int32(let value): Int(value)
+        case .uint32(let value): Int(value)
+        default: nil
+        }
+    }
+
+    package var texts: [String]? {
+        switch self {
+        case .strings(let texts), .objectPaths(let texts): texts
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import NearshareEdges
+import Testing
+
+@testable import NearshareBluetooth
+
+/// One characteristic, several centrals: BlueZ notifies all of them, whoever it is meant for.
+@Suite(.timeLimit(.minutes(1))) struct NotificationQueueTests {
+    private func drained(_ queue: NotificationQueue) -> [[UInt8]] {
+        var frames: [[UInt8]] = []
+        while let frame = queue.removeFirst() { frames.append(frame) }
+        return frames
+    }
+
+    private func queue(_ centrals: String...) -> NotificationQueue {
+        let queue = NotificationQueue(onReady: {})
+        for central in centrals { queue.add(central) }
+        return queue
+    }
+
+    @Test("what goes to several goes out once") func once() {
+        let queue = queue("a", "b")
+        #expect(queue.append([1], for: "a"))
+        #expect(queue.append([1], for: "b"))
+        #expect(queue.append([2], for: "b"))
+        #expect(drained(queue) == [[1], [2]])
+    }
+
+    @Test("the same said twice to one goes out twice") func twice() {
+        let queue = queue("a", "b")
+        for _ in 0..<2 { #expect(queue.append([1], for: "a")) }
+        #expect(drained(queue) == [[1], [1]])
+    }
+
+    @Test("who has come since has not heard it") func latecomer() {
+        let queue = queue("a")
+        #expect(queue.append([1], for: "a"))
+        queue.add("b")
+        #expect(queue.append([1], for: "b"))
+        #expect(drained(queue) == [[1], [1]])
+    }
+
+    @Test("R7: it holds so many; the next waits until one is taken, or its central is gone") func bounded() {
+        let queue = queue("a")
+        for number in 0..<NotificationQueue.capacity { #expect(queue.append([UInt8(number)], for: "a")) }
+        let results = Monitor<[Bool]>([])
+        for _ in 0..<2 {
+            BlockingThread.start {
+                let isTaken = queue.append([255], for: "a")
+                results.update { $0.append(isTaken) }
+            }
+        }
+        #expect(queue.removeFirst() == [0])
+        results.wait { $0.count == 1 ? () : nil }
+        queue.remove("a")
+        results.wait { $0.count == 2 ? () : nil }
+        #expect(results.withLock { $0 } == [true, false])
+        #expect(drained(queue).count == NotificationQueue.capacity)
+    }
+
+    @Test("nobody is notified who is not there") func nobody() {
+        let queue = queue("a")
+        #expect(!queue.append([1], for: "b"))
+        #expect(drained(queue).isEmpty)
+    }
+}

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Runs a command on a real Linux Bluetooth stack, with no radio.
+
+Boots Debian's own kernel under QEMU. The machine sees this one's files (a throw-away layer takes what is written), has N virtual
+controllers that hear each other (BlueZ's btvirt, with air.py beside it), a system bus and bluetoothd; runs the command there as
+root, in this directory, and powers off. Its output is passed on, its exit status is ours.
+
+125: the machine did not start, or died.  124: out of time.
+"""
+import argparse
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = pathlib.Path(__file__).resolve().parent
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "nearshare-radio"
+MODULES = ["net", "crypto", "lib", "arch", "fs/9p", "fs/netfs", "fs/fscache", "fs/overlayfs", "drivers/virtio",
+           "drivers/bluetooth", "drivers/char", "drivers/hid", "drivers/input/misc"]
+FIRST_MODULES = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("-n", "--controllers", type=int, default=2)
+    options.add_argument("-t", "--time", type=int, default=300, help="seconds for the whole run")
+    options.add_argument("-k", "--keep", action="store_true", help="keep console and logs, and say where")
+    options.add_argument("-s", "--share", type=pathlib.Path, help="a directory in which the machine may write")
+    options.add_argument("command", nargs="+")
+    arguments = options.parse_args()
+    machine = prepare()
+    run = pathlib.Path(tempfile.mkdtemp(prefix="nearshare-radio-"))
+    try:
+        sys.exit(boot(machine, run, arguments))
+    finally:
+        if arguments.keep:
+            print(f"radio: kept {run}", file=sys.stderr)
+        else:
+            shutil.rmtree(run, ignore_errors=True)
+
+
+# What is needed once ------------------------------------------------------------------------------------------------
+
+def prepare():
+    """Kernel, modules and first file system, unpacked into the cache; nothing of them is installed here."""
+    listed = output("apt-cache", "depends", "linux-image-amd64")
+    package = next((line.split()[-1] for line in listed.splitlines() if "Depends: linux-image-" in line), None)
+    if package is None:
+        sys.exit("radio: apt knows no kernel; run `apt-get update`")
+    machine = CACHE / package
+    if machine.exists():
+        return machine
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as place:
+        new = pathlib.Path(place) / "machine"
+        new.mkdir()
+        subprocess.run(["apt-get", "-q", "download", package], cwd=new, check=True, stdout=subprocess.DEVNULL)
+        (archive,) = new.glob("*.deb")
+        wanted = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*", *(f"./lib/modules/*/kernel/{part}" for part in MODULES)]
+        unpacked = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", new, "--wildcards", *wanted], stdin=unpacked.stdout, check=True)
+        archive.unlink()
+        version = package.removeprefix("linux-image-")
+        subprocess.run(["/sbin/depmod", "-b", new, version], check=True)
+        (new / "boot" / f"vmlinuz-{version}").rename(new / "kernel")
+        make_first_file_system(new, version)
+        try:
+            new.rename(machine)
+        except OSError:
+            pass  # another run was faster
+    return machine
+
+
+def make_first_file_system(new, version):
+    root = new / "first"
+    (root / "bin").mkdir(parents=True)
+    shutil.copy(shutil.which("busybox"), root / "bin/busybox")
+    order = []
+    for module in FIRST_MODULES:
+        shown = output("/sbin/modprobe", "-d", new, "-S", version, "--show-depends", module)
+        order += [line.split()[1] for line in shown.splitlines() if line.startswith("insmod")]
+    order = list(dict.fromkeys(order))
+    for path in order:
+        shutil.copy(path, root)
+    (root / "order").write_text("".join(f"{pathlib.Path(path).name}\n" for path in order))
+    shutil.copy(HERE / "guest-first", root / "init")
+    (root / "init").chmod(0o755)
+    names = "".join(f"{path.relative_to(root)}\n" for path in root.rglob("*"))
+    packed = subprocess.run([root / "bin/busybox", "cpio", "-o", "-H", "newc"], cwd=root, input=names.encode(),
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    (new / "initrd").write_bytes(packed)
+
+
+def output(*command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+# One run ------------------------------------------------------------------------------------------------------------
+
+def boot(machine, run, arguments):
+    control = run / "control"
+    control.mkdir()
+    share = arguments.share.resolve() if arguments.share else None
+    kept = {key: value for key, value in os.environ.items() if key.isidentifier()}
+    settings = {"controllers": arguments.controllers, "here": HERE, "modules": machine / "lib/modules", "share": share or ""}
+    lines = [f"{key}={shlex.quote(str(value))}" for key, value in settings.items()]
+    (control / "settings").write_text("\n".join(lines) + "\n")
+    command = [f"export {key}={shlex.quote(value)}" for key, value in kept.items()]
+    command += [f"cd {shlex.quote(os.getcwd())}", "exec " + shlex.join(arguments.command)]
+    (control / "command").write_text("\n".join(command) + "\n")
+    shutil.copy(HERE / "guest", control / "init")
+    pipes = {name: run / name for name in ("out", "err")}
+    for pipe in pipes.values():
+        os.mkfifo(pipe)
+    # Both directions, so that opening does not wait for the machine.
+    ends = {name: os.open(pipe, os.O_RDWR) for name, pipe in pipes.items()}
+    readers = [threading.Thread(target=pass_on, args=(pipes["out"], sys.stdout), daemon=True),
+               threading.Thread(target=pass_on, args=(pipes["err"], sys.stderr), daemon=True)]
+    for reader in readers:
+        reader.start()
+    timed_out = False
+    with open(run / "qemu.log", "wb") as log, subprocess.Popen(
+            qemu(machine, run, control, pipes, share), stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
+        try:
+            process.wait(arguments.time)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            process.kill()
+        except BaseException:
+            process.kill()
+            raise
+    for end in ends.values():
+        os.close(end)
+    for reader in readers:
+        reader.join(5)
+    if timed_out:
+        print(f"radio: not done after {arguments.time} s", file=sys.stderr)
+        return 124
+    status = control / "status"
+    if status.exists() and status.read_text().strip():
+        return int(status.read_text())
+    for name in ("qemu.log", "console"):
+        text = (run / name).read_text(errors="replace") if (run / name).exists() else ""
+        print("\n".join(text.splitlines()[-25:]), file=sys.stderr)
+    return 125
+
+
+def pass_on(pipe, stream):
+    with open(pipe, "rb") as reading:
+        while block := reading.read1(65536):
+            stream.buffer.write(block)
+            stream.buffer.flush()
+
+
+def qemu(machine, run, control, pipes, share):
+    # An emulated processor everywhere: slower, but the same, and /dev/kvm is often there without being of use.
+    command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-M", "q35", "-m", "2048",
+               "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+               "-serial", f"file:{run}/console", "-kernel", machine / "kernel", "-initrd", machine / "initrd",
+               "-append", "console=ttyS0 quiet oops=panic panic=-1 rdinit=/init mitigations=off",
+               "-device", "virtio-serial-pci"]
+    shares = [("root", "/", ",readonly=on"), ("control", control, "")] + ([("share", share, "")] if share else [])
+    for tag, path, option in shares:
+        command += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{option}",
+                    "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+    for name, pipe in pipes.items():
+        command += ["-chardev", f"file,id={name},path={pipe}", "-device", f"virtserialport,chardev={name},name={name}"]
+    return command
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""People whose machines have Bluetooth, in the machine that machine.py boots: each has a controller, and is nobody special."""
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "Tests/Scripts"))
+
+import harness  # noqa: E402
+from harness import Peer, Story  # noqa: E402
+
+INSIDE = pathlib.Path("/run/radio").exists()
+BUILT = pathlib.Path(os.environ.get("NEARSHARE_BUILD", ROOT / ".build/debug"))
+PROBE = pathlib.Path("/run/radio-probe")
+ADDRESSES = ["00:AA:01:00:00:00", "00:AA:01:01:00:01", "00:AA:01:02:00:02"]
+# An emulated machine on a busy one is slow; nothing is waited for that does not come.
+PATIENCE = 90
+
+
+def unprivileged(*command):
+    # Not runuser, which would stay between us and what is to be killed.
+    return ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", *map(str, command)]
+
+
+def bring(name, place):
+    """To where everybody may read it, and starts are fast."""
+    if not place.exists():
+        shutil.copy(BUILT / name, place)
+        place.chmod(0o755)
+
+
+class RadioPeer(Peer):
+    def __init__(self, home, adapter):
+        super().__init__(home)
+        self.adapter = adapter
+        shutil.chown(self.home, "nobody")
+
+    def command(self, *arguments):
+        adapter = ["--adapter", self.adapter] if arguments[0] in ("send", "receive", "browse", "doctor") else []
+        # A failure's story tells what the radio did.
+        adapter += ["-vv"] if arguments[0] in ("send", "receive") else []
+        return unprivileged(harness.BINARY, *arguments, *adapter)
+
+    def receive(self, *arguments, accept="all", name="anna", radio=True):
+        running = super().receive(*arguments, accept=accept, name=name)
+        if radio:
+            running.radio = running.wait_for("bluetooth", patience=PATIENCE)
+        return running
+
+
+@unittest.skipUnless(INSIDE, "runs inside the machine that Tests/Radio/machine.py boots")
+class RadioStory(Story):
+    """No network: what arrives came through the air. Two people unless a test wants more."""
+
+    has_network = False
+    count = 2
+    adapters = ("hci0", "hci1", "hci2")
+
+    def people(self):
+        bring("nearshare", pathlib.Path("/run/nearshare"))
+        harness.BINARY = pathlib.Path("/run/nearshare")
+        harness.PATIENCE = PATIENCE
+        os.chmod(self.place, 0o755)
+        network(self.has_network)
+        names = ("anna", "ben", "cleo")[:self.count]
+        peers = [RadioPeer(self.place / name, adapter) for name, adapter in zip(names, self.adapters)]
+        self.anna, self.ben = peers[:2]
+        for peer in peers[2:]:
+            self.cleo = peer
+            self.addCleanup(peer.stop_all)
+        self.addCleanup(rest)
+
+    def run(self, result=None):
+        begun = time.monotonic()
+        outcome = super().run(result)
+        print(f"    {time.monotonic() - begun:.1f} s", file=sys.stderr, flush=True)
+        return outcome
+
+
+def network(is_on):
+    subprocess.run(["ip", "link", "set", "lo", "up" if is_on else "down"], check=True)
+
+
+def rest():
+    """Whatever a test that was cut short has left connected."""
+    listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
+    shown = subprocess.run(listing, capture_output=True, text=True).stdout
+    for path in set(re.findall(r'object path "(/org/bluez/hci\d+/dev_\w+)"', shown)):
+        subprocess.run(bluez(path, "org.bluez.Device1.Disconnect"), capture_output=True)
+        subprocess.run(bluez(path.rsplit("/", 1)[0], "org.bluez.Adapter1.RemoveDevice", f"objpath:{path}"), capture_output=True)
+
+
+def bluez(path, member, *arguments):
+    return ["dbus-send", "--system", "--print-reply", "--dest=org.bluez", path, member, *arguments]
+
+
+def power(adapter, is_on):
+    command = bluez(
+        f"/org/bluez/{adapter}", "org.freedesktop.DBus.Properties.Set", "string:org.bluez.Adapter1", "string:Powered",
+        f"variant:boolean:{'true' if is_on else 'false'}")
+    end = time.monotonic() + PATIENCE
+    # One that another stack has given back takes a moment to be there.
+    while (done := subprocess.run(command, capture_output=True, text=True)).returncode and time.monotonic() < end:
+        time.sleep(0.2)
+    if done.returncode:
+        raise AssertionError(done.stderr)
+
+
+def restart_bluetoothd():
+    pid = pathlib.Path("/run/bluetoothd.pid")
+    os.kill(int(pid.read_text()), signal.SIGTERM)
+    end = time.monotonic() + PATIENCE
+    while pathlib.Path(f"/proc/{pid.read_text().strip()}").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    with open("/run/radio/bluetoothd.log", "ab") as log:
+        process = subprocess.Popen(["bluetoothd", "-n", "-d"], stdout=log, stderr=log)
+    pid.write_text(f"{process.pid}\n")
+    listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
+    while time.monotonic() < end:
+        shown = subprocess.run(listing, capture_output=True, text=True).stdout
+        if shown.count("org.bluez.GattManager1") >= 2:
+            return
+        time.sleep(0.1)
+    raise AssertionError("bluetoothd does not come back")
+
+
+class Probe:
+    """The adapter by itself: lines of words in, lines of fields out."""
+
+    def __init__(self, adapter):
+        bring("radio-probe", PROBE)
+        self.lines = []
+        self._fresh = queue.Queue()
+        self.process = subprocess.Popen(
+            unprivileged(PROBE, adapter), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            bufsize=1)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            fields = line.rstrip("\n").split("\t")
+            self.lines.append(fields)
+            self._fresh.put(fields)
+        self._fresh.put(None)
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def wait_for(self, name, test=lambda fields: True, patience=PATIENCE):
+        """The next line of that name for which the test holds; what follows the name."""
+        end = time.monotonic() + patience
+        while True:
+            try:
+                fields = self._fresh.get(timeout=max(0, end - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no {name} within {patience} s\n{self.story()}") from None
+            if fields is None:
+                raise AssertionError(f"ended before {name}\n{self.story()}")
+            if fields[0] == name and test(fields[1:]):
+                return fields[1:]
+
+    def story(self):
+        return "\n".join("\t".join(line) for line in self.lines[-30:])
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process.stdout.close()

@@ -1,0 +1,163 @@
+"""A session of three machines, of whom the one in the middle alone shares a network with each of the others: what they send each
+other goes through it, and it can't read it."""
+import ctypes
+import os
+import socket
+import subprocess
+import threading
+import unittest
+
+import harness
+from harness import MachinesInARow, Peer, Running, Story, digest, has_namespaces
+
+CLONE_NEWNET = 0x40000000
+MARKER = b"nobody in between reads this line, however often it is repeated\n"
+
+
+class Member(Peer):
+    """A person whose program is the probe of the library."""
+
+    def begin(self):
+        # The probe stands beside the executable.
+        self.probe = harness.BINARY.parent / "session-probe"
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.namespace, str(self.probe), str(self.inbox)], env=self.environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.running = Running(process)
+        self.started.append(self.running)
+        self.ready = self.running.wait_for("ready")
+        self.id = self.ready["id"]
+
+    def say(self, *words):
+        self.running.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.running.process.stdin.flush()
+
+    def wait_for(self, *arguments, **named):
+        return self.running.wait_for(*arguments, **named)
+
+    def peak_memory(self):
+        """In MiB."""
+        self.say("memory")
+        return int(self.wait_for("memory")["peak"]) / 1024
+
+
+class Wiretap:
+    """All that goes over a namespace's cables, looked through for some bytes."""
+
+    def __init__(self, namespace, wanted):
+        self.wanted = wanted
+        self.found = 0
+        self.byte_count = 0
+        # A socket stays in the namespace in which it was made; a thread of its own may go there.
+        made = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(namespace, made), daemon=True)
+        self._thread.start()
+        made.wait(10)
+
+    def _run(self, namespace, made):
+        with open(f"/run/netns/{namespace}") as file:
+            # Python's own os.setns is younger than Debian 12.
+            if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+        self._socket.settimeout(0.2)
+        self._ends = False
+        made.set()
+        while True:
+            try:
+                packet = self._socket.recv(1 << 17)
+            except TimeoutError:
+                if self._ends:
+                    break
+                continue
+            self.byte_count += len(packet)
+            self.found += self.wanted in packet
+        self._socket.close()
+
+    def end(self):
+        self._ends = True
+        self._thread.join(30)
+
+
+@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
+class ThreeMembersStory(Story):
+    """Anna and Ben share no network; Cleo, between them, shares one with each."""
+
+    def people(self):
+        self.network = MachinesInARow(3)
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__)
+        self.anna, self.cleo, self.ben = (
+            Member(self.place / name, namespace) for name, namespace in zip(("anna", "cleo", "ben"), self.network.names))
+        self.addCleanup(self.cleo.stop_all)
+
+    def gather(self):
+        for member in (self.anna, self.cleo, self.ben):
+            member.begin()
+        self.cleo.say("begin")
+        for guest, host in ((self.anna, "10.77.0.1"), (self.ben, "10.77.1.2")):
+            self.cleo.say("invite", host, guest.ready["port"])
+            self.cleo.wait_for("invited")
+        for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
+            state = one.wait_for("state", lambda event: event["id"] == other.id and event["state"] == "connected")
+            self.assertEqual(self.cleo.id, state["via"])
+
+    def test_100_MB_through_the_one_between_who_sees_no_plaintext(self):
+        self.gather()
+        path = self.place / "source" / "large.bin"
+        path.parent.mkdir(parents=True)
+        with open(path, "wb") as file:
+            for _ in range(100):
+                block = self.random.randbytes(500_000)
+                file.write(block + (MARKER * (500_000 // len(MARKER) + 1))[:500_000])
+        tap = Wiretap(self.network.names[1], MARKER[:16])
+        self.anna.say("send", path, self.ben.id)
+        self.assertEqual("completed", self.anna.wait_for("sent", patience=300)["outcome"])
+        received = self.ben.wait_for("received")
+        self.assertEqual("completed", received["outcome"])
+        self.assertEqual(digest(path), digest(received["path"]))
+        tap.end()
+        self.assertEqual(0, tap.found)
+        # It went by here, in and out; the tap may have been too slow for some of it.
+        self.assertGreater(tap.byte_count, 10_000_000)
+
+    def test_the_tap_finds_what_is_not_hidden(self):
+        """Else the story above would prove nothing."""
+        tap = Wiretap(self.network.names[1], MARKER[:16])
+        subprocess.run(
+            ["ip", "netns", "exec", self.network.names[0], "python3", "-c",
+             "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+             f"s.sendto({MARKER!r}, ('10.77.0.2', 9))"], check=True)
+        tap.end()
+        self.assertGreater(tap.found, 0)
+
+    def test_a_slow_reader_costs_no_memory_at_either_end_nor_between(self):
+        self.gather()
+        self.anna.say("stream", "slow-16", 64, self.ben.id)
+        self.anna.say("stream", "fast", 8, self.ben.id)
+        # The fast one is not held up by the slow one.
+        self.assertEqual(str(8 << 20), self.ben.wait_for("read", lambda event: event["name"] == "fast")["count"])
+        self.assertEqual(str(64 << 20), self.ben.wait_for("read", patience=120)["count"])
+        for member in (self.anna, self.cleo, self.ben):
+            self.assertLess(member.peak_memory(), 64)
+
+    def test_when_the_one_between_leaves_the_others_lose_each_other(self):
+        self.gather()
+        self.cleo.say("leave")
+        for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
+            one.wait_for("left", lambda event: event["id"] == self.cleo.id)
+        for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
+            one.wait_for("left", lambda event: event["id"] == other.id, patience=60)
+
+    def test_a_cable_that_is_pulled_and_mended_needs_no_invitation(self):
+        self.gather()
+        self.network.cut(1)
+        self.anna.wait_for(
+            "state", lambda event: event["id"] == self.ben.id and event["state"] != "connected", patience=60)
+        self.network.mend(1)
+        self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] == "connected", patience=60)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,230 @@
+// One adapter, driven from outside over standard input: for tests that hold the adapter to what a real Bluetooth stack does.
+
+internal import Glibc
+internal import NearshareBase
+internal import NearshareBluetooth
+internal import NearshareEdges
+internal import Synchronization
+
+enum Probe {
+    static func main() async {
+        let radio: Radio
+        do {
+            radio = try BluetoothRadio.open(adapter: CommandLine.arguments.dropFirst().first) { say("log", $0) }
+        } catch {
+            say("error", "\(error)")
+            exit(1)
+        }
+        say("ready")
+        let session = Session(radio)
+        while let line = readLine() {
+            let words = line.split(separator: " ").map(String.init)
+            guard words.first != "quit" else { break }
+            do { try session.obey(words) } catch { say("error", "\(error)") }
+        }
+        session.stop()
+        say("bye")
+    }
+
+    /// Whole lines, at once: other threads speak, too.
+    static func say(_ fields: String...) {
+        let line = Array(fields.joined(separator: "\t").utf8) + [UInt8(ascii: "\n")]
+        _ = line.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
+    }
+
+    static var seconds: Double {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}
+
+private final class Session: Sendable {
+    private struct State {
+        var advertisement: (any RunningAdvertisement)?
+        var listener: (any StreamListener)?
+        var links: [Int: any FrameLink] = [:]
+        var streams: [any StreamLink] = []
+        var tasks: [Task<Void, Never>] = []
+    }
+
+    private let radio: Radio
+    private let state = Mutex(State())
+
+    init(_ radio: Radio) {
+        self.radio = radio
+    }
+
+    func obey(_ words: [String]) throws {
+        switch words.first {
+        case "advertise": try advertise(words[1])
+        case "withdraw": state.withLock { $0.advertisement.take() }?.stop()
+        case "browse": try browse()
+        case "frames": follow()
+        case "write": try write(link: Int(words[1])!, count: Int(words[2])!, times: Int(words[3])!)
+        case "close": state.withLock { $0.links[Int(words[1])!] }?.close()
+        case "hang": hang(try connect(words))
+        case "send": send(try connect(words), count: Int(words[3])!)
+        default: Probe.say("error", "no such command")
+        }
+    }
+
+    func stop() {
+        state.withLock { state in
+            state.advertisement?.stop()
+            state.listener?.close()
+            for task in state.tasks { task.cancel() }
+            for link in state.links.values { link.close() }
+            state = State()
+        }
+    }
+
+    // MARK: Discovery
+
+    private func advertise(_ text: String) throws {
+        let listener = try radio.transport.listen(port: 0, interface: nil)
+        state.withLock { $0.listener = listener }
+        BlockingThread.start {
+            while let link = try? listener.accept() {
+                Probe.say("accepted", link.remote.host)
+                BlockingThread.start { Self.drain(link) }
+            }
+            Probe.say("listener-ended")
+        }
+        let advertisement = try radio.discovery.advertise(
+            Advertisement(instance: "probe", type: .nearshare, port: listener.port, txt: [Array(text.utf8)]))
+        state.withLock { $0.advertisement = advertisement }
+        Probe.say("advertised", "\(listener.port)")
+    }
+
+    private func browse() throws {
+        let events = try radio.discovery.browse(for: .nearshare, interface: nil)
+        let begun = Probe.seconds
+        let task = Task {
+            do {
+                for try await event in events {
+                    switch event {
+                    case .seen(let sighting):
+                        let text = String(decoding: sighting.txt.first ?? [], as: UTF8.self)
+                        let time = String(Int((Probe.seconds - begun) * 1000))
+                        Probe.say("seen", sighting.address.host, "\(sighting.address.port)", text, time)
+                    case .gone(let key): Probe.say("gone", key.instance)
+                    case .settled: Probe.say("settled")
+                    }
+                }
+            } catch {
+                Probe.say("error", "\(error)")
+            }
+        }
+        state.withLock { $0.tasks.append(task) }
+    }
+
+    // MARK: Frames
+
+    private func follow() {
+        let links = radio.frames.links()
+        let task = Task {
+            var number = 0
+            for await link in links {
+                number += 1
+                state.withLock { [number] in $0.links[number] = link }
+                Probe.say("link", "\(number)", link.remote.host, "\(link.largestWrite)", "\(link.pieces)")
+                BlockingThread.start { [number] in
+                    while let piece = link.receive() { Probe.say("piece", "\(number)", "\(piece.count)", Self.sum(piece)) }
+                    link.close()
+                    Probe.say("link-ended", "\(number)")
+                }
+            }
+        }
+        state.withLock { $0.tasks.append(task) }
+    }
+
+    private func write(link number: Int, count: Int, times: Int) throws {
+        guard let link = state.withLock({ $0.links[number] }) else { return Probe.say("error", "no such link") }
+        BlockingThread.start {
+            let begun = Probe.seconds
+            do throws(LinkError) {
+                for time in 0..<times {
+                    let frame = (0..<count).map { UInt8(truncatingIfNeeded: $0 &+ time) }
+                    try link.send(frame)
+                }
+                Probe.say("written", "\(number)", "\(times)", String(Int((Probe.seconds - begun) * 1000)))
+            } catch {
+                Probe.say("error", "\(error)")
+            }
+        }
+    }
+
+    private static func sum(_ bytes: [UInt8]) -> String { "\(bytes.reduce(0) { $0 &+ Int($1) })" }
+
+    // MARK: Channels
+
+    /// Reads to the end, says how much it was, and ends in order; never while the other side has more to say.
+    private static func drain(_ link: any StreamLink) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var total = 0
+        do throws(LinkError) {
+            while true {
+                let count = try link.read(into: buffer)
+                if count == 0 { break }
+                total += count
+            }
+            var answer = UInt64(total).bigEndian
+            var failure: LinkError?
+            withUnsafeBytes(of: &answer) { bytes in
+                do throws(LinkError) { try link.write(bytes) } catch { failure = error }
+            }
+            if let failure { throw failure }
+            link.finishWriting()
+            Probe.say("received", "\(total)")
+        } catch {
+            Probe.say("broken", "\(total)", "\(error)")
+        }
+        link.close()
+    }
+
+    private func connect(_ words: [String]) throws -> any StreamLink {
+        let begun = Probe.seconds
+        let address = LinkAddress(host: words[1], port: UInt16(words[2])!, medium: .bluetooth)
+        let link = try radio.transport.connect(to: address, timeout: .seconds(20))
+        Probe.say("connected", String(Int((Probe.seconds - begun) * 1000)))
+        return link
+    }
+
+    /// Connects and says nothing.
+    private func hang(_ link: any StreamLink) {
+        state.withLock { $0.streams.append(link) }
+    }
+
+    private func send(_ link: any StreamLink, count: Int) {
+        BlockingThread.start {
+            let begun = Probe.seconds
+            let block = [UInt8](repeating: 7, count: 64 << 10)
+            var left = count
+            do throws(LinkError) {
+                while left > 0 {
+                    let size = min(left, block.count)
+                    var failure: LinkError?
+                    block.withUnsafeBytes { bytes in
+                        do throws(LinkError) { try link.write(UnsafeRawBufferPointer(rebasing: bytes[..<size])) } catch {
+                            failure = error
+                        }
+                    }
+                    if let failure { throw failure }
+                    left -= size
+                }
+                link.finishWriting()
+                let answer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64, alignment: 8)
+                defer { answer.deallocate() }
+                let got = try link.read(into: answer)
+                let total = got == 8 ? answer.load(as: UInt64.self).bigEndian : 0
+                Probe.say("sent", "\(total)", String(Int((Probe.seconds - begun) * 1000)))
+                _ = try link.read(into: answer)
+            } catch {
+                Probe.say("broken", "\(count - left)", "\(error)")
+            }
+            link.close()
+        }
+    }
+}

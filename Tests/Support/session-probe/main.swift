@@ -1,0 +1,10 @@
+// A member of a session, as a program would be one, for tests that start several inside network namespaces. Commands come in on
+// standard input, a line each; what happens goes out on standard output as JSON, a line each. Invitations are accepted.
+//
+//     session-probe INBOX
+//
+//     begin      invite HOST PORT      send PATH ID      stream NAME MEBIBYTES ID      memory      leave
+//
+// What comes on a stream called slow-N is read at N mebibytes a second, other streams as fast as they come.
+
+await Probe.main()
