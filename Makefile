@@ -12,7 +12,7 @@ RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test test-bluetooth check examples docs format fuzz bench bench-sessions bench-bluetooth
+.PHONY: build demo test test-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
 .PHONY: install uninstall packages packages-test completions
 
 build: packages
@@ -97,6 +97,11 @@ bench-bluetooth: packages
 	swift build -c release --product nearshare
 	swift build -c release --product radio-probe
 	Tests/Radio/bench
+
+# The product's own carrier of messages in networks of 1,000 and 10,000 nodes, on virtual time. SCENARIOS= picks some of them.
+simulate: packages
+	swift build -c release --product carry-simulation
+	SWIFT_DETERMINISTIC_HASHING=1 .build/release/carry-simulation $(SCENARIOS)
 
 install: build
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare

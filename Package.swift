@@ -40,6 +40,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
         // C libraries, and the one place for C of our own.
@@ -62,6 +63,7 @@ let package = Package(
         library("NearshareWire", ["NearshareBase", "CZlib"]),
         library("NearshareSession", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
         library("NearshareMesh", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
+        library("NearshareCarry", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
 
         // What the outside must offer, and the adapters that offer it on Linux.
         library("NearshareEdges", ["NearshareBase"]),
@@ -79,12 +81,16 @@ let package = Package(
             ]),
         library("NearshareVoice", ["NearshareBase", "NearshareEdges", "CNearshareVoice", "CNearshareShims"]),
 
+        library(
+            "NearshareCarryStore",
+            ["NearshareBase", "NearshareEdges", "CNearshareShims", .product(name: "GRDB", package: "GRDB.swift")]),
+
         // The engine, the product, the tool.
         library(
             "NearshareNode",
             [
                 "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
-                "NearshareEdges", .product(name: "Logging", package: "swift-log"),
+                "NearshareCarry", "NearshareEdges", .product(name: "Logging", package: "swift-log"),
             ]),
         library(
             "Nearshare",
@@ -116,6 +122,21 @@ let package = Package(
             name: "DecoderProperties",
             dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
             path: "Tests/Support/DecoderProperties", swiftSettings: strict),
+        tests(
+            "CarryTests",
+            ["CarrySimulation", "NearshareCarry", "NearshareCrypto", "NearshareSecurity", "NearshareTesting", "NearshareWire"]),
+        .executableTarget(
+            name: "carry-store-probe", dependencies: ["NearshareBase", "NearshareCarryStore", "NearshareEdges"],
+            path: "Tests/Support/carry-store-probe", swiftSettings: strict),
+        tests(
+            "CarryStoreTests",
+            ["NearshareBase", "NearshareCarryStore", "NearshareEdges", "NearshareTesting", "carry-store-probe"]),
+        .target(
+            name: "CarrySimulation",
+            dependencies: ["NearshareBase", "NearshareCarry", "NearshareCrypto", "NearshareTesting", "NearshareWire"],
+            path: "Tests/Support/CarrySimulation", swiftSettings: strict),
+        .executableTarget(
+            name: "carry-simulation", dependencies: ["CarrySimulation"], path: "Tests/Simulation", swiftSettings: strict),
         .executableTarget(
             name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
             path: "Tests/Benchmarks/frames", swiftSettings: strict),
@@ -147,7 +168,9 @@ let package = Package(
         tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
         .executableTarget(
             name: "session-probe", dependencies: ["Nearshare"], path: "Tests/Support/session-probe", swiftSettings: strict),
-        tests("NodeTests", ["Nearshare", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
+        tests(
+            "NodeTests",
+            ["Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17

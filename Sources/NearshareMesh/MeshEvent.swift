@@ -18,6 +18,8 @@ public enum MeshEvent: Sendable {
     case undelivered(messageID: String, to: PeerID)
     case pong(from: PeerID, nonce: [UInt8])
     case verificationAnswered(MeshVerification.Response, by: ProvenPeer)
+    /// About carried messages, from somebody among ``MeshRouter/carryNeighbours``.
+    case carry(CarryPacket, from: PeerID)
 
     /// A nearshare peer asks whether it may send; to be answered with ``MeshRouter/accept(_:now:)`` or
     /// ``MeshRouter/refuse(_:because:now:)``.

@@ -111,7 +111,7 @@ extension MeshRouter {
     mutating func sendState(to peer: PeerID, now: MeshMoment) {
         guard peers[peer]!.sentState.map({ now.monotonic - $0 >= Self.stateInterval }) ?? true else { return }
         peers[peer]!.sentState = now.monotonic
-        let state = MeshPeerState(capabilities: .ours, signingKey: identity.signingKey.publicKey.bytes)
+        let state = MeshPeerState(capabilities: capabilities, signingKey: identity.signingKey.publicKey.bytes)
         sendSealed(.peerState(state), to: peer, now: now)
     }
 

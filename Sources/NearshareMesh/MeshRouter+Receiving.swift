@@ -150,6 +150,7 @@ extension MeshRouter {
             guard let ping = try? MeshPing(decoding: packet.payload) else { return .refused }
             events.append(.pong(from: packet.sender, nonce: ping.nonce))
             return .handled
+        case .carry where isForUs: return handleCarry(frame, from: link, now: now)
         default: return .notForUs
         }
     }
@@ -157,7 +158,7 @@ extension MeshRouter {
     // MARK: Who somebody is
 
     /// nil when the sender has not announced a key yet.
-    private mutating func isGenuine(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) -> Bool? {
+    mutating func isGenuine(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) -> Bool? {
         guard let key = peers[frame.packet.sender]?.signingKey else { return nil }
         return isSigned(frame, by: key, from: link, now: now)
     }

@@ -114,6 +114,7 @@ public struct MeshRouter: Sendable {
     let identity: LocalIdentity
     let settings: Settings
     var name: DisplayName
+    var capabilities = MeshCapabilities.ours
     var random: any RandomNumberGenerator & Sendable
     var links: [MeshLinkID: Link] = [:]
     var peers: [PeerID: PeerRecord] = [:]
@@ -274,7 +275,7 @@ public struct MeshRouter: Sendable {
         let neighbours = peers.filter { !$0.value.links.isEmpty }.keys.sorted { $0.hex < $1.hex }
         let announcement = MeshAnnouncement(
             nickname: name.claimed, noiseKey: identity.agreementKey.publicKey.bytes,
-            signingKey: identity.signingKey.publicKey.bytes, neighbours: Array(neighbours), capabilities: .ours)
+            signingKey: identity.signingKey.publicKey.bytes, neighbours: Array(neighbours), capabilities: capabilities)
         // A name has at most 63 bytes, so this always fits.
         guard let payload = try? announcement.encoded() else { return }
         let packet = MeshPacket(type: .announce, timestamp: timestamp(now), sender: id, payload: payload[...])

@@ -11,8 +11,13 @@ internal import Synchronization
 extension Mesh {
     func take(_ event: MeshEvent) {
         switch event {
-        case .peerChanged(let peer): settings.log.debug("in the mesh: \(peer.name.shown) (\(peer.id))")
-        case .peerLost(let id): settings.log.debug("left the mesh: \(id)")
+        case .peerChanged(let peer):
+            settings.log.debug("in the mesh: \(peer.name.shown) (\(peer.id))")
+            messages.withLock { $0 }?.neighboursChanged()
+        case .peerLost(let id):
+            settings.log.debug("left the mesh: \(id)")
+            messages.withLock { $0 }?.neighboursChanged()
+        case .carry(let packet, let peer): messages.withLock { $0 }?.take(packet, from: peer)
         case .clockDiffers(let id, let difference):
             settings.log.error(
                 """

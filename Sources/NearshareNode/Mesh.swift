@@ -70,6 +70,8 @@ public final class Mesh: Sendable {
     let settings: NodeSettings
     let transfers: TransferProgressManager
     let files = Mutex(Files())
+    /// Messages that others carry, once they are wanted.
+    let messages = Mutex<MeshMessages?>(nil)
     /// Where what others offer goes; nil for a node that takes nothing.
     let invitations: AsyncStream<Invitation>.Continuation?
     /// The node stops.
@@ -126,6 +128,7 @@ public final class Mesh: Sendable {
             state.router.leave(now: now)
             state.isStopping = true
         }
+        messages.withLock { $0 }?.stop()
         stopping.happen(true)
         jobContinuation.finish()
     }
@@ -317,7 +320,7 @@ public final class Mesh: Sendable {
 }
 
 /// The node's randomness for the router.
-private struct KernelRandom: RandomNumberGenerator, Sendable {
+struct KernelRandom: RandomNumberGenerator, Sendable {
     let draw: @Sendable (Int) -> [UInt8]
 
     mutating func next() -> UInt64 { draw(8).reduce(0) { $0 << 8 | UInt64($1) } }

@@ -105,7 +105,7 @@ public struct GolombFilter: Sendable, Hashable {
 }
 
 /// Bits, the most significant of each byte first, the last byte filled with zeros.
-private struct BitWriter {
+struct BitWriter {
     private(set) var bytes: [UInt8] = []
     private var free = 0
 
@@ -119,9 +119,14 @@ private struct BitWriter {
             bytes[bytes.count - 1] |= UInt8(value >> UInt64(shift) & 1) << UInt8(free)
         }
     }
+
+    /// Fills the last byte up with ones: in a code that counts ones, an end that nobody takes for a member.
+    mutating func fill() {
+        while free > 0 { write(1, count: 1) }
+    }
 }
 
-private struct BitReader {
+struct BitReader {
     let bytes: [UInt8]
     private var position = 0
 

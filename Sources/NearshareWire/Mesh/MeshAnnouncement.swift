@@ -23,6 +23,9 @@ public struct MeshCapabilities: OptionSet, Sendable, Hashable {
     /// nearshare's own: offers, answers and cancelling of files inside Noise (`docs/PROTOCOL.md`, section 10).
     public static let fileOffers = Self(rawValue: 1 << 32)
 
+    /// nearshare's own: takes messages to carry them for others (`docs/PROTOCOL.md`, section 13). Only while it does.
+    public static let carries = Self(rawValue: 1 << 33)
+
     /// What this implementation says of itself.
     public static let ours: Self = [.privateMedia, .privateMediaReceipts, .fileOffers]
 

@@ -1,0 +1,123 @@
+internal import NearshareBase
+internal import NearshareWire
+
+/// What a carrier has in memory of a message that it keeps; the message itself is in the store.
+struct CarriedEntry: Sendable {
+    enum State: Sendable, Hashable {
+        /// For somebody to come.
+        case waiting
+        /// Handed to a neighbour who is nearer to the receiver.
+        case routed(to: CarriedAddress)
+        /// Offered to everybody.
+        case spreading
+        /// For the receiver alone, who is in range; never carried.
+        case direct(to: CarriedAddress)
+        /// An acknowledgement of ours, kept in case that it is needed again.
+        case resting
+    }
+
+    /// 16 bytes that are compared, or hashed.
+    struct Lock: Sendable, Hashable {
+        private let halves: (UInt64, UInt64)
+
+        init?(_ bytes: [UInt8]?) {
+            guard let bytes else { return nil }
+            precondition(bytes.count == CarriedMessage.lockByteCount)
+            halves = (
+                bytes[..<8].reduce(0) { $0 << 8 | UInt64($1) }, bytes[8...].reduce(0) { $0 << 8 | UInt64($1) }
+            )
+        }
+
+        static func == (left: Lock, right: Lock) -> Bool { left.halves == right.halves }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(halves.0)
+            hasher.combine(halves.1)
+        }
+    }
+
+    /// What never changes, apart from what does: entries stand in a table with many free places.
+    private final class Facts: Sendable {
+        let sender: CarriedAddress
+        let receiver: CarriedMessage.Receiver
+        let lock: Lock?
+        let acknowledged: CarriedID?
+        let created: WallTime
+        let timeToLive: UInt32
+        let sharingTime: UInt16
+        let hopLimit: UInt16
+        let maximumPropagation: UInt16
+        let byteCount: UInt16
+        let hops: UInt16
+        let fitsRadio: Bool
+        let depositor: CarriedAddress?
+        let carriers: [UInt32]
+
+        init(_ kept: KeptMessage, mark: UInt32) {
+            let message = kept.copy.message
+            let acknowledgement =
+                message.kind == .acknowledgement ? try? CarriedAcknowledgement(decoding: message.body) : nil
+            sender = message.sender
+            receiver = message.receiver
+            lock = Lock(acknowledgement.map { CarriedAcknowledgement.lock(for: $0.secret) } ?? message.lock)
+            acknowledged = acknowledgement?.id
+            created = message.created
+            timeToLive = UInt32(message.profile.timeToLive)
+            sharingTime = UInt16(message.profile.sharingTime)
+            hopLimit = UInt16(message.profile.hopLimit)
+            maximumPropagation = UInt16(message.profile.maximumPropagation)
+            byteCount = UInt16(message.body.count + 256)
+            hops = UInt16(clamping: kept.copy.hops)
+            fitsRadio = message.body.count <= CarriedMessage.maximumRadioBodyByteCount
+            depositor = kept.depositor
+            carriers = Array((kept.copy.carriers + [mark]).suffix(message.profile.tracklistLimit))
+        }
+    }
+
+    private let facts: Facts
+    var forwards: UInt16
+    /// Somebody has taken it, if it is ours.
+    var isSent = false
+    /// It went wrong once already.
+    var isSecondTry = false
+    var state = State.waiting
+
+    init(_ kept: KeptMessage, mark: UInt32) {
+        facts = Facts(kept, mark: mark)
+        forwards = UInt16(clamping: kept.forwards)
+    }
+
+    var sender: CarriedAddress { facts.sender }
+    var receiver: CarriedMessage.Receiver { facts.receiver }
+    /// For an acknowledgement the one that its secret fits.
+    var lock: Lock? { facts.lock }
+    /// The message that this acknowledges.
+    var acknowledged: CarriedID? { facts.acknowledged }
+    var created: WallTime { facts.created }
+    var timeToLive: UInt32 { facts.timeToLive }
+    var sharingTime: UInt16 { facts.sharingTime }
+    var hopLimit: UInt16 { facts.hopLimit }
+    var maximumPropagation: UInt16 { facts.maximumPropagation }
+    /// Of all of it, as it counts towards quotas.
+    var byteCount: UInt16 { facts.byteCount }
+    var hops: UInt16 { facts.hops }
+    var fitsRadio: Bool { facts.fitsRadio }
+    /// nil: it is ours.
+    var depositor: CarriedAddress? { facts.depositor }
+    /// Us included.
+    var carriers: [UInt32] { facts.carriers }
+
+    var expiry: WallTime { WallTime(milliseconds: created.milliseconds + Int64(timeToLive) * 1_000) }
+
+    /// The address to go to, where it has one.
+    var destination: CarriedAddress? {
+        if case .address(let address) = receiver { address } else { nil }
+    }
+
+    var isOwn: Bool { depositor == nil }
+
+    var isSpreading: Bool { state == .spreading }
+
+    /// Of the facts and the list in them, with what the runtime adds.
+    var heapByteCount: Int { 144 + 32 + carriers.count * 4 }
+}

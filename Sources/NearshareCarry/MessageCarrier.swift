@@ -1,0 +1,318 @@
+public import NearshareBase
+internal import NearshareSecurity
+public import NearshareWire
+
+/// One node's part in carrying messages (`docs/PROTOCOL.md`, section 13): decides which to take, whom to hand them to, and when they
+/// are done with.
+///
+/// A value without clock, chance, links or store of its own. Its owner tells it who is near (``neighbourUp(_:_:now:)``,
+/// ``neighbourDown(_:now:)``), what comes (``receive(_:from:now:)``), what time it is (``advance(to:)``, at ``deadline``) and
+/// what people send (``send(_:now:)``), and after each does what ``takeActions()`` says.
+///
+///     message ─► known? signed? in its time? ─► for us ─► opened, told, acknowledged
+///                                          └─► for others ─► kept ─► routed ──no acknowledgement──► spreading
+///                                                                  └──no way is known──────────────────┘
+///
+/// A message to somebody goes from neighbour to neighbour as long as somebody knows a way, and every node on it keeps a copy. Only
+/// when no acknowledgement comes back that way, or nobody knows one, is it spread to all who are met.
+public struct MessageCarrier: Sendable {
+    struct Neighbour {
+        let link: CarryLink
+        var place: CarryReport.Place?
+        var isChild = false
+        var reach = CarryReach.nobody
+        /// Which summary and which reach it was told last.
+        var toldGeneration: Int?
+        var toldReach: Int?
+        var unconfirmed: UnconfirmedReport?
+        /// On their way to it, and not confirmed.
+        var offers: [UInt64: Offer] = [:]
+        /// What it has, by the first 8 bytes of the id, as far as it was told lately; in seconds of the monotonic clock.
+        var has: [UInt64: UInt32] = [:]
+        /// Waits to be offered, paced.
+        var queue: [CarriedID] = []
+        var queuedUntil: MonotonicInstant
+        /// Has come from it, and is to be confirmed.
+        var receipts: [UInt64] = []
+        var signatures: Allowance
+    }
+
+    /// The last report to a neighbour over a link that loses packets. The next one says again what was in it.
+    struct UnconfirmedReport {
+        let token: UInt64
+        let hasSummary: Bool
+        let hasReach: Bool
+        var attempts: Int
+    }
+
+    /// A message that a neighbour was handed over a link that loses packets.
+    struct Offer {
+        let id: CarriedID
+        var at: MonotonicInstant
+        var attempts: UInt8
+    }
+
+    /// Somebody's messages came this way, so his go back on it.
+    struct Trail {
+        var next: CarriedAddress
+        var hops: UInt16
+        var at: MonotonicInstant
+    }
+
+    enum Due: Sendable {
+        case round
+        case adoption
+        case reach
+        case sweep
+        case attempt
+        case patience(CarriedID)
+        case retry(CarriedID, CarriedAddress)
+        case receipts(CarriedAddress)
+        case report(CarriedAddress, token: UInt64)
+        case pace(CarriedAddress)
+    }
+
+    let keys: CarrierKeys
+    public let address: CarriedAddress
+    public internal(set) var settings: CarrySettings
+    var random: any RandomNumberGenerator & Sendable
+    var neighbours: [CarriedAddress: Neighbour] = [:]
+    var entries: [CarriedID: CarriedEntry] = [:]
+    /// Which acknowledgement, among the entries, belongs to a message.
+    var acknowledgements: [CarriedID: CarriedID] = [:]
+    var known = KnownIDs(capacity: 8_192)
+    var trails: [CarriedAddress: Trail] = [:]
+    var due = Deadlines<Due>()
+    var actions: [CarryAction] = []
+
+    // The tree.
+    var place: CarryReport.Place
+    var parent: CarriedAddress?
+    var lastRound: MonotonicInstant
+    /// When the parent was another one, or none, last.
+    var placedSince: MonotonicInstant
+    /// How far the root was when the way to it was lost.
+    var lostDistance: UInt16 = 0
+    /// Roots that have fallen silent, and their last rounds.
+    var silentRoots: [CarriedAddress: UInt32] = [:]
+    /// A new round has come; until then the parent may say so too.
+    var adoptionEnd: MonotonicInstant?
+    var reach = CarryReach.nobody
+    var reachGeneration = 0
+    var isReachStale = true
+    var isReachDue = false
+    var lastReach: MonotonicInstant?
+    var isAttemptDue = false
+    var isRoundDue = false
+    var isSweepDue = false
+    var summary: (generation: Int, value: CarrySummary)?
+    var summaryCount = 0
+    var toldOfClock: MonotonicInstant?
+
+    /// - Parameter random: the kernel's in a real node: keys are drawn from it.
+    public init(
+        keys: CarrierKeys, settings: CarrySettings = CarrySettings(), random: any RandomNumberGenerator & Sendable,
+        now: CarryMoment
+    ) {
+        self.keys = keys
+        self.settings = settings
+        self.random = random
+        address = keys.contact.address
+        reach = CarryReach(marks: [CarryReach.mark(of: address)])!
+        place = CarryReport.Place(root: address, round: 0, distance: 0)
+        lastRound = now.monotonic
+        placedSince = now.monotonic
+    }
+
+    // MARK: What its owner asks for
+
+    /// What is to be done, in this order.
+    public mutating func takeActions() -> [CarryAction] {
+        guard !actions.isEmpty else { return [] }
+        defer { actions = [] }
+        return actions
+    }
+
+    /// When ``advance(to:)`` is to be called, if nothing else happens before.
+    public var deadline: MonotonicInstant? { due.next }
+
+    /// How many messages are being carried, ours and others'.
+    public var carriedCount: Int { entries.count }
+    public var neighbourCount: Int { neighbours.count }
+
+    /// Bytes of memory that the carrier takes, reckoned from what it holds.
+    public var byteCount: Int {
+        func dictionary<Key, Value>(_ of: [Key: Value]) -> Int {
+            of.capacity * (MemoryLayout<Key>.stride + MemoryLayout<Value>.stride)
+        }
+        var total = MemoryLayout<Self>.size + known.byteCount + due.byteCount
+        total += dictionary(entries) + entries.values.reduce(0) { $0 + $1.heapByteCount }
+        total += dictionary(acknowledgements) + dictionary(trails) + dictionary(neighbours)
+        for neighbour in neighbours.values {
+            total += neighbour.reach.bytes.count + dictionary(neighbour.offers) + dictionary(neighbour.has)
+            total += 16 * neighbour.queue.capacity
+        }
+        return total + reach.bytes.count + (summary?.value.filter.bytes.count ?? 0)
+    }
+
+    // MARK: What people want
+
+    /// Sends a message by mesh, or to everybody.
+    /// - Throws: ``CarryRefusal`` when too many of ours wait already.
+    public mutating func send(_ message: OutgoingMessage, now: CarryMoment) throws(CarryRefusal) {
+        try keepOwn(message, now: now)
+        begin(message.id, except: nil, now: now)
+    }
+
+    /// Sends a message straight to a neighbour, and to nobody else.
+    /// - Throws: ``CarryRefusal/notInRange``.
+    public mutating func sendDirect(
+        _ message: OutgoingMessage, to receiver: CarriedAddress, now: CarryMoment
+    ) throws(CarryRefusal) {
+        guard neighbours[receiver] != nil else { throw .notInRange }
+        try keepOwn(message, now: now)
+        entries[message.id]!.state = .direct(to: receiver)
+        if !forward(message.id, to: receiver, .routed, now: now) { fail(message.id, now: now) }
+    }
+
+    /// Whether somebody is in range.
+    public func isNear(_ receiver: CarriedAddress) -> Bool { neighbours[receiver] != nil }
+
+    /// Whether a message to somebody has to take a Bluetooth hop, as far as it can be told here: there is no other link, or its
+    /// first hop is one.
+    public func needsRadio(to receiver: CarriedAddress?) -> Bool {
+        guard !neighbours.isEmpty else { return false }
+        if let receiver, let link = neighbours[receiver]?.link { return link.isRadio }
+        return neighbours.values.allSatisfy { $0.link.isRadio }
+    }
+
+    private mutating func keepOwn(_ message: OutgoingMessage, now: CarryMoment) throws(CarryRefusal) {
+        guard entries.values.count(where: { $0.isOwn }) < settings.quota.ownMessageCount else { throw .tooManyWaiting }
+        let kept = KeptMessage(id: message.id, copy: message.copy, depositor: nil)
+        entries[message.id] = CarriedEntry(kept, mark: address.mark(in: message.id))
+        remember(message.id, until: message.copy.message.expiry, from: nil)
+        actions.append(.keep(kept))
+        scheduleSweep(now: now)
+    }
+
+    /// What was kept before a restart, and what was delivered.
+    public mutating func restore(
+        _ kept: [KeptMessage], delivered: [(id: CarriedID, until: WallTime)], now: CarryMoment
+    ) {
+        for (id, until) in delivered where until > now.wall { remember(id, until: until, from: nil) }
+        for message in kept {
+            let entry = CarriedEntry(message, mark: address.mark(in: message.id))
+            remember(message.id, until: entry.expiry, from: message.depositor)
+            entries[message.id] = entry
+            if let acknowledged = entry.acknowledged { acknowledgements[acknowledged] = message.id }
+            if message.copy.way == .spread || entry.destination == nil { startSpreading(message.id) }
+        }
+        sweep(now: now)
+    }
+
+    // MARK: What happens
+
+    /// Somebody is near, with whom a packet can be exchanged.
+    public mutating func neighbourUp(_ neighbour: CarriedAddress, _ link: CarryLink, now: CarryMoment) {
+        guard neighbour != address, neighbours[neighbour] == nil, neighbours.count < Self.maximumNeighbourCount else { return }
+        if neighbours.isEmpty { lastRound = now.monotonic }
+        scheduleRound(now: now)
+        scheduleSweep(now: now)
+        neighbours[neighbour] = Neighbour(
+            link: link, queuedUntil: now.monotonic,
+            signatures: Allowance(
+                capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now.monotonic))
+        report(to: neighbour, withSummary: true, now: now)
+        for (id, entry) in entries where entry.destination == neighbour && entry.state != .resting {
+            forward(id, to: neighbour, .routed, now: now)
+        }
+        scheduleAttempt(now: now)
+    }
+
+    public mutating func neighbourDown(_ neighbour: CarriedAddress, now: CarryMoment) {
+        guard let gone = neighbours.removeValue(forKey: neighbour) else { return }
+        if gone.isChild { reachChanged(now: now) }
+        if parent == neighbour { loseParent(now: now) }
+        for (id, entry) in entries where entry.state == .direct(to: neighbour) { fail(id, now: now) }
+    }
+
+    /// Does what has become due.
+    public mutating func advance(to now: CarryMoment) {
+        while let event = due.removeDue(now.monotonic) {
+            switch event {
+            case .round: endRound(now: now)
+            case .adoption: adopt(now: now)
+            case .reach: tellReach(now: now)
+            case .sweep: sweep(now: now)
+            case .attempt: attempt(now: now)
+            case .patience(let id): losePatience(id, now: now)
+            case .retry(let id, let neighbour): retry(id, neighbour, now: now)
+            case .receipts(let neighbour): confirm(to: neighbour)
+            case .report(let neighbour, let token): reportAgain(to: neighbour, token, now: now)
+            case .pace(let neighbour): pump(neighbour, now: now)
+            }
+        }
+    }
+
+    /// A packet from a neighbour. Reports and receipts must be known to come from it.
+    public mutating func receive(_ packet: CarryPacket, from neighbour: CarriedAddress, now: CarryMoment) {
+        guard neighbours[neighbour] != nil else { return }
+        switch packet {
+        case .copy(let copy): take(copy, from: neighbour, now: now)
+        case .report(let report): take(report, from: neighbour, now: now)
+        case .receipt(let ids): take(receipt: ids, from: neighbour, now: now)
+        }
+    }
+
+    // MARK: Odds and ends
+
+    mutating func schedule(_ event: Due, in delay: Duration, now: CarryMoment) {
+        due.insert(event, at: now.monotonic + delay)
+    }
+
+    mutating func scheduleSweep(now: CarryMoment) {
+        guard !isSweepDue else { return }
+        isSweepDue = true
+        schedule(.sweep, in: Self.sweepInterval, now: now)
+    }
+
+    mutating func chance(_ low: Double, _ high: Double) -> Double { Double.random(in: low...high, using: &random) }
+
+    mutating func remember(_ id: CarriedID, until: WallTime, from depositor: CarriedAddress?) {
+        known.insert(id, until: until, from: depositor) { [entries] in entries[$0] != nil }
+    }
+
+    /// Ends what can't be delivered.
+    mutating func fail(_ id: CarriedID, now: CarryMoment) {
+        guard let entry = entries[id] else { return }
+        drop(id, now: now)
+        if entry.isOwn, entry.acknowledged == nil, entry.lock != nil { actions.append(.tell(.expired(id))) }
+    }
+
+    mutating func drop(_ id: CarriedID, now: CarryMoment) {
+        guard let entry = entries.removeValue(forKey: id) else { return }
+        if let acknowledged = entry.acknowledged, acknowledgements[acknowledged] == id {
+            acknowledgements[acknowledged] = nil
+        }
+        actions.append(.drop([id]))
+        // What went to everybody comes again and again; what went one way hardly does.
+        known.shorten(id, to: WallTime(milliseconds: now.wall.milliseconds + Self.memoryOfRouted))
+    }
+
+    private static let memoryOfRouted: Int64 = 600_000
+    static let sweepInterval = Duration.seconds(30)
+    static let maximumNeighbourCount = 64
+}
+
+/// Why a message of ours is not taken.
+public enum CarryRefusal: Error, Sendable, Hashable, CustomStringConvertible {
+    case tooManyWaiting
+    case notInRange
+
+    public var description: String {
+        switch self {
+        case .tooManyWaiting: "too many messages are waiting to be delivered; wait until some have arrived or expired"
+        case .notInRange: "the receiver is not in range; come closer, or send it by mesh"
+        }
+    }
+}

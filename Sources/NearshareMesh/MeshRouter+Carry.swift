@@ -1,0 +1,69 @@
+public import NearshareBase
+public import NearshareCrypto
+public import NearshareWire
+
+/// Somebody with whom packets about carried messages can be exchanged.
+public struct MeshCarryNeighbour: Sendable, Hashable {
+    public var id: PeerID
+    /// As it announced them, and as they are pinned.
+    public var agreementKey: AgreementPublicKey
+    public var signingKey: SigningPublicKey
+    /// Behind a Bluetooth link.
+    public var isRadio: Bool
+    /// At the other end of a link, rather than behind phones.
+    public var isDirect: Bool
+}
+
+// Carried messages are another machine's affair; here their packets only get from one node to the next.
+extension MeshRouter {
+    /// Says from now on that this node carries messages.
+    public mutating func startCarrying(now: MeshMoment) {
+        guard capabilities.insert(.carries).inserted else { return }
+        announce(on: Array(links.keys), now: now)
+    }
+
+    /// Neighbours who carry; where there is none, also those behind phones, which pass the packets on unread.
+    public var carryNeighbours: [MeshCarryNeighbour] {
+        let carriers = peers.compactMap { id, record -> MeshCarryNeighbour? in
+            guard let agreementKey = record.noiseKey, let signingKey = record.signingKey,
+                // What a session has proven may be older than what was announced since.
+                record.capabilities?.contains(.carries) == true
+            else { return nil }
+            let profiles = record.links.compactMap { links[$0]?.profile }
+            return MeshCarryNeighbour(
+                id: id, agreementKey: agreementKey, signingKey: signingKey,
+                isRadio: profiles.allSatisfy(\.isRadio), isDirect: !profiles.isEmpty)
+        }
+        let direct = carriers.filter(\.isDirect)
+        return direct.isEmpty ? carriers : direct
+    }
+
+    /// The keys that somebody has announced.
+    public func keys(of id: PeerID) -> (agreementKey: AgreementPublicKey, signingKey: SigningPublicKey)? {
+        guard let record = peers[id], let agreementKey = record.noiseKey, let signingKey = record.signingKey else { return nil }
+        return (agreementKey, signingKey)
+    }
+
+    /// Sends a packet to one of ``carryNeighbours``.
+    public mutating func sendCarry(_ packet: CarryPacket, to id: PeerID, now: MeshMoment) {
+        let isDirect = peers[id].map { !$0.links.isEmpty } ?? false
+        let packet = MeshPacket(
+            type: .carry, ttl: isDirect ? 1 : MeshPacket.maximumTTL, timestamp: timestamp(now), sender: self.id,
+            recipient: id, payload: packet.encoded[...])
+        // Who is at the other end of a link needs no proof of it; what phones pass on does.
+        send(packet, signing: !isDirect)
+    }
+
+    mutating func handleCarry(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) -> Handling {
+        let packet = frame.packet
+        guard capabilities.contains(.carries), packet.payload.count <= CarryPacket.maximumByteCount,
+            let carry = try? CarryPacket(decoding: packet.payload)
+        else { return .refused }
+        if peers[packet.sender]?.links.contains(link) != true {
+            guard let isGenuine = isGenuine(frame, from: link, now: now) else { return .notForUs }
+            guard isGenuine else { return .refused }
+        }
+        events.append(.carry(carry, from: packet.sender))
+        return .handled
+    }
+}

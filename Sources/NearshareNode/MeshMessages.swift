@@ -1,0 +1,324 @@
+internal import Logging
+public import NearshareBase
+public import NearshareCarry
+internal import NearshareEdges
+internal import NearshareMesh
+public import NearshareSecurity
+public import NearshareWire
+internal import Synchronization
+
+/// Messages that others carry: sends, receives, and carries for others, as long as the node runs. Made by
+/// ``Mesh/startMessages(profile:store:)``.
+///
+/// ``MessageCarrier`` decides. One thread does what it says, for the store blocks: what people send and what the mesh brings comes
+/// to it through a queue.
+public final class MeshMessages: Sendable {
+    struct State {
+        var carrier: MessageCarrier
+        var inputs: [Input] = []
+        var isStopping = false
+        var listeners: [Int: AsyncStream<MeshMessageEvent>.Continuation] = [:]
+        var lastListener = 0
+        /// Who carries and is near, and how they are called in the mesh.
+        var neighbours: [CarriedAddress: PeerID] = [:]
+    }
+
+    enum Input: Sendable {
+        case send(OutgoingMessage, directlyTo: CarriedAddress?)
+        case packet(CarryPacket, from: PeerID)
+        case neighboursChanged
+    }
+
+    private unowned let mesh: Mesh
+    private let settings: NodeSettings
+    private let store: any CarriedStore
+    private let state: Monitor<State>
+    /// Of this node: what it sends goes so far, and what it carries for others at most.
+    public let profile: PropagationProfile
+
+    init(_ mesh: Mesh, _ settings: NodeSettings, profile: PropagationProfile, store: any CarriedStore) throws(StorageError) {
+        self.mesh = mesh
+        self.settings = settings
+        self.store = store
+        self.profile = profile
+        var carrySettings = CarrySettings()
+        carrySettings.profile = profile
+        let now = CarryMoment(monotonic: settings.clock(), wall: settings.wallClock())
+        var carrier = MessageCarrier(
+            keys: CarrierKeys(settings.identity), settings: carrySettings, random: KernelRandom(draw: settings.random), now: now
+        )
+        try store.expire(now: now.wall)
+        carrier.restore(
+            try store.messages().compactMap { stored in
+                guard let copy = try? CarriedCopy(decoding: stored.copy[...]) else { return nil }
+                return KeptMessage(id: stored.id, copy: copy, depositor: stored.depositor, forwards: stored.forwards)
+            },
+            delivered: try store.delivered(), now: now)
+        state = Monitor(State(carrier: carrier))
+    }
+
+    // MARK: What people use
+
+    /// Sends a message, or says which rule it breaks. It has its id at once; what becomes of it follows among ``events()``.
+    /// - Parameters:
+    ///   - receiver: nil for a broadcast.
+    ///   - isPrivate: carriers learn neither who sent it nor whom it is for.
+    ///   - profile: nil for the node's own.
+    public func send(
+        _ content: StructuredValue, mode: MessageMode, to receiver: CarriedContact? = nil, isEncrypted: Bool,
+        isPrivate: Bool = false, profile: PropagationProfile? = nil
+    ) throws(MessageRule) -> CarriedID {
+        let address = receiver?.address
+        let (isNear, needsRadio) = state.withLock { state in
+            (address.map { state.carrier.isNear($0) } ?? false, state.carrier.needsRadio(to: address))
+        }
+        let encoded = try MessageRule.check(
+            MessageRequest(
+                .structured(content), mode: mode, hasReceiver: receiver != nil, isEncrypted: isEncrypted,
+                isPrivate: isPrivate),
+            needsRadio: needsRadio)
+        let isDirect = mode == .direct || (mode == .full && isNear)
+        guard mode != .direct || isNear else { throw .receiverNotInRange }
+        var random = KernelRandom(draw: settings.random)
+        let message = OutgoingMessage(
+            encoded, from: CarrierKeys(settings.identity), to: receiver, isSealed: isEncrypted, isPrivate: isPrivate,
+            profile: isDirect ? .direct : profile ?? self.profile, created: settings.wallClock(), random: &random)
+        state.update { $0.inputs.append(.send(message, directlyTo: isDirect ? address : nil)) }
+        return message.id
+    }
+
+    /// What becomes of messages from now on, until the node stops.
+    public func events() -> AsyncStream<MeshMessageEvent> {
+        let (stream, continuation) = AsyncStream<MeshMessageEvent>.makeStream(bufferingPolicy: .bufferingNewest(1_024))
+        let number: Int? = state.update { state in
+            guard !state.isStopping else { return nil }
+            state.lastListener += 1
+            state.listeners[state.lastListener] = continuation
+            return state.lastListener
+        }
+        guard let number else {
+            continuation.finish()
+            return stream
+        }
+        continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.listeners[number] = nil } }
+        return stream
+    }
+
+    /// Whom messages can be sealed for, as they announced themselves in the mesh; nil for somebody who hasn't been heard of.
+    public func contact(_ id: PeerID) -> CarriedContact? {
+        mesh.look { $0.keys(of: id) }.map { CarriedContact(agreementKey: $0.agreementKey, signingKey: $0.signingKey) }
+    }
+
+    /// How many messages this node carries, its own and others'.
+    public var carriedCount: Int { state.withLock { $0.carrier.carriedCount } }
+
+    // MARK: What the mesh brings
+
+    func take(_ packet: CarryPacket, from peer: PeerID) {
+        state.update { state in
+            // A flood waits its turn in the links' own buffers.
+            guard state.inputs.count < Self.maximumInputCount else { return }
+            state.inputs.append(.packet(packet, from: peer))
+        }
+    }
+
+    func neighboursChanged() {
+        state.update { $0.inputs.append(.neighboursChanged) }
+    }
+
+    func stop() {
+        state.update { $0.isStopping = true }
+    }
+
+    // MARK: The thread
+
+    /// Runs until ``stop()``.
+    func run() {
+        change { _, _ in }
+        while true {
+            let deadline = state.withLock { $0.carrier.deadline }
+            let waitUntil = deadline ?? settings.clock() + .seconds(3_600)
+            let work: [Input]?? = state.wait(untilNanoseconds: waitUntil.nanoseconds) { state in
+                // What has come is still taken, for its sender may have gone.
+                if state.isStopping, state.inputs.isEmpty { return .some(nil) }
+                guard !state.inputs.isEmpty || state.carrier.deadline != deadline else { return nil }
+                defer { state.inputs = [] }
+                return .some(state.inputs)
+            }
+            if case .some(.none) = work { break }
+            for input in work.flatMap(\.self) ?? [] { take(input) }
+            change { carrier, now in carrier.advance(to: now) }
+        }
+        let listeners = state.update { state in
+            defer { state.listeners = [:] }
+            return Array(state.listeners.values)
+        }
+        for listener in listeners { listener.finish() }
+    }
+
+    private func take(_ input: Input) {
+        switch input {
+        case .send(let message, let receiver):
+            do throws(CarryRefusal) {
+                try change { (carrier, now) throws(CarryRefusal) in
+                    if let receiver {
+                        try carrier.sendDirect(message, to: receiver, now: now)
+                    } else {
+                        try carrier.send(message, now: now)
+                    }
+                }
+            } catch {
+                tell(.failed(message.id, error.description))
+            }
+        case .packet(let packet, let peer):
+            // It may speak before this thread has heard that it is there.
+            if address(of: peer) == nil { followNeighbours() }
+            guard let address = address(of: peer) else { return }
+            change { carrier, now in carrier.receive(packet, from: address, now: now) }
+        case .neighboursChanged: followNeighbours()
+        }
+    }
+
+    private func address(of peer: PeerID) -> CarriedAddress? {
+        state.withLock { state in state.neighbours.first { $0.value == peer }?.key }
+    }
+
+    private func followNeighbours() {
+        let present = mesh.look { $0.carryNeighbours }.map { neighbour in
+            (address: CarriedAddress(of: neighbour.signingKey), neighbour: neighbour)
+        }
+        let known = state.withLock { $0.neighbours }
+        for (address, _) in known where !present.contains(where: { $0.address == address }) {
+            state.withLock { $0.neighbours[address] = nil }
+            change { carrier, now in carrier.neighbourDown(address, now: now) }
+        }
+        for (address, neighbour) in present where known[address] == nil {
+            state.withLock { $0.neighbours[address] = neighbour.id }
+            // A stream loses nothing while it stands, but what was written last may be lost with it, or with the process at its other
+            // end: only a receipt says that a message is kept.
+            let link = CarryLink(isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: false)
+            change { carrier, now in carrier.neighbourUp(address, link, now: now) }
+        }
+    }
+
+    private func change<Failure: Error>(
+        _ body: (inout MessageCarrier, CarryMoment) throws(Failure) -> Void
+    ) throws(Failure) {
+        let now = CarryMoment(monotonic: settings.clock(), wall: settings.wallClock())
+        let actions = try state.update { (state) throws(Failure) in
+            try body(&state.carrier, now)
+            return state.carrier.takeActions()
+        }
+        for action in actions { perform(action) }
+    }
+
+    // MARK: What the carrier wants
+
+    private func perform(_ action: CarryAction) {
+        do throws(StorageError) {
+            switch action {
+            case .keep(let kept):
+                try store.insert(
+                    StoredMessage(
+                        id: kept.id, copy: kept.copy.encoded, depositor: kept.depositor, expiry: kept.copy.message.expiry,
+                        forwards: kept.forwards))
+            case .drop(let ids): try store.remove(ids)
+            case .remember(let id, let until): try store.remember(id, until: until)
+            case .forward(let id, let address, let hops, let way, let carriers):
+                guard let bytes = try store.copy(of: id), var copy = try? CarriedCopy(decoding: bytes[...]) else { return }
+                try store.countForward(of: id)
+                (copy.hops, copy.way, copy.carriers) = (hops, way, carriers)
+                settings.log.trace("carried message \(id): handed to \(address) as hop \(hops), \(way)")
+                send(.copy(copy), to: address)
+            case .send(let packet, let address):
+                settings.log.trace("carrier \(address) is told: \(packet.summary)")
+                send(packet, to: address)
+            case .tell(let event): tell(event)
+            }
+        } catch {
+            settings.log.error("\(error)")
+        }
+    }
+
+    private func send(_ packet: CarryPacket, to address: CarriedAddress) {
+        guard let peer = state.withLock({ $0.neighbours[address] }) else { return }
+        mesh.change { router, now in router.sendCarry(packet, to: peer, now: now) }
+    }
+
+    private func tell(_ event: CarryEvent) {
+        switch event {
+        case .sent(let id): tell(MeshMessageEvent.sent(id))
+        case .delivered(let id): tell(MeshMessageEvent.delivered(id))
+        case .expired(let id): tell(MeshMessageEvent.failed(id, "nobody has acknowledged it in its time"))
+        case .received(let message):
+            // Whom the person has blocked is not heard, whoever carries for them.
+            if let peer = message.sealedBy, settings.standing(peer, nil).isBlocked { return }
+            guard let content = try? CarriedContent(decoding: message.content[...]) else { return }
+            tell(MeshMessageEvent.received(ReceivedMeshMessage(message, content)))
+        case .clockDiffers(let difference):
+            settings.log.error(
+                "a carried message comes from \(difference.components.seconds) s ahead; its sender's clock is wrong, or this one's"
+            )
+        }
+    }
+
+    private func tell(_ event: MeshMessageEvent) {
+        let listeners = state.withLock { Array($0.listeners.values) }
+        for listener in listeners { listener.yield(event) }
+    }
+
+    private static let maximumInputCount = 4_096
+}
+
+/// What becomes of a message.
+public enum MeshMessageEvent: Sendable, Hashable {
+    /// A carrier, or the receiver, has taken it.
+    case sent(CarriedID)
+    /// The receiver has acknowledged it.
+    case delivered(CarriedID)
+    /// It won't be delivered; the text says why.
+    case failed(CarriedID, String)
+    case received(ReceivedMeshMessage)
+}
+
+/// A message for us, or for everybody.
+public struct ReceivedMeshMessage: Sendable, Hashable {
+    public var id: CarriedID
+    public var content: CarriedContent
+    /// Whose key sealed it; nil for what was not sealed.
+    public var sender: ProvenPeer?
+    /// Whose key signed it: the sender's, unless it was made for this message.
+    public var signer: CarriedAddress
+    public var isForEverybody: Bool
+    public var created: WallTime
+    public var hops: Int
+
+    init(_ message: IncomingMessage, _ content: CarriedContent) {
+        id = message.id
+        self.content = content
+        sender = message.sealedBy
+        signer = CarriedAddress(of: message.signingKey)
+        isForEverybody = message.isForEverybody
+        created = message.created
+        hops = message.hops
+    }
+}
+
+extension PropagationProfile {
+    /// To a neighbour and no further, and only while he is there.
+    fileprivate static let direct = try! PropagationProfile(
+        hopLimit: 1, timeToLive: 60, sharingTime: 15_000, maximumPropagation: 10, tracklistLimit: 0)
+}
+
+extension CarryPacket {
+    /// For logs: no content.
+    fileprivate var summary: String {
+        switch self {
+        case .copy: "a copy"
+        case .report(let report):
+            "root \(report.place.root), round \(report.place.round), distance \(report.place.distance)"
+                + (report.summary == nil ? "" : ", what is here") + (report.reach == nil ? "" : ", who is reached")
+        case .receipt(let ids): "\(ids.count) have come"
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import NearshareBase
+import NearshareCarry
+import NearshareEdges
+import NearshareMesh
+import NearshareNode
+import NearshareSecurity
+import NearshareTesting
+import NearshareWire
+import Testing
+
+/// Messages between nodes, by mesh and by those who carry them, over memory and loopback.
+@Suite(.timeLimit(.minutes(1))) struct MeshMessageStoryTests {
+    private static let cleo = LocalIdentity(seed: [UInt8](repeating: 3, count: 64))
+
+    private func contact(_ identity: LocalIdentity) -> CarriedContact {
+        CarriedContact(agreementKey: identity.agreementKey.publicKey, signingKey: identity.signingKey.publicKey)
+    }
+
+    private func settings(_ stage: Stage, _ identity: LocalIdentity, _ name: String, on segment: InMemorySegment)
+        -> NodeSettings
+    {
+        var settings = stage.settings(identity, name)
+        settings.discovery = segment.join(host: "127.0.0.1")
+        return settings
+    }
+
+    /// The first event that `isWanted` likes.
+    private func first(
+        _ events: AsyncStream<MeshMessageEvent>, _ isWanted: (MeshMessageEvent) -> Bool
+    ) async -> MeshMessageEvent? {
+        for await event in events where isWanted(event) { return event }
+        return nil
+    }
+
+    private func isAcknowledgement(_ stored: StoredMessage) -> Bool {
+        (try? CarriedCopy(decoding: stored.copy[...]))?.message.kind == .acknowledgement
+    }
+
+    private func text(_ event: MeshMessageEvent?) -> String? {
+        guard case .received(let message)? = event, case .structured(.string(let text)) = message.content else { return nil }
+        return text
+    }
+
+    @Test("Between two who are near: every mode arrives, is acknowledged, and says who sealed it", arguments: Way.allCases)
+    func near(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (
+            settings(stage, Stage.ada, "Ada", on: segment), settings(stage, Stage.bea, "Bea", on: segment)
+        )
+        let (toBea, here) = (contact(Stage.bea), Stage.ada)
+        try await withNode(bea) { bea in
+            let receiving = try bea.receive(interface: stage.interface)
+            let there = try bea.joinMesh().startMessages()
+            let received = there.events()
+            try await withNode(ada) { ada in
+                let mesh = ada.joinMesh()
+                let messages = try mesh.startMessages()
+                let own = messages.events()
+                _ = try await mesh.find("Bea", timeout: .seconds(20))
+                #expect(messages.contact(Stage.bea.peerID) == toBea)
+
+                let byMesh = try messages.send(.string("by mesh"), mode: .mesh, to: toBea, isEncrypted: true)
+                let event = await first(received) { if case .received = $0 { true } else { false } }
+                #expect(text(event) == "by mesh")
+                guard case .received(let message)? = event else { return }
+                #expect(message.sender?.id == here.peerID && !message.isForEverybody && message.hops == 1)
+                #expect(await first(own) { $0 == .delivered(byMesh) } != nil)
+
+                for (number, mode) in [MessageMode.direct, .full].enumerated() {
+                    let id = try messages.send(
+                        .object(["n": .integer(Int64(number)), "raw": .binary([0, 255])]), mode: mode, to: toBea,
+                        isEncrypted: number == 0)
+                    #expect(await first(own) { $0 == .delivered(id) } != nil)
+                }
+                _ = try messages.send(.string("to all"), mode: .broadcast, isEncrypted: false)
+                let broadcast = await first(received) { text($0) == "to all" }
+                guard case .received(let heard)? = broadcast else { return }
+                #expect(heard.sender == nil && heard.signer == contact(here).address && heard.isForEverybody)
+            }
+            withExtendedLifetime(receiving) {}
+            bea.beginShutdown()
+        }
+    }
+
+    @Test("A sends to C while C is away, B carries and is started anew, A goes, C comes", arguments: Way.allCases)
+    func carried(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea, cleo) = (
+            settings(stage, Stage.ada, "Ada", on: segment), settings(stage, Stage.bea, "Bea", on: segment),
+            settings(stage, Self.cleo, "Cleo", on: segment)
+        )
+        let toCleo = contact(Self.cleo)
+        let store = MemoryCarriedStore()
+        try await withNode(bea) { bea in
+            let receiving = try bea.receive(interface: stage.interface)
+            _ = try bea.joinMesh().startMessages(store: store)
+            try await withNode(ada) { ada in
+                let messages = try ada.joinMesh().startMessages()
+                let events = messages.events()
+                let id = try messages.send(.string("for later"), mode: .full, to: toCleo, isEncrypted: true)
+                #expect(await first(events) { $0 == .sent(id) } != nil)
+            }
+            withExtendedLifetime(receiving) {}
+            bea.beginShutdown()
+        }
+        #expect(store.messages().count == 1)
+        try await withNode(bea) { bea in
+            let receiving = try bea.receive(interface: stage.interface)
+            _ = try bea.joinMesh().startMessages(store: store)
+            try await withNode(cleo) { cleo in
+                let events = try cleo.joinMesh().startMessages().events()
+                let event = await first(events) { if case .received = $0 { true } else { false } }
+                #expect(text(event) == "for later")
+                // Delivered: what was carried goes, and the acknowledgement for A is carried instead.
+                while !store.messages().allSatisfy({ isAcknowledgement($0) }) { try await Task.sleep(for: .milliseconds(10)) }
+            }
+            withExtendedLifetime(receiving) {}
+            bea.beginShutdown()
+        }
+    }
+
+    @Test("What a mode forbids is said before anything is sent")
+    func forbidden() async throws {
+        let bea = contact(Stage.bea)
+        try await withNode(Stage(.memory).sender) { node in
+            let messages = try node.joinMesh().startMessages()
+            #expect(throws: MessageRule.broadcastCannotBeEncrypted) {
+                try messages.send(.null, mode: .broadcast, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.broadcastHasNoReceiver) {
+                try messages.send(.null, mode: .broadcast, to: bea, isEncrypted: false)
+            }
+            for mode in [MessageMode.direct, .mesh, .full] {
+                #expect(throws: MessageRule.receiverIsMissing(mode)) { try messages.send(.null, mode: mode, isEncrypted: true) }
+            }
+            #expect(throws: MessageRule.receiverNotInRange) {
+                try messages.send(.null, mode: .direct, to: bea, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.contentTooLarge(2_051, limit: 2_048, isRadio: false)) {
+                try messages.send(
+                    .string(String(repeating: "x", count: 2_048)), mode: .mesh, to: bea, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.notJSON(.notFinite)) {
+                try messages.send(.number(.infinity), mode: .mesh, to: bea, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.privacyNeedsEncryption) {
+                try messages.send(.null, mode: .mesh, to: bea, isEncrypted: false, isPrivate: true)
+            }
+            #expect(messages.carriedCount == 0)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+/// What could have been done at best for one message, and what plain flooding would have cost: followed beside the simulation, with
+/// links that lose nothing and take no time.
+struct Yardstick {
+    let source: Int
+    /// nil for everybody.
+    let receiver: Int?
+    let created: Double
+    let expiry: Double
+    let hopLimit: UInt16
+    /// The fewest hops over which a message can have come by now; ``never`` for none.
+    private(set) var hops: [UInt16]
+    private(set) var reachedAt: [Float]
+    /// Each node sends what it has to all neighbours but the one from whom it has it, and to each new one.
+    private(set) var floodCount = 0
+
+    static let never = UInt16.max
+
+    init(source: Int, receiver: Int?, created: Double, timeToLive: Double, hopLimit: Int, in neighbours: [[Int32]]) {
+        self.source = source
+        self.receiver = receiver
+        self.created = created
+        expiry = created + timeToLive
+        self.hopLimit = UInt16(hopLimit)
+        hops = Array(repeating: Self.never, count: neighbours.count)
+        reachedAt = Array(repeating: .infinity, count: neighbours.count)
+        hops[source] = 0
+        reachedAt[source] = Float(created)
+        floodCount = neighbours[source].count
+        relax([Int32(source)], now: created, in: neighbours)
+    }
+
+    mutating func linkUp(_ a: Int, _ b: Int, now: Double, in neighbours: [[Int32]]) {
+        guard now <= expiry else { return }
+        let (first, second) = (hops[a], hops[b])
+        guard first != Self.never || second != Self.never else { return }
+        if first != Self.never { floodCount += 1 }
+        if second != Self.never { floodCount += 1 }
+        if first != Self.never, first &+ 1 < second {
+            reach(b, over: first, now: now, in: neighbours)
+        } else if second != Self.never, second &+ 1 < first {
+            reach(a, over: second, now: now, in: neighbours)
+        }
+    }
+
+    private mutating func reach(_ node: Int, over previous: UInt16, now: Double, in neighbours: [[Int32]]) {
+        guard previous < hopLimit else { return }
+        note(node, previous + 1, now, neighbours)
+        relax([Int32(node)], now: now, in: neighbours)
+    }
+
+    private mutating func note(_ node: Int, _ count: UInt16, _ now: Double, _ neighbours: [[Int32]]) {
+        if hops[node] == Self.never {
+            reachedAt[node] = Float(now)
+            floodCount += max(0, neighbours[node].count - 1)
+        }
+        hops[node] = count
+    }
+
+    private mutating func relax(_ from: [Int32], now: Double, in neighbours: [[Int32]]) {
+        var front = from
+        while !front.isEmpty {
+            var next: [Int32] = []
+            for node in front {
+                let count = hops[Int(node)]
+                guard count < hopLimit else { continue }
+                for other in neighbours[Int(node)] where hops[Int(other)] > count + 1 {
+                    note(Int(other), count + 1, now, neighbours)
+                    next.append(other)
+                }
+            }
+            front = next
+        }
+    }
+
+    /// Who could have it.
+    var deliverable: [Int] {
+        if let receiver { return hops[receiver] == Self.never ? [] : [receiver] }
+        return hops.indices.filter { $0 != source && hops[$0] != Self.never }
+    }
+
+    /// The fewest transmissions: along the shortest way to one; each node once where all are to have it.
+    var smallestCount: Int {
+        guard let receiver else { return deliverable.count }
+        return hops[receiver] == Self.never ? 0 : Int(hops[receiver])
+    }
+}
