@@ -278,19 +278,25 @@ public enum MeshMessageEvent: Sendable, Hashable {
     case delivered(CarriedID)
     /// It won't be delivered; the text says why.
     case failed(CarriedID, String)
+    /// A message for us, or for everybody.
     case received(ReceivedMeshMessage)
 }
 
 /// A message for us, or for everybody.
 public struct ReceivedMeshMessage: Sendable, Hashable {
+    /// The same at every receiver.
     public var id: CarriedID
+    /// What its sender's program said.
     public var content: CarriedContent
     /// Whose key sealed it; nil for what was not sealed.
     public var sender: ProvenPeer?
     /// Whose key signed it: the sender's, unless it was made for this message.
     public var signer: CarriedAddress
+    /// It was meant for all who are reached.
     public var isForEverybody: Bool
+    /// When its sender wrote it, by the sender's clock.
     public var created: WallTime
+    /// How often it was handed on.
     public var hops: Int
 
     init(_ message: IncomingMessage, _ content: CarriedContent) {

@@ -8,7 +8,9 @@ public import NearshareBase
 public struct CarriedMessage: Sendable, Hashable {
     /// Whom it is for.
     public enum Receiver: Sendable, Hashable {
+        /// All who are reached.
         case everybody
+        /// Whoever has the key behind this address.
         case address(CarriedAddress)
         /// Eight random bytes in the place of an address: only who can open the body knows that it is theirs.
         case unnamed(CarriedAddress)
@@ -24,16 +26,22 @@ public struct CarriedMessage: Sendable, Hashable {
         case acknowledgement
     }
 
+    /// Of the sender's signing key.
     public static let keyByteCount = 32
+    /// Of what an acknowledgement opens.
     public static let lockByteCount = 16
+    /// Of an Ed25519 signature.
     public static let signatureByteCount = 64
     /// The largest content, sealed and filled up.
     public static let maximumBodyByteCount = 2_400
     /// Bodies up to this size go over radio links too: content of 1,024 bytes, sealed and filled up.
     public static let maximumRadioBodyByteCount = 1_216
 
+    /// What the body is.
     public var kind: Kind
+    /// Whom it is for.
     public var receiver: Receiver
+    /// How far it may go.
     public var profile: PropagationProfile
     /// By the sender's clock.
     public var created: WallTime
@@ -44,6 +52,7 @@ public struct CarriedMessage: Sendable, Hashable {
     /// At most ``maximumBodyByteCount`` bytes.
     public var body: [UInt8]
 
+    /// Traps when a key, a lock or a body has another length than it may have.
     public init(
         kind: Kind, receiver: Receiver, profile: PropagationProfile, created: WallTime, senderKey: [UInt8], lock: [UInt8]?,
         body: [UInt8]
@@ -59,6 +68,7 @@ public struct CarriedMessage: Sendable, Hashable {
         self.body = body
     }
 
+    /// - Throws: for anything but one whole message, within its bounds (section 13.2).
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "carried message")
         self = try Self(reading: &reader)
@@ -159,17 +169,21 @@ public struct CarriedCopy: Sendable, Hashable {
         case spread = 1
     }
 
+    /// Of a whole copy, hops and carriers included.
     public static let maximumByteCount = 2 + 1 + 1 + 4 * 50 + 128 + CarriedMessage.maximumBodyByteCount + 64
 
     /// How often it has been forwarded before it came here.
     public var hops: Int
+    /// How it goes on from here.
     public var way: Way
     /// Those who carried it last, each as a mark that means something only together with this message.
     public var carriers: [UInt32]
+    /// What its sender signed.
     public var message: CarriedMessage
     /// ``CarriedMessage/signatureByteCount`` bytes.
     public var signature: [UInt8]
 
+    /// - Parameter signature: of the message, ``CarriedMessage/signatureByteCount`` bytes.
     public init(hops: Int, way: Way, carriers: [UInt32], message: CarriedMessage, signature: [UInt8]) {
         precondition(signature.count == CarriedMessage.signatureByteCount)
         self.hops = hops
@@ -179,6 +193,7 @@ public struct CarriedCopy: Sendable, Hashable {
         self.signature = signature
     }
 
+    /// - Throws: for anything but one whole copy, within its bounds (section 13.3).
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         guard bytes.count <= Self.maximumByteCount else { throw MalformedInput("carried message: too long") }
         var reader = ByteReader(bytes, of: "carried message")
@@ -198,6 +213,7 @@ public struct CarriedCopy: Sendable, Hashable {
         try reader.finish()
     }
 
+    /// As it goes over a link.
     public var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 200 + 4 * carriers.count + message.body.count)
         writer.write(UInt16(clamping: hops))
@@ -212,17 +228,22 @@ public struct CarriedCopy: Sendable, Hashable {
 
 /// "It has come": the id of a message, and the secret that fits its lock. Whoever carries the message can check it.
 public struct CarriedAcknowledgement: Sendable, Hashable {
+    /// Of what only its receiver can know.
     public static let secretByteCount = 16
 
+    /// Which message has arrived.
     public var id: CarriedID
+    /// ``secretByteCount`` bytes that fit the message's lock.
     public var secret: [UInt8]
 
+    /// - Parameter secret: ``secretByteCount`` bytes.
     public init(id: CarriedID, secret: [UInt8]) {
         precondition(secret.count == Self.secretByteCount)
         self.id = id
         self.secret = secret
     }
 
+    /// - Throws: for anything but one whole acknowledgement.
     public init(decoding body: [UInt8]) throws(MalformedInput) {
         var reader = ByteReader(body, of: "acknowledgement")
         id = CarriedID(bytes: try reader.readBytes(CarriedID.byteCount))!
@@ -230,5 +251,6 @@ public struct CarriedAcknowledgement: Sendable, Hashable {
         try reader.finish()
     }
 
+    /// As it goes over a link.
     public var encoded: [UInt8] { id.bytes + secret }
 }

@@ -8,15 +8,19 @@ extension MeshPacketType {
 
 /// The payload of a packet of type ``MeshPacketType/carry``: kind u8 · body.
 public enum CarryPacket: Sendable, Hashable {
+    /// A message that is handed on.
     case copy(CarriedCopy)
+    /// What a node has, and whom it reaches.
     case report(CarryReport)
     /// These have come and are kept: the first 8 bytes of the ids of messages, and tokens of reports. At most ``maximumReceiptCount``.
     case receipt([UInt64])
 
+    /// Ids in one receipt.
     public static let maximumReceiptCount = 64
     /// A report with the longest filter and the longest reach.
     public static let maximumByteCount = 64 + GolombFilter.maximumByteCount + CarryReach.maximumByteCount
 
+    /// - Throws: for anything but one whole packet of a known kind (section 13).
     public init(decoding payload: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(payload, of: "carry packet")
         let kind: UInt8 = try reader.readInteger()
@@ -36,6 +40,7 @@ public enum CarryPacket: Sendable, Hashable {
         }
     }
 
+    /// As it goes over a link.
     public var encoded: [UInt8] {
         switch self {
         case .copy(let copy): return [Kind.copy] + copy.encoded
@@ -71,8 +76,10 @@ public struct CarryReport: Sendable, Hashable {
         /// Hops from the root. ``detached``: the way to it is lost for now.
         public var distance: UInt16
 
+        /// The distance of who has lost the way to the root.
         public static let detached = UInt16.max
 
+        /// Where a node stands in its tree.
         public init(root: CarriedAddress, round: UInt32, distance: UInt16) {
             self.root = root
             self.round = round
@@ -80,6 +87,7 @@ public struct CarryReport: Sendable, Hashable {
         }
     }
 
+    /// Where its sender stands.
     public var place: Place
     /// The neighbour who reads this is the sender's parent.
     public var isToParent: Bool
@@ -92,6 +100,7 @@ public struct CarryReport: Sendable, Hashable {
     /// nil: as it was told last.
     public var reach: CarryReach?
 
+    /// What one node tells another about itself.
     public init(
         place: Place, isToParent: Bool, isAnswer: Bool = false, token: UInt64? = nil, summary: CarrySummary? = nil,
         reach: CarryReach? = nil
@@ -104,6 +113,7 @@ public struct CarryReport: Sendable, Hashable {
         self.reach = reach
     }
 
+    /// - Throws: for anything but one whole report, within its bounds (section 13.4).
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "carry report")
         let flags: UInt8 = try reader.readInteger()
@@ -135,6 +145,7 @@ public struct CarryReport: Sendable, Hashable {
         _ = reader.readRemaining()
     }
 
+    /// As it goes over a link.
     public var encoded: [UInt8] {
         var flags: UInt8 = isToParent ? Flag.toParent : 0
         if isAnswer { flags |= Flag.answer }
@@ -176,7 +187,9 @@ public struct CarrySummary: Sendable, Hashable {
     public var salt: UInt32
     /// Which ids it is about: those whose first 8 bytes, as a number, leave this remainder when divided by ``shareCount``.
     public var share: UInt8
+    /// How many shares all ids are told in; at least 1.
     public var shareCount: UInt8
+    /// The ids of this share; it takes one in 2^10 others for members.
     public var filter: GolombFilter
 
     /// One false member in 2^10.
@@ -214,11 +227,13 @@ public struct CarrySummary: Sendable, Hashable {
         Members(salt: salt, share: share, shareCount: shareCount, range: filter.range, values: filter.values)
     }
 
+    /// A filter, decoded once.
     public struct Members: Sendable {
         fileprivate let salt: UInt32
         fileprivate let share: UInt8
         fileprivate let shareCount: UInt8
         fileprivate let range: UInt32
+        /// What the filter holds, each standing for an id.
         public let values: Set<UInt32>
 
         /// What stands for an id in the filter; nil for one that the summary says nothing about.
@@ -247,14 +262,17 @@ public struct CarryReach: Sendable, Hashable {
     public static let maximumByteCount = 24_576
     private static let bitCount = 26
 
+    /// As they go over a link: at most ``maximumByteCount``.
     public let bytes: [UInt8]
 
+    /// Who reaches nobody but itself.
     public static let nobody = CarryReach(bytes: [])
 
     private init(bytes: [UInt8]) {
         self.bytes = bytes
     }
 
+    /// - Throws: for more bytes than there may be, or an impossible parameter.
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         guard bytes.count <= Self.maximumByteCount, bytes.first.map({ (0...UInt8(Self.bitCount)).contains($0) }) ?? true else {
             throw MalformedInput("carry report: a reach out of bounds")
@@ -288,6 +306,7 @@ public struct CarryReach: Sendable, Hashable {
         UInt32(address.rawValue >> UInt64(64 - bitCount)) + 1
     }
 
+    /// Of all who are reached, in ascending order.
     public var marks: [UInt32] {
         var marks: [UInt32] = []
         marks.reserveCapacity(bytes.count / 2)
@@ -298,6 +317,7 @@ public struct CarryReach: Sendable, Hashable {
         return marks
     }
 
+    /// Two addresses may have the same mark: then a yes means either.
     public func contains(_ mark: UInt32) -> Bool {
         var isFound = false
         forEach { member in

@@ -14,11 +14,17 @@ public struct PropagationProfile: Sendable, Hashable {
     /// How many of those who already carried it are noted, so that it isn't offered to them again.
     public let tracklistLimit: Int
 
+    /// Which value is not possible.
     public enum OutOfBounds: Error, Sendable, Hashable, CustomStringConvertible {
+        /// The number of hops.
         case hopLimit(Int)
+        /// Seconds.
         case timeToLive(Int)
+        /// Milliseconds.
         case sharingTime(Int)
+        /// The number of copies.
         case maximumPropagation(Int)
+        /// The number of carriers.
         case tracklistLimit(Int)
 
         public var description: String {
@@ -37,13 +43,19 @@ public struct PropagationProfile: Sendable, Hashable {
 
     /// What a profile may be, one's own or a stranger's.
     public enum Bounds {
+        /// Hops.
         public static let hopLimit = 1...500
+        /// Seconds.
         public static let timeToLive = 10...604_800
+        /// Milliseconds.
         public static let sharingTime = 1_000...60_000
+        /// Copies.
         public static let maximumPropagation = 1...1_000
+        /// Carriers.
         public static let tracklistLimit = 0...50
     }
 
+    /// - Throws: ``OutOfBounds`` for what lies outside ``Bounds``.
     public init(
         hopLimit: Int, timeToLive: Int, sharingTime: Int, maximumPropagation: Int, tracklistLimit: Int
     ) throws(OutOfBounds) {
@@ -65,10 +77,15 @@ public struct PropagationProfile: Sendable, Hashable {
         self.tracklistLimit = tracklistLimit
     }
 
+    /// For most places.
     public static let standard = Self(100, 86_400, 15_000, 200, 50)
+    /// For crowds, where little is needed to reach everybody.
     public static let highDensity = Self(50, 3_600, 10_000, 50, 50)
+    /// For few people far from each other, who meet seldom.
     public static let sparse = Self(100, 302_400, 10_000, 250, 50)
+    /// For the greatest distance and the longest time.
     public static let longReach = Self(250, 604_800, 15_000, 1_000, 50)
+    /// For those who are close by, now.
     public static let shortReach = Self(50, 1_800, 10_000, 50, 50)
 
     /// Those that have a name, as people write it.
