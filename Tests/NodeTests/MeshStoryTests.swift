@@ -75,12 +75,14 @@ import Testing
         let (sender, receiver) = (ada, bea)
         let content = file(50_000)
         let sinks = [MemorySink(), MemorySink()]
+        let (mayDecline, decline) = AsyncStream.makeStream(of: Void.self)
         try await withNode(receiver) { receiver in
             let receiving = try receiver.receive(interface: stage.interface)
             async let answers: Void = {
                 var free = sinks
                 for await invitation in receiving.invitations {
                     if free.isEmpty {
+                        for await _ in mayDecline {}
                         invitation.decline()
                     } else {
                         _ = await invitation.accept(into: free.removeFirst()).result
@@ -96,7 +98,12 @@ import Testing
                 }
                 // Both at once: one is asked about, and declined; the other says why it is not sent.
                 let both = [try mesh.send(MemorySource(content), to: bea), try mesh.send(MemorySource(content), to: bea)]
-                let results = await [both[0].result, both[1].result]
+                let results = await withTaskGroup { group in
+                    for transfer in both { group.addTask { await transfer.result } }
+                    let refused = await group.next()!
+                    decline.finish()
+                    return [refused, await group.next()!]
+                }
                 #expect(results.count { $0.outcome == .declined(.declined) } == 1)
                 #expect(results.count { $0.detail?.contains("on its way") == true } == 1)
             }
