@@ -44,14 +44,20 @@ extension Node {
         var found: [NearbyChanges] = []
         var failure: NodeError?
         if media.contains(.network) {
-            do throws(NodeError) { found.append(try browse(for: service, interface: interface)) } catch { failure = error }
+            do throws(NodeError) {
+                found.append(try browse(for: service, interface: interface))
+            } catch {
+                settings.log.info("no discovery on the network: \(error)")
+                failure = error
+            }
         }
         if media.contains(.bluetooth) {
             do throws(NodeError) {
                 found.append(try browse(try await openRadio().discovery, for: service, interface: nil))
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
-                failure = error
+                // Most have no radio; what is wrong with the network is what they have to mend.
+                failure = failure ?? error
             }
         }
         guard let first = found.first else { throw failure ?? .unavailable("there is no medium to look at") }
