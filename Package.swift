@@ -136,7 +136,8 @@ let package = Package(
             dependencies: ["NearshareBase", "NearshareCarry", "NearshareCrypto", "NearshareTesting", "NearshareWire"],
             path: "Tests/Support/CarrySimulation", swiftSettings: strict),
         .executableTarget(
-            name: "carry-simulation", dependencies: ["CarrySimulation"], path: "Tests/Simulation", swiftSettings: strict),
+            name: "carry-simulation", dependencies: ["CarrySimulation"], path: "Tests/Simulation", exclude: ["draw.py"],
+            swiftSettings: strict),
         .executableTarget(
             name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
             path: "Tests/Benchmarks/frames", swiftSettings: strict),
