@@ -10,20 +10,9 @@ public final class NoteReader {
 
     private let library: nearshare_opusfile
     private let handle: OpaquePointer
-    private let place: Place
+    private let place: FilePlace
 
-    private final class Place {
-        let file: NoteFile
-        var offset: UInt64 = 0
-        /// Bytes that opening may still read: looking through a file made of thousands of tiny streams ends here.
-        var budget: Int
-        init(_ file: NoteFile, budget: Int) {
-            self.file = file
-            self.budget = budget
-        }
-    }
-
-    /// Opening a sane note reads its beginning and its end.
+    /// Opening a sane note reads its beginning and its end. Looking through a file made of thousands of tiny streams ends here.
     private static let openingBudget = 4 << 20
 
     /// - Throws: when it is no voice note, or one that libopusfile does not accept.
@@ -37,13 +26,16 @@ public final class NoteReader {
             throw AudioError(.damaged, "a voice note has one or two channels")
         }
         self.format = format
-        place = Place(file, budget: Self.openingBudget)
+        place = FilePlace(file, budget: Self.openingBudget)
         var callbacks = OpusFileCallbacks(
-            read: { place, buffer, count in NoteReader.read(NoteReader.place(place), buffer, count) },
-            seek: { place, offset, whence in NoteReader.seek(NoteReader.place(place), Int64(offset), whence) },
-            tell: { Int64(NoteReader.place($0).offset) }, close: nil)
+            read: { place, buffer, count in
+                guard let buffer, count > 0 else { return 0 }
+                return Int32(FilePlace.from(place).read(into: buffer, count: Int(count)) ?? -1)
+            },
+            seek: { place, offset, whence in FilePlace.from(place).seek(Int64(offset), whence) == nil ? -1 : 0 },
+            tell: { Int64(FilePlace.from($0).offset) }, close: nil)
         var code: Int32 = 0
-        guard let handle = library.op_open_callbacks(Unmanaged.passUnretained(place).toOpaque(), &callbacks, nil, 0, &code)
+        guard let handle = library.op_open_callbacks(place.raw, &callbacks, nil, 0, &code)
         else {
             throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: it is damaged (code \(code))")
         }
@@ -52,7 +44,7 @@ public final class NoteReader {
             library.op_free(handle)
             throw AudioError(.damaged, "\(shown(file.path)) holds several recordings; a voice note is a single one")
         }
-        place.budget = .max
+        place.liftBudget()
     }
 
     deinit { library.op_free(handle) }
@@ -80,32 +72,5 @@ public final class NoteReader {
             throw AudioError(
                 .damaged, "\(shown(place.file.path)) is damaged, so no other place of it can be found (code \(code))")
         }
-    }
-
-    private static func place(_ raw: UnsafeMutableRawPointer?) -> Place {
-        Unmanaged<Place>.fromOpaque(raw!).takeUnretainedValue()
-    }
-
-    private static func read(_ place: Place, _ buffer: UnsafeMutablePointer<UInt8>?, _ count: Int32) -> Int32 {
-        guard let buffer, count > 0 else { return 0 }
-        guard place.budget >= Int(count) else { return -1 }
-        if place.budget != .max { place.budget -= Int(count) }
-        let bytes = UnsafeMutableRawBufferPointer(start: buffer, count: Int(count))
-        guard let read = try? place.file.read(into: bytes, at: place.offset) else { return -1 }
-        place.offset += UInt64(read)
-        return Int32(read)
-    }
-
-    private static func seek(_ place: Place, _ offset: Int64, _ whence: Int32) -> Int32 {
-        let base: Int64 =
-            switch whence {
-            case SEEK_CUR: Int64(clamping: place.offset)
-            case SEEK_END: Int64(clamping: place.file.size)
-            default: 0
-            }
-        let (target, overflow) = base.addingReportingOverflow(offset)
-        guard !overflow, target >= 0 else { return -1 }
-        place.offset = UInt64(target)
-        return 0
     }
 }

@@ -9,17 +9,11 @@ public final class SoundFile: AudioInput {
 
     private let library: nearshare_sndfile
     private let handle: OpaquePointer
-    private let place: Place
+    private let place: FilePlace
     private let channels: Int
     private var mixed: [Int16] = []
 
     /// libsndfile's callbacks know the file by this.
-    private final class Place {
-        let file: NoteFile
-        var offset: UInt64 = 0
-        init(_ file: NoteFile) { self.file = file }
-    }
-
     /// More channels than anybody records speech with would only make room for mischief.
     private static let maximumChannels = 64
 
@@ -29,22 +23,18 @@ public final class SoundFile: AudioInput {
             throw VoiceLibraries.missing("libsndfile", package: "libsndfile1")
         }
         self.library = library
-        place = Place(file)
+        place = FilePlace(file)
         var callbacks = SF_VIRTUAL_IO(
-            get_filelen: { sf_count_t(SoundFile.place($0).file.size) },
-            seek: { offset, whence, place in SoundFile.seek(SoundFile.place(place), Int64(offset), whence) },
+            get_filelen: { sf_count_t(FilePlace.from($0).file.size) },
+            seek: { offset, whence, place in FilePlace.from(place).seek(Int64(offset), whence) ?? -1 },
             read: { buffer, count, place in
-                let place = SoundFile.place(place)
                 guard count > 0, let buffer else { return 0 }
-                let bytes = UnsafeMutableRawBufferPointer(start: buffer, count: Int(count))
-                guard let read = try? place.file.read(into: bytes, at: place.offset) else { return 0 }
-                place.offset += UInt64(read)
-                return sf_count_t(read)
+                return sf_count_t(FilePlace.from(place).read(into: buffer, count: Int(count)) ?? 0)
             },
-            write: { _, _, _ in 0 }, tell: { sf_count_t(SoundFile.place($0).offset) })
+            write: { _, _, _ in 0 }, tell: { sf_count_t(FilePlace.from($0).offset) })
         var info = SF_INFO()
         guard
-            let handle = library.sf_open_virtual(&callbacks, Int32(SFM_READ), &info, Unmanaged.passUnretained(place).toOpaque())
+            let handle = library.sf_open_virtual(&callbacks, Int32(SFM_READ), &info, place.raw)
         else {
             let reason = library.sf_strerror(nil).map { String(cString: $0) } ?? "unknown"
             throw AudioError(
@@ -96,23 +86,6 @@ public final class SoundFile: AudioInput {
     public func close() {}
 
     private static let mixedFrames = 4096
-
-    private static func place(_ raw: UnsafeMutableRawPointer?) -> Place {
-        Unmanaged<Place>.fromOpaque(raw!).takeUnretainedValue()
-    }
-
-    private static func seek(_ place: Place, _ offset: Int64, _ whence: Int32) -> sf_count_t {
-        let base: Int64 =
-            switch whence {
-            case SEEK_CUR: Int64(clamping: place.offset)
-            case SEEK_END: Int64(clamping: place.file.size)
-            default: 0
-            }
-        let (target, overflow) = base.addingReportingOverflow(offset)
-        guard !overflow, target >= 0 else { return -1 }
-        place.offset = UInt64(target)
-        return sf_count_t(target)
-    }
 }
 
 /// Samples without any header: one channel, 16 bits, little-endian.
