@@ -625,7 +625,7 @@ _nearshare_voice_record() {
     repeating_flags=(-v)
     non_repeating_flags=(--raw --list-devices --no-trim --yes -y --json --quiet --version -h --help)
     repeating_options=(--to)
-    non_repeating_options=(--output -o --input --device --duration --bitrate --rate --limit --via --timeout --interface --log-level)
+    non_repeating_options=(--output -o --input --device --duration --bitrate --rate --limit --via --interface --adapter --timeout --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
@@ -661,10 +661,13 @@ _nearshare_voice_record() {
         __nearshare_add_completions -W 'lan'$'\n''bluetooth'$'\n''mesh'
         return
         ;;
-    '--timeout')
+    '--interface')
         return
         ;;
-    '--interface')
+    '--adapter')
+        return
+        ;;
+    '--timeout')
         return
         ;;
     '--log-level')

@@ -41,6 +41,42 @@ struct RadioOptions: ParsableArguments {
     }
 }
 
+/// How something gets to somebody.
+struct WayOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The way to take: lan (a connection over the network), bluetooth (a channel to somebody in range) or mesh (from "
+                + "neighbour to neighbour, at most 5 MiB a file). Without, the first of these that there is.",
+            valueName: "way"))
+    var via: Way?
+
+    @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
+    var interface: String?
+
+    @OptionGroup var radio: RadioOptions
+
+    /// Whether the way fits those to whom something is to be sent, as the person named them.
+    func check(_ peers: [String]) throws {
+        let address = peers.first { Address.parse($0) != nil }.map { TerminalText.escaped($0) }
+        switch via {
+        case .mesh:
+            if let address { throw ValidationError("\(address) is an address; in the mesh peers go by name or id") }
+        case .bluetooth:
+            if radio.isOff { throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out") }
+            if let address { throw ValidationError("\(address) is an address; over Bluetooth peers go by name or id") }
+        case .lan, nil: break
+        }
+    }
+
+    /// A node that finds those who are named; for addresses alone, none that looks for anybody.
+    func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
+        let looks = peers.isEmpty || peers.contains { Address.parse($0) == nil }
+        return try machine.nodeSettings(
+            discovery: looks && via != .bluetooth ? machine.discovery() : nil,
+            radio: via == .lan ? nil : radio.radio(log: log), log: log)
+    }
+}
+
 enum LogLevel: String, ExpressibleByArgument, CaseIterable {
     case error, info, debug, trace
 }

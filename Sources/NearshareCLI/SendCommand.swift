@@ -37,17 +37,7 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning even if a part is there already.")
     var noResume = false
 
-    @Option(
-        help: ArgumentHelp(
-            "The way to take: lan (a connection over the network), bluetooth (a channel to somebody in range) or mesh (from "
-                + "neighbour to neighbour, at most 5 MiB a file). Without, the first of these that there is.",
-            valueName: "way"))
-    var via: Way?
-
-    @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
-    var interface: String?
-
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var way: WayOptions
 
     @Flag(help: "Write one JSON event a line to standard output.")
     var json = false
@@ -62,18 +52,10 @@ struct SendCommand: AsyncParsableCommand {
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input is sent alone; leave the files out") }
         if sentName != nil, files != ["-"] { throw ValidationError("--as names standard input; use it with -") }
-        if via == .mesh, peers.isEmpty {
+        if way.via == .mesh, peers.isEmpty {
             throw ValidationError("--via mesh needs --to: nobody can be picked from a list there")
         }
-        if via == .mesh, let peer = peers.first(where: { Address.parse($0) != nil }) {
-            throw ValidationError("\(TerminalText.escaped(peer)) is an address; in the mesh peers go by name or id")
-        }
-        if via == .bluetooth, radio.isOff {
-            throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out")
-        }
-        if via == .bluetooth, let peer = peers.first(where: { Address.parse($0) != nil }) {
-            throw ValidationError("\(TerminalText.escaped(peer)) is an address; over Bluetooth peers go by name or id")
-        }
+        try way.check(peers)
         if peers.isEmpty, files == ["-"] { throw ValidationError("--to is needed when standard input is sent") }
     }
 
@@ -81,16 +63,13 @@ struct SendCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let voice = SendVoice(isJSON: json, isQuiet: quiet || json)
-            let needsDiscovery = peers.isEmpty || peers.contains { Address.parse($0) == nil }
             let source = try makeSource(machine, receivers: max(1, peers.count))
             for note in source.notes { Console.complain("left out: \(note)") }
-            let settings = try machine.nodeSettings(
-                discovery: needsDiscovery && via != .bluetooth ? machine.discovery() : nil,
-                radio: via == .lan ? nil : radio.radio(log: global.logger), log: global.logger)
+            let settings = try way.nodeSettings(machine, for: peers, log: global.logger)
             let sending = Sending(
                 machine: machine, source: source, voice: voice,
                 patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-                interface: interface ?? machine.configuration.interface, resumes: !noResume, via: via)
+                interface: way.interface ?? machine.configuration.interface, resumes: !noResume, via: way.via)
             try await withNode(settings) { [peers] node in
                 try await Interruption.handled(asking: { sending.interrupt() }) {
                     let wanted =

@@ -75,18 +75,10 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Send it without asking whether to listen, redo or drop it.")
     var yes = false
 
-    @Option(
-        help: ArgumentHelp(
-            "The way to take: lan (a connection of its own) or mesh (from neighbour to neighbour, at most 5 MiB). "
-                + "Without, the first where it is to be had, else the second.",
-            valueName: "way"))
-    var via: Way?
+    @OptionGroup var way: WayOptions
 
     @Option(help: ArgumentHelp("How long to wait for an answer (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
-
-    @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
-    var interface: String?
 
     @Flag(help: "Write one JSON event a line to standard output.")
     var json = false
@@ -97,10 +89,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if via != nil, peers.isEmpty { throw ValidationError("--via is for sending; say to whom with --to") }
-        if via == .mesh, let peer = peers.first(where: { Address.parse($0) != nil }) {
-            throw ValidationError("\(TerminalText.escaped(peer)) is an address; in the mesh peers go by name or id")
-        }
+        if way.via != nil, peers.isEmpty { throw ValidationError("--via is for sending; say to whom with --to") }
+        try way.check(peers)
         if raw, input == nil { throw ValidationError("--raw describes --input; give that as well") }
         if input != nil, device != nil { throw ValidationError("--input and --device are two sources; choose one") }
         if input != nil, rate != nil, !raw {
@@ -152,10 +142,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     }
 
     private func recordAndSend(_ order: VoiceStudio.Order, from machine: LocalMachine) async throws {
-        let needsDiscovery = peers.contains { Address.parse($0) == nil }
-        let settings = try machine.nodeSettings(
-            discovery: needsDiscovery && via != .bluetooth ? machine.discovery() : nil,
-            radio: via == .lan ? nil : LocalMachine.radio(log: global.logger), log: global.logger)
+        let settings = try way.nodeSettings(machine, for: peers, log: global.logger)
         // One node from beginning to end: neighbours that were found stay while somebody speaks.
         try await withNode(settings) { node in
             var order = order
@@ -177,7 +164,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         defer { ProgressDisplay.shared.show([]) }
         let locator = PeerLocator(
             machine: machine, voice: SendVoice(isJSON: false, isQuiet: true),
-            interface: interface ?? machine.configuration.interface, via: via)
+            interface: way.interface ?? machine.configuration.interface, via: way.via)
         // A file that is there already can wait until somebody is; what is about to be said can't.
         return try await VoiceReach.look(for: peers, with: locator, on: node, needsAll: input != nil)
     }
@@ -191,7 +178,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         let sending = Sending(
             machine: machine, source: named, voice: voice,
             patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-            interface: interface ?? machine.configuration.interface, resumes: true, via: via)
+            interface: way.interface ?? machine.configuration.interface, resumes: true, via: way.via)
         do {
             let targets = peers.map { Sending.Target.text($0) }
             try await Interruption.handled(asking: sending.interrupt) { try await sending.run(to: targets, on: node) }
