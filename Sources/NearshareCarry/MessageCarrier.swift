@@ -34,7 +34,7 @@ public struct MessageCarrier: Sendable {
         var queuedUntil: MonotonicInstant
         /// Has come from it, and is to be confirmed.
         var receipts: [UInt64] = []
-        var signatures: Allowance
+        var signatures: TokenBucket
     }
 
     /// The last report to a neighbour over a link that loses packets. The next one says again what was in it.
@@ -82,7 +82,7 @@ public struct MessageCarrier: Sendable {
     var acknowledgements: [CarriedID: CarriedID] = [:]
     var known = KnownIDs(capacity: 8_192)
     var trails: [CarriedAddress: Trail] = [:]
-    var due = Deadlines<Due>()
+    var due = Schedule<Due>()
     var actions: [CarryAction] = []
 
     // The tree.
@@ -220,7 +220,7 @@ public struct MessageCarrier: Sendable {
         scheduleSweep(now: now)
         neighbours[neighbour] = Neighbour(
             link: link, queuedUntil: now.monotonic,
-            signatures: Allowance(
+            signatures: TokenBucket(
                 capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now.monotonic))
         report(to: neighbour, withSummary: true, now: now)
         for (id, entry) in entries where entry.destination == neighbour && entry.state != .resting {

@@ -185,7 +185,7 @@ final class LinkDriver: Sendable {
         _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8], patience: Duration, _ settings: NodeSettings,
         _ transfers: TransferProgressManager
     ) -> Transfer {
-        let id = TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
+        let id = settings.freshTransferID()
         var progress = TransferProgress(
             id: id, direction: .outgoing, total: source.offer.totalSize, totalEntries: source.offer.entryCount)
         progress.phase = .waiting

@@ -160,7 +160,7 @@ extension Mesh {
     private func makeInvitation(
         _ item: OfferedItem, from peer: Peer, resumeKey: [UInt8], answering: Invitation.Answering
     ) -> Invitation {
-        var progress = TransferProgress(id: freshID(), direction: .incoming, total: item.size, totalEntries: 1)
+        var progress = TransferProgress(id: settings.freshTransferID(), direction: .incoming, total: item.size, totalEntries: 1)
         progress.phase = .waiting
         let invitation = Invitation(
             peer: peer, offer: Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: item.size), context: [],

@@ -17,7 +17,7 @@ extension Mesh {
                 "the mesh carries one file at a time, and no folders; send them directly, or as an archive of at most 5 MiB")
         }
         let progress = TransferProgress(
-            id: freshID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
+            id: settings.freshTransferID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
         let transfer = Transfer(progress: progress, clock: settings.clock)
         transfers.add(transfer)
         if let size = item.size, size > peer.software.contentLimit {
@@ -120,9 +120,5 @@ extension Mesh {
     private func messageID() -> String {
         let digits = Array(Hex.encode(settings.random(16)).uppercased())
         return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
-    }
-
-    func freshID() -> TransferID {
-        TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
     }
 }

@@ -184,7 +184,7 @@ extension NearbySession {
     func join(_ driver: LinkDriver, _ link: any StreamLink, _ known: Acquaintance, isInitiator: Bool) -> SessionLink? {
         guard let peer = known.proven, let name = known.name, let secrets = known.secrets else { return nil }
         let now = node.settings.clock()
-        let random = node.settings.random(16)
+        let datagramTag = node.settings.randomInteger()
         let sessionLink: SessionLink? = change { state in
             guard !state.isOver else { return nil }
             let known = state.roster.member(peer.id)
@@ -192,11 +192,11 @@ extension NearbySession {
             if known?.fingerprint != peer.fingerprint {
                 state.roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
             }
-            var membership = state.members[peer.id] ?? makeMembership(for: peer.id, life: Self.integer(random.prefix(8)))
+            var membership = state.members[peer.id] ?? makeMembership(for: peer.id)
             let made = SessionLink(
                 peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
                 relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: membership.channel.attach(),
-                datagramTag: Self.integer(random.suffix(8)), cipher: secrets.datagrams)
+                datagramTag: datagramTag, cipher: secrets.datagrams)
             membership.links.append(made)
             state.members[peer.id] = membership
             state.trusted[peer.id] = peer.fingerprint
@@ -220,13 +220,13 @@ extension NearbySession {
         return sessionLink
     }
 
-    func makeMembership(for member: PeerID, life: UInt64) -> Membership {
+    func makeMembership(for member: PeerID) -> Membership {
         // Whoever leaves and comes back finds full what they have filled.
         let stale = inbox.waiting.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
-        return Membership(channel: MessageChannel(life: life | 1, limits: settings.channel, stale: stale))
+        // 0 stands for nobody known.
+        let life = node.settings.randomInteger() | 1
+        return Membership(channel: MessageChannel(life: life, limits: settings.channel, stale: stale))
     }
-
-    private static func integer(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
 
     /// Both ends take streams and transfers on it by now.
     private func ready(_ link: SessionLink) {

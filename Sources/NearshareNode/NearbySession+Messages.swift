@@ -47,8 +47,7 @@ extension NearbySession {
                 guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                 if state.members[member] == nil {
                     // Told of by others and not met yet: kept until then.
-                    let life = node.settings.random(8).reduce(0) { $0 << 8 | UInt64($1) }
-                    state.members[member] = makeMembership(for: member, life: life)
+                    state.members[member] = makeMembership(for: member)
                 }
                 guard state.members[member]!.channel.hasRoom else { return nil }
                 state.members[member]!.channel.append(message)

@@ -375,7 +375,8 @@ public final class Node: Sendable {
     ) -> Invitation {
         // The peer's id is good on its own link only; ours names the transfer in this node (A4).
         var progress = TransferProgress(
-            id: freshID(), direction: .incoming, total: offer.offer.totalSize, totalEntries: offer.offer.entryCount)
+            id: settings.freshTransferID(), direction: .incoming, total: offer.offer.totalSize,
+            totalEntries: offer.offer.entryCount)
         progress.phase = .waiting
         return Invitation(
             peer: peer, offer: offer.offer, context: offer.context, resumeKey: offer.resumeKey, expiry: expiry,
@@ -457,9 +458,5 @@ public final class Node: Sendable {
                 role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.here,
                 encryption: settings.encryption, limits: settings.limits.connection, clock: settings.clock,
                 wallClock: settings.wallClock, random: settings.random))
-    }
-
-    private func freshID() -> TransferID {
-        TransferID(rawValue: settings.random(8).reduce(0) { $0 << 8 | UInt64($1) })
     }
 }

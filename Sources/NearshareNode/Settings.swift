@@ -52,6 +52,14 @@ public struct NodeSettings: Sendable {
     }
 }
 
+extension NodeSettings {
+    /// 64 random bits.
+    func randomInteger() -> UInt64 { random(8).reduce(0) { $0 << 8 | UInt64($1) } }
+
+    /// For a transfer that begins.
+    func freshTransferID() -> TransferID { TransferID(rawValue: randomInteger()) }
+}
+
 /// What strangers may cost.
 public struct NodeLimits: Sendable {
     /// Links that others have opened to us, in all and from one address (R3).

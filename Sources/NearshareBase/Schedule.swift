@@ -1,16 +1,25 @@
-internal import NearshareBase
-
 /// Things to be done at a moment, the next one first: a binary heap.
-struct Schedule<Element: Sendable>: Sendable {
+public struct Schedule<Element: Sendable>: Sendable {
     /// Moments and places alone, as the heap moves them about much.
     private var heap: [(at: MonotonicInstant, place: Int)] = []
     private var elements: [Element?] = []
     private var freePlaces: [Int] = []
 
-    var next: MonotonicInstant? { heap.first?.at }
-    var count: Int { heap.count }
+    /// With no deadline.
+    public init() {}
 
-    mutating func insert(_ element: Element, at moment: MonotonicInstant) {
+    /// When the next thing is due; nil when there is none.
+    public var next: MonotonicInstant? { heap.first?.at }
+    /// Things to be done.
+    public var count: Int { heap.count }
+    /// Of memory that it holds.
+    public var byteCount: Int {
+        heap.capacity * MemoryLayout<(MonotonicInstant, Int)>.stride + elements.capacity * MemoryLayout<Element?>.stride
+            + freePlaces.capacity * MemoryLayout<Int>.stride
+    }
+
+    /// Adds a thing to be done at `moment`, or as soon after it as somebody asks.
+    public mutating func insert(_ element: Element, at moment: MonotonicInstant) {
         let place: Int
         if let free = freePlaces.popLast() {
             place = free
@@ -28,7 +37,7 @@ struct Schedule<Element: Sendable>: Sendable {
     }
 
     /// The next thing that is due at `now`.
-    mutating func removeDue(_ now: MonotonicInstant) -> Element? {
+    public mutating func removeDue(_ now: MonotonicInstant) -> Element? {
         guard let first = heap.first, first.at <= now else { return nil }
         removeFirst()
         guard !heap.isEmpty else {
@@ -54,45 +63,5 @@ struct Schedule<Element: Sendable>: Sendable {
             heap.swapAt(parent, smallest)
             parent = smallest
         }
-    }
-}
-
-/// So many in a while, and no more.
-struct TokenBucket {
-    private var tokens: Double
-    private var filled: MonotonicInstant
-    private let capacity: Double
-    private let perSecond: Double
-
-    init(capacity: Double, perSecond: Double, now: MonotonicInstant) {
-        tokens = capacity
-        filled = now
-        self.capacity = capacity
-        self.perSecond = perSecond
-    }
-
-    /// - Returns: false when none is left.
-    mutating func take(now: MonotonicInstant) -> Bool {
-        tokens = min(capacity, tokens + (now - filled).inSeconds * perSecond)
-        filled = now
-        guard tokens >= 1 else { return false }
-        tokens -= 1
-        return true
-    }
-
-    /// What something turned out to cost besides; it may be more than is left, and is then paid back before anything else.
-    mutating func charge(_ cost: Double) { tokens -= cost }
-}
-
-/// At most so many within the time that has just passed.
-struct RateWindow {
-    private var moments: [MonotonicInstant] = []
-
-    /// - Returns: false when there were too many.
-    mutating func take(atMost count: Int, within duration: Duration, now: MonotonicInstant) -> Bool {
-        moments.removeAll { now - $0 >= duration }
-        guard moments.count < count else { return false }
-        moments.append(now)
-        return true
     }
 }
