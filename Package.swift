@@ -85,6 +85,9 @@ let package = Package(
             "NearshareCarryStore",
             ["NearshareBase", "NearshareEdges", "CNearshareShims", .product(name: "GRDB", package: "GRDB.swift")]),
 
+        // What commands and the node on this machine say to each other.
+        library("NearshareControl", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
+
         // The engine, the product, the tool.
         library(
             "NearshareNode",
@@ -104,7 +107,7 @@ let package = Package(
         library(
             "NearshareCLI",
             [
-                "Nearshare", "NearshareVoice", "CNearshareShims",
+                "Nearshare", "NearshareControl", "NearshareVoice", "CNearshareShims",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -172,7 +175,7 @@ let package = Package(
         tests(
             "NodeTests",
             ["Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
-        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareVoice"]),
+        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareControl", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17
 )
