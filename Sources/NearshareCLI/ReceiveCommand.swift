@@ -80,7 +80,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                 name: name?.name, discovery: machine.discovery(), radio: radio.radio(log: log), log: log)
             let desk = ReceivingDesk(
                 machine: machine, place: place, policy: policy,
-                quota: PeerQuota(maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer), isJSON: json,
+                quota: PeerQuota(maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer), voice: DeskVoice(isJSON: json),
                 endsAfterFirst: once || stdout, terminal: terminal, log: log)
             try await withNode(settings) { [port, interface, json, radio] node in
                 let receiving = try node.receive(

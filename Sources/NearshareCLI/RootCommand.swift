@@ -19,7 +19,9 @@ public struct NearshareCommand: AsyncParsableCommand {
     public init() {}
 
     /// What `main` calls.
-    public static func start() async {
+    /// - Parameter stores: how a node's stores are opened, in an executable that has them.
+    public static func start(stores: NodeStores? = nil) async {
+        NodeStoreOpener.set(stores)
         // Bulk transfer uses and frees large blocks all the time.
         nearshare_keep_freed_memory()
         // A crash must not leave keys in a file (K5).

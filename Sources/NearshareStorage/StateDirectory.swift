@@ -134,10 +134,14 @@ public final class StateDirectory: Sendable {
         fsync(directory.number)
     }
 
-    private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
-        let raw = nearshare_openat(directory.number, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    func openForLocking(_ name: String) throws(StorageError) -> Descriptor {
+        let raw = nearshare_openat(directory.number, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(path))") }
-        let lock = Descriptor(taking: raw)
+        return Descriptor(taking: raw)
+    }
+
+    private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
+        let lock = try openForLocking("lock")
         while flock(lock.number, LOCK_EX) != 0 {
             guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
         }
@@ -146,7 +150,8 @@ public final class StateDirectory: Sendable {
         return try body()
     }
 
-    private static func makeDirectories(_ path: String) throws(StorageError) {
+    /// For its owner alone; what is there already stays as it is.
+    public static func makeDirectories(_ path: String) throws(StorageError) {
         var made = path.hasPrefix("/") ? "" : "."
         for part in path.split(separator: "/") {
             made += "/" + part
