@@ -99,7 +99,7 @@ let package = Package(
             "Nearshare",
             [
                 "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
-                "NearshareNode",
+                "NearshareNode", "NearshareCarry",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
                 .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])),
                 .product(name: "Logging", package: "swift-log"),
