@@ -26,6 +26,8 @@ public final class LocalMachine: Sendable {
     public let state: StateDirectory
     /// Whom the person knows, and how much they are trusted.
     public let trust: TrustFile
+    /// Whose keys are known, to seal messages for them while they are away.
+    public let contacts: ContactFile
     /// Asks libmagic what content is.
     public let detector = MediaTypeDetector()
 
@@ -37,6 +39,7 @@ public final class LocalMachine: Sendable {
             path: "\(directories.configuration)/config.toml", home: environment["HOME"] ?? Self.home)
         state = try StateDirectory(path: directories.state)
         trust = TrustFile(in: state)
+        contacts = ContactFile(in: state)
     }
 
     /// What others see this machine as: the name given, else the chosen one, else the configured one, else the host's.
