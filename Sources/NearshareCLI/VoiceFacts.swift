@@ -11,7 +11,7 @@ struct VoiceFacts: Sendable {
     var waveform: Waveform? { summary.tags.waveform }
     /// Who made it, as it says itself.
     var speaker: String? { summary.tags.speaker.map { TerminalText.escaped($0, columns: 40) } }
-    var recorded: String? { summary.tags.recorded.map(InboxCommand.when) }
+    var recorded: String? { summary.tags.recorded?.forPeople }
 
     init(path: String) throws(AudioError) {
         self.path = path

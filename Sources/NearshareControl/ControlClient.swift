@@ -46,6 +46,11 @@ public final class ControlClient: ControlDoor {
         for listener in listeners { listener.finish() }
     }
 
+    /// Ends the link; what is being waited for fails.
+    public func close() {
+        link.close()
+    }
+
     public func ask(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         let reply = await withCheckedContinuation { continuation in
             let number: Int? = state.withLock { state in

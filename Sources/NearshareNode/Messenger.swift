@@ -84,11 +84,28 @@ public final class Messenger: Sendable {
     /// Peers with whom there is a session that counts as secure.
     public var secureSessions: [PeerID] { mesh.look { $0.secureSessions } }
 
-    /// Whom messages can be sealed for: from an announcement heard in the mesh, an earlier meeting, or imported keys.
+    /// Whom messages can be sealed for: by the settings' keys, or by those that were announced in the mesh.
     public func contact(_ id: PeerID) -> CarriedContact? {
         // Who is near and doesn't carry can't open them, whatever keys there are.
         if let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.carries) != true { return nil }
-        return messages.contact(id) ?? settings.contact(id)
+        // Anybody can announce another's agreement key beside a signing key of their own.
+        return settings.contact(id) ?? messages.contact(id)
+    }
+
+    /// The keys that somebody who is heard of in the mesh has announced, and whether they have proven, inside a session, that both
+    /// are theirs; nil for those who don't carry.
+    public func announcedKeys(of id: PeerID) -> (contact: CarriedContact, isProven: Bool)? {
+        guard let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.carries) == true,
+            let contact = messages.contact(id)
+        else { return nil }
+        return (contact, mesh.look { $0.hasProvenKeys(id) })
+    }
+
+    /// Makes a session with somebody who is heard of in the mesh, unless there is one, so that their keys are proven.
+    public func secure(_ id: PeerID) {
+        mesh.change { router, now in
+            if router.peer(id) != nil { router.ensureSession(with: id, now: now) }
+        }
     }
 
     /// Sends a message, or says which rule it breaks. It has its id at once; what becomes of it follows among ``events()``.
