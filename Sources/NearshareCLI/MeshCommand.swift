@@ -37,11 +37,12 @@ struct MeshRunCommand: AsyncParsableCommand {
             let chosen = try machine.propagationProfile(profile)
             if let process = try machine.state.runningNode() {
                 throw CommandFailure(
-                    .failure, "a node runs already (process \(process)); `nearshare mesh status` shows it, `nearshare mesh stop` ends it")
+                    .failure,
+                    "a node runs already (process \(process)); `nearshare mesh status` shows it, `nearshare mesh stop` ends it")
             }
-            let options = NodeOptions(
-                profile: profile, receiving: receiving, isStanding: true, isJSON: json, log: global.logger)
-            try await runNode(machine, options) { [json] door, node in
+            var options = NodeOptions(receiving, log: global.logger)
+            (options.profile, options.isStanding, options.isJSON) = (profile, true, json)
+            try await runNode(machine, options) { [json] door, _ in
                 let events = await door.events()
                 guard case .status(let status) = try await door.ask(.status) else { return }
                 Self.greet(status, chosen, isJSON: json)
@@ -76,7 +77,8 @@ struct MeshRunCommand: AsyncParsableCommand {
 }
 
 struct MeshStatusCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "status", abstract: "Show what the node of this machine is doing.")
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show what the node of this machine is doing.")
 
     @Flag(help: "Write a JSON object.")
     var json = false
@@ -107,7 +109,10 @@ struct MeshStatusCommand: AsyncParsableCommand {
         let profile = status.profile
         return [
             ["name", status.name.shown], ["id", status.id.hex],
-            ["process", "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", as long as another command runs")"],
+            [
+                "process",
+                "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", as long as another command runs")",
+            ],
             ["profile", profile.name ?? "of the configuration"],
             ["  hop limit", "\(profile.hopLimit)"], ["  time to live", "\(profile.timeToLive) s"],
             ["  sharing time", "\(profile.sharingTime) ms"], ["  maximum propagation", "\(profile.maximumPropagation)"],

@@ -18,7 +18,9 @@ struct MessageCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("What to say; - reads it from standard input.", valueName: "text"))
     var text: String?
 
-    @Option(help: ArgumentHelp("Send this value instead of a text; {\"$base64\": \"…\"} in it stands for bytes.", valueName: "value"))
+    @Option(
+        help: ArgumentHelp(
+            "Send this value instead of a text; {\"$base64\": \"…\"} in it stands for bytes.", valueName: "value"))
     var json: String?
 
     @Option(
@@ -47,7 +49,8 @@ struct MessageCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Wait until it is sent (somebody has taken it; the default) or delivered, or for none of that.", valueName: "event"))
+            "Wait until it is sent (somebody has taken it; the default) or delivered, or for none of that.", valueName: "event")
+    )
     var wait: Wait?
 
     @Option(help: ArgumentHelp("How long to look for somebody, and to wait (default: 10).", valueName: "seconds"))
@@ -65,7 +68,8 @@ struct MessageCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard (text == nil) != (json == nil) else {
-            throw ValidationError(text == nil ? "nothing to send: give a text, or --json" : "give either a text or --json, not both")
+            throw ValidationError(
+                text == nil ? "nothing to send: give a text, or --json" : "give either a text or --json, not both")
         }
         if broadcast, let mode, mode != .broadcast {
             throw ValidationError("--broadcast is a mode of its own; leave --mode \(mode.rawValue) out")

@@ -43,7 +43,8 @@ struct MessageSending: Sendable {
         switch wait {
         case .delivered?:
             throw CommandFailure(
-                .timedOut, "\(name) has not acknowledged it yet; it is kept, and delivered while a node runs (`nearshare mesh run`)")
+                .timedOut,
+                "\(name) has not acknowledged it yet; it is kept, and delivered while a node runs (`nearshare mesh run`)")
         case .sent?:
             throw CommandFailure(
                 .timedOut, "nobody has taken it yet; it is kept, and goes when somebody is near (`nearshare mesh run`)")

@@ -3,24 +3,36 @@ internal import Logging
 internal import Nearshare
 internal import NearshareControl
 
-/// How a node of this machine is run.
+/// How a node of this machine is run. What is nil is as the configuration says.
 struct NodeOptions: Sendable {
-    /// A profile's name; nil for the configured one.
+    /// A profile's name.
     var profile: String?
-    var receiving: ReceivingOptions
+    var inbox: String?
+    var name: DisplayName?
+    var accept: Configuration.Accept?
+    var maximumSize: UInt64?
+    var maximumPerPeer: UInt64?
+    var port: UInt16?
+    var interface: String?
+    /// nil for no Bluetooth.
+    var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
     /// It runs for its own sake, and tells on the terminal what happens.
     var isStanding = false
     var isJSON = false
     var log: Logger
-}
 
-extension NodeOptions {
-    /// Of a command that needs a node for a while: as the configuration says, and friends' files are taken.
+    /// Of a command that needs a node for a while.
     init(radio: RadioOptions, interface: String? = nil, log: Logger) {
-        var receiving = ReceivingOptions()
-        receiving.radio = radio
-        receiving.interface = interface
-        self.init(receiving: receiving, log: log)
+        self.radio = radio.radio(log: log)
+        self.interface = interface
+        self.log = log
+    }
+
+    /// Of a node that a person runs.
+    init(_ options: ReceivingOptions, log: Logger) {
+        self.init(radio: options.radio, interface: options.interface, log: log)
+        (inbox, name, accept, port) = (options.inbox, options.name?.name, options.accept, options.port)
+        (maximumSize, maximumPerPeer) = (options.maxSize?.bytes, options.maxPerPeer?.bytes)
     }
 }
 
@@ -50,14 +62,17 @@ func runNode(
     let stores = try NodeStoreOpener.open(in: machine.state.path)
     let lock = try await takeRunLock(machine)
     defer { withExtendedLifetime(lock) {} }
+    let configuration = machine.configuration
     let terminal = options.isStanding ? TerminalDevice() : nil
     // Nobody can be asked about files while they look at something else.
-    let policy = options.isStanding ? try options.receiving.policy(machine, terminal) : machine.configuration.unaskedPolicy
-    let receivingOptions = options.receiving
+    let policy =
+        options.isStanding ? try configuration.policy(options.accept, terminal) : configuration.unaskedPolicy
+    var limits = InboxLimits()
+    limits.maximumSize = options.maximumSize ?? configuration.maximumSize
     let settings = try machine.nodeSettings(
-        name: receivingOptions.name?.name, discovery: machine.discovery(),
-        radio: receivingOptions.radio.radio(log: options.log), log: options.log)
-    let inbox = try machine.inbox(receivingOptions.inbox, limits: receivingOptions.limits(machine))
+        name: options.name, discovery: machine.discovery(), radio: options.radio, log: options.log)
+    let inbox = try machine.inbox(options.inbox, limits: limits)
+    let quota = PeerQuota(options.maximumPerPeer ?? configuration.maximumPerPeer)
     var messengerSettings = MessengerSettings(carried: stores.carried, conversations: stores.conversations) { id in
         // Without the book only those who are near can be written to.
         guard let entry = try? machine.contacts.read().entry(of: id) else { return nil }
@@ -67,8 +82,7 @@ func runNode(
     let server = try ControlServer(path: try machine.controlSocketPath())
     try await withNode(settings) { [messengerSettings] node in
         let receiving = try node.receive(
-            port: receivingOptions.port ?? machine.configuration.port ?? 0,
-            interface: receivingOptions.interface ?? machine.configuration.interface)
+            port: options.port ?? configuration.port ?? 0, interface: options.interface ?? configuration.interface)
         let messenger = try node.startMessenger(messengerSettings)
         let door = LocalDoor(
             machine, node, messenger,
@@ -77,7 +91,7 @@ func runNode(
                 sessionLifetime: settings.meshSessionLifetime))
         let voice = options.isStanding ? DeskVoice(isJSON: options.isJSON) : DeskVoice { door.tell(.notice($0)) }
         let desk = ReceivingDesk(
-            machine: machine, place: .inbox(inbox), policy: policy, quota: receivingOptions.quota(machine), voice: voice,
+            machine: machine, place: .inbox(inbox), policy: policy, quota: quota, voice: voice,
             endsAfterFirst: false, terminal: terminal, log: options.log)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await door.run() }
@@ -92,6 +106,17 @@ func runNode(
 }
 
 extension Configuration {
+    /// - Parameters:
+    ///   - given: on the command line.
+    ///   - terminal: to ask on; nil where there is none.
+    func policy(_ given: Accept?, _ terminal: TerminalDevice?) throws -> Accept {
+        let policy = given ?? accept ?? (terminal == nil ? .friends : .ask)
+        guard policy != .ask || terminal != nil else {
+            throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
+        }
+        return policy
+    }
+
     fileprivate var unaskedPolicy: Accept {
         switch accept {
         case .ask?, nil: .friends

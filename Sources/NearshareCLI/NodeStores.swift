@@ -3,9 +3,10 @@ public import Nearshare
 internal import Synchronization
 
 /// What a node keeps in SQLite. Only `nearshare-node` has it linked: it makes every start slower, and who sends a file needs none.
-public typealias NodeStores = @Sendable (_ directory: String) throws -> (
-    carried: any CarriedStore, conversations: any ConversationStore
-)
+public typealias NodeStores =
+    @Sendable (_ directory: String) throws -> (
+        carried: any CarriedStore, conversations: any ConversationStore
+    )
 
 /// How this process opens them, if it can.
 enum NodeStoreOpener {

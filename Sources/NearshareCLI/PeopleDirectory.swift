@@ -22,7 +22,11 @@ struct PeopleDirectory: Sendable {
         }
         let contacts = try machine.contacts.read()
         return ids.map { person($0, book, contacts, near) }.filter { $0.standing != "blocked" }
-            .sorted { ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < ($1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex) }
+            .sorted {
+                ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
+                    $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
+                )
+            }
     }
 
     func person(_ id: PeerID) throws -> Person {

@@ -46,7 +46,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                 place = .inbox(inbox)
             }
             let terminal = TerminalDevice()
-            let policy = try receiving.policy(machine, terminal)
+            let policy = try machine.configuration.policy(receiving.accept, terminal)
             let settings = try machine.nodeSettings(
                 name: receiving.name?.name, discovery: machine.discovery(), radio: receiving.radio.radio(log: log), log: log)
             let desk = ReceivingDesk(

@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import Logging
 internal import Nearshare
 
 /// How a machine is visible, and what it takes: of `receive` and of `mesh run`.
@@ -30,15 +29,6 @@ struct ReceivingOptions: ParsableArguments {
     var interface: String?
 
     @OptionGroup var radio: RadioOptions
-
-    /// - Parameter terminal: to ask on; nil where there is none.
-    func policy(_ machine: LocalMachine, _ terminal: TerminalDevice?) throws -> Configuration.Accept {
-        let policy = accept ?? machine.configuration.accept ?? (terminal == nil ? .friends : .ask)
-        guard policy != .ask || terminal != nil else {
-            throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
-        }
-        return policy
-    }
 
     func limits(_ machine: LocalMachine) -> InboxLimits {
         var limits = InboxLimits()

@@ -5,7 +5,8 @@ internal import Nearshare
 extension WallTime {
     /// For programs: RFC 3339, in UTC.
     var iso: String {
-        Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(
+            Date.ISO8601FormatStyle(includingFractionalSeconds: true))
     }
 
     /// For people: the day and minute where they are.

@@ -236,12 +236,14 @@ public final class SQLiteConversationStore: ConversationStore {
             let (sender, textID) = (Blob(piece.sender.bytes), piece.textID)
             // Another number of pieces is another text, or none.
             try database.execute(
-                sql: "DELETE FROM piece WHERE sender = ? AND textID = ? AND count <> ?", arguments: [sender, textID, piece.count])
+                sql: "DELETE FROM piece WHERE sender = ? AND textID = ? AND count <> ?",
+                arguments: [sender, textID, piece.count])
             try database.execute(
                 sql: "INSERT OR IGNORE INTO piece (sender, textID, place, count, text, time) VALUES (?, ?, ?, ?, ?, ?)",
                 arguments: [sender, textID, piece.index, piece.count, piece.text, now.milliseconds])
             let texts = try String.fetchAll(
-                database, sql: "SELECT text FROM piece WHERE sender = ? AND textID = ? ORDER BY place", arguments: [sender, textID])
+                database, sql: "SELECT text FROM piece WHERE sender = ? AND textID = ? ORDER BY place",
+                arguments: [sender, textID])
             if texts.count == piece.count {
                 try database.execute(
                     sql: "DELETE FROM piece WHERE sender = ? AND textID = ?", arguments: [sender, textID])
@@ -286,7 +288,9 @@ public final class SQLiteConversationStore: ConversationStore {
                     """,
                 arguments: [number, limit]
             ).compactMap { row in
-                guard let id = CarriedID(bytes: row.bytes(1)), let signer = CarriedAddress(bytes: row.bytes(3)) else { return nil }
+                guard let id = CarriedID(bytes: row.bytes(1)), let signer = CarriedAddress(bytes: row.bytes(3)) else {
+                    return nil
+                }
                 return KeptArrival(
                     number: row[0], id: id, sender: row.optionalBytes(2).flatMap { PeerID(bytes: $0) }, signer: signer,
                     content: row.bytes(4), isForEverybody: row[5], created: WallTime(milliseconds: row[6]),

@@ -26,7 +26,9 @@ final class Broadcast<Element: Sendable>: Sendable {
             return state.lastListener
         }
         if let number {
-            continuation.onTermination = { [weak self] _ in _ = self?.state.withLock { $0.listeners.removeValue(forKey: number) } }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.state.withLock { $0.listeners.removeValue(forKey: number) }
+            }
         } else {
             continuation.finish()
         }

@@ -111,7 +111,8 @@ extension Messenger {
     /// Somebody is there: what waits for them goes.
     private func sendWaiting(to peer: PeerID) throws(StorageError) {
         guard mesh.look({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
-        for line in try store.unfinished() where line.entry.conversation == .peer(peer) && !line.parts.contains(where: \.isCarried) {
+        for line in try store.unfinished()
+        where line.entry.conversation == .peer(peer) && !line.parts.contains(where: \.isCarried) {
             try dispatch(line.entry)
         }
     }
@@ -151,7 +152,9 @@ extension Messenger {
                 return
             case .line(let id, let text): try keep(text, id: id ?? message.id.hex, from: sender)
             case .part(let id, let index, let count, let text):
-                guard let piece = TextPiece(sender: sender.id, textID: id, index: index, count: count, text: text) else { break }
+                guard let piece = TextPiece(sender: sender.id, textID: id, index: index, count: count, text: text) else {
+                    break
+                }
                 if let whole = try store.collect(piece, now: node.wallClock()) { try keep(whole, id: id, from: sender) }
             }
         }

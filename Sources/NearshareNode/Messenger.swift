@@ -48,7 +48,9 @@ public final class Messenger: Sendable {
 
     /// - Throws: `StorageError` when what is kept can't be read.
     func start() throws(StorageError) {
-        let messages = try mesh.startMessages(profile: settings.profile, store: settings.carried) { [weak self] in self?.take($0) }
+        let messages = try mesh.startMessages(profile: settings.profile, store: settings.carried) { [weak self] in
+            self?.take($0)
+        }
         carrier.withLock { $0 = messages }
         mesh.texts.withLock { $0 = { [weak self] in self?.take($0) } }
         mesh.start { [self] in

@@ -17,11 +17,9 @@ public final class RunLock: Sendable {
 }
 
 extension StateDirectory {
-    private static let runLockName = "node.lock"
-
     /// - Returns: nil while another process holds it.
     public func takeRunLock() throws(StorageError) -> RunLock? {
-        let file = try openForLocking(Self.runLockName)
+        let file = try openForLocking(Self.nodeLockName)
         guard flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
             guard errno == EWOULDBLOCK else { throw StorageError(errno, "can't lock the state directory") }
             return nil
@@ -34,7 +32,7 @@ extension StateDirectory {
 
     /// The process that holds the lock; nil when nobody does.
     public func runningNode() throws(StorageError) -> Int32? {
-        let file = try openForLocking(Self.runLockName)
+        let file = try openForLocking(Self.nodeLockName)
         guard flock(file.number, LOCK_SH | LOCK_NB) != 0 else {
             flock(file.number, LOCK_UN)
             return nil
