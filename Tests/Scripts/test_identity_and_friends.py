@@ -1,11 +1,9 @@
 """Who this machine is, whose keys it knows, and who is a friend: what people see, and what they are told when it goes wrong."""
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
-import time
 import unittest
 
 from harness import MachinesInARow, Peer, Story, has_namespaces
@@ -80,8 +78,6 @@ class IdentityStory(Home):
         self.assertIn("nothing is remembered", self.say(0, self.anna, "identity", "destroy"))
         again = self.anna.receive("--once")
         self.assertNotEqual(before, again.ready["id"])
-        # K2: to those who knew the name, it is somebody else.
-        self.assertCode(5, self.ben.run("send", "--text", "you?", "--to", again.address))
 
     def test_destroying_asks_first(self):
         self.export(self.anna)
@@ -130,32 +126,36 @@ class IdentityStory(Home):
         self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
 
     def test_killed_in_the_middle_it_is_finished_by_the_next_command(self):
+        # Killed with something left besides the mark, so often.
         cut = 0
-        for attempt in range(12):
+        for attempt in range(6):
             self.export(self.anna, f"keys {attempt}")
             trust = self.state(self.anna) / "trust.json"
             trust.write_text("[]")
             pile = self.state(self.anna) / "spool"
-            for number in range(2000):
-                (pile / str(number % 40)).mkdir(parents=True, exist_ok=True)
-                (pile / str(number % 40) / str(number)).write_bytes(b"x")
+            for number in range(400):
+                (pile / str(number) / "items").mkdir(parents=True)
+                (pile / str(number) / "items" / "0").write_bytes(b"x")
             process = subprocess.Popen(
                 self.anna.command("identity", "destroy", "--yes"), env=self.anna.environment(), stderr=subprocess.DEVNULL)
-            # At a step that the seed chooses, from before the first to after the last: so many files are gone by then.
-            goal = self.random.randrange(2100)
-            deadline = time.monotonic() + 30
-            while process.poll() is None and time.monotonic() < deadline:
-                if not (self.state(self.anna) / "identity.key").exists():
-                    gone = 2000 - sum(1 for path in pile.rglob("*") if path.is_file())
-                    if gone >= goal:
-                        process.kill()
+            # At a step that the seed chooses: when so many of the folders are gone.
+            goal = self.random.randint(1, 400)
+            while process.poll() is None:
+                try:
+                    left = len(os.listdir(pile))
+                except FileNotFoundError:
+                    left = 0
+                if left <= 400 - goal:
+                    process.kill()
+                    break
             process.wait()
             left = os.listdir(self.state(self.anna))
-            cut += left != []
+            cut += left not in ([], ["identity.destroyed"])
             with self.subTest(attempt=attempt, seed=self.seed, left=left):
                 self.assertNotIn("identity.key", left)
                 self.assertFalse(self.identity(self.anna)["exists"])
                 self.assertEqual([], os.listdir(self.state(self.anna)))
+        self.assertGreater(cut, 0, f"seed {self.seed}: none was killed in the middle")
 
     @unittest.skipUnless(has_namespaces(), "a mount of its own needs root")
     def test_what_cannot_be_removed_is_named_and_the_key_is_gone_all_the_same(self):
@@ -256,13 +256,23 @@ class KeysStory(Home):
         self.assertEqual("mine", taken.read_text())
         self.assertIn("no such file", self.say(1, self.anna, "keys", "export", "--output", self.place / "no/where"))
 
-    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
-    def test_a_full_disk_is_told(self):
-        full = self.place / "full"
-        full.symlink_to("/dev/full")
-        # O_EXCL: not even this is opened.
-        self.say(1, self.anna, "keys", "export", "--output", full)
-        self.assertTrue(full.is_symlink())
+    def test_P4_a_link_is_not_written_through(self):
+        link = self.place / "link"
+        link.symlink_to(self.place / "elsewhere")
+        self.assertIn("is there already", self.say(1, self.anna, "keys", "export", "--output", link))
+        self.assertFalse((self.place / "elsewhere").exists())
+
+    @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")
+    def test_a_full_disk_is_told_and_leaves_no_half_a_file(self):
+        disk = self.place / "disk"
+        disk.mkdir()
+        self.export(self.anna)
+        command = ["unshare", "--mount", "sh", "-c",
+                   f'mount -t tmpfs -o size=4k none "{disk}" && head -c 4096 /dev/zero > "{disk}/full" && {{ "$@"; c=$?; }}; '
+                   f'ls "{disk}"; exit $c', "sh", *self.anna.command("keys", "export", "--output", disk / "mine")]
+        result = subprocess.run(command, env=self.anna.environment(), capture_output=True, timeout=60)
+        self.assertCode(7, result)
+        self.assertEqual(b"full\n", result.stdout)
 
     def test_forgetting_whom_nobody_knows(self):
         self.assertIn("there are no keys of", self.say(3, self.anna, "keys", "forget", "zoe\x1b[2J"))
