@@ -42,7 +42,7 @@ struct KeysListCommand: AsyncParsableCommand {
             let rows = contacts.map { contact in
                 [
                     contact.name.shown, contact.fingerprint.peerID.hex,
-                    "\(contact.entry.origin.rawValue) \(InboxCommand.when(contact.entry.since))",
+                    "\(contact.entry.origin.rawValue) \(contact.entry.since.forPeople)",
                     contact.isFriend ? "friend" : "",
                 ]
             }

@@ -16,7 +16,7 @@ public final class StateDirectory: Sendable {
     /// The key's name from the moment on at which everything is to go.
     private static let destroyedKeyFileName = "identity.destroyed"
     /// Held by a node for as long as it runs.
-    private static let nodeLockName = "node.lock"
+    static let nodeLockName = "node.lock"
     private static let lockName = "lock"
     private static let maximumFileByteCount = 16 << 20
 
@@ -234,10 +234,14 @@ public final class StateDirectory: Sendable {
         fsync(directory.number)
     }
 
-    private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
-        let raw = nearshare_openat(directory.number, Self.lockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    func openForLocking(_ name: String) throws(StorageError) -> Descriptor {
+        let raw = nearshare_openat(directory.number, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(path))") }
-        let lock = Descriptor(taking: raw)
+        return Descriptor(taking: raw)
+    }
+
+    private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
+        let lock = try openForLocking(Self.lockName)
         while flock(lock.number, LOCK_EX) != 0 {
             guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
         }
@@ -246,7 +250,8 @@ public final class StateDirectory: Sendable {
         return try body()
     }
 
-    private static func makeDirectories(_ path: String) throws(StorageError) {
+    /// For its owner alone; what is there already stays as it is.
+    public static func makeDirectories(_ path: String) throws(StorageError) {
         var made = path.hasPrefix("/") ? "" : "."
         for part in path.split(separator: "/") {
             made += "/" + part
