@@ -125,6 +125,16 @@ class IdentityStory(Home):
         anna.end()
         self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
 
+    def test_destroying_is_refused_while_a_node_runs(self):
+        node = self.anna.start("mesh", "run", "--json", "--adapter", "none", "--inbox", self.anna.inbox)
+        node.wait_for("ready")
+        self.assertIn("`nearshare mesh stop`", self.say(1, self.anna, "identity", "destroy", "--yes"))
+        self.assertTrue(self.identity(self.anna)["exists"])
+        self.assertCode(0, self.anna.run("mesh", "stop"))
+        node.end()
+        self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
+        self.assertEqual([], os.listdir(self.state(self.anna)))
+
     def test_killed_in_the_middle_it_is_finished_by_the_next_command(self):
         # Killed with something left besides the mark, so often.
         cut = 0

@@ -83,7 +83,7 @@ struct DestroyTests {
             let nodeLock = try Descriptor.openForReading(path: scratch("state/node.lock"))
             #expect(flock(nodeLock.number, LOCK_EX) == 0)
             let failure = #expect(throws: StorageError.self) { try state.destroy() }
-            #expect(failure?.description.contains("mesh run") == true)
+            #expect(failure?.description.contains("mesh stop") == true)
             #expect(throws: StorageError.self) { try state.checkUnused() }
         }
         do {
