@@ -173,13 +173,13 @@ _nearshare() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    receive|send|browse|friends|peers|keys|identity|inbox|voice|doctor|help)
+    receive|send|browse|friends|message|messages|mesh|peers|keys|identity|inbox|voice|doctor|help)
         # Offer subcommand argument completions
         "_nearshare_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'receive send browse friends peers keys identity inbox voice doctor help' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'receive send browse friends message messages mesh peers keys identity inbox voice doctor help' -- "${cur}"))
         ;;
     esac
 }
@@ -389,6 +389,174 @@ _nearshare_friends_remove() {
     case "${positional_number}" in
     1)
         __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion friends remove -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
+_nearshare_message() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--broadcast --unencrypted --private --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--json --to --mode --file --wait --timeout --interface --adapter --log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--json')
+        return
+        ;;
+    '--to')
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion message -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    '--mode')
+        __nearshare_add_completions -W 'direct'$'\n''mesh'$'\n''full'$'\n''broadcast'
+        return
+        ;;
+    '--file')
+        __nearshare_add_completions -f
+        return
+        ;;
+    '--wait')
+        __nearshare_add_completions -W 'none'$'\n''sent'$'\n''delivered'
+        return
+        ;;
+    '--timeout')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_messages() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--follow --json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--after --interface --adapter --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--after')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_mesh() {
+    repeating_flags=()
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=()
+    __nearshare_offer_flags_options 0
+
+    # Offer subcommand / subcommand argument completions
+    local -r subcommand="${unparsed_words[0]}"
+    unset 'unparsed_words[0]'
+    unparsed_words=("${unparsed_words[@]}")
+    case "${subcommand}" in
+    run|status|stop)
+        # Offer subcommand argument completions
+        "_nearshare_mesh_${subcommand}"
+        ;;
+    *)
+        # Offer subcommand completions
+        COMPREPLY+=($(compgen -W 'run status stop' -- "${cur}"))
+        ;;
+    esac
+}
+
+_nearshare_mesh_run() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--profile --inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--profile')
+        return
+        ;;
+    '--inbox')
+        return
+        ;;
+    '--name')
+        return
+        ;;
+    '--accept')
+        __nearshare_add_completions -W 'ask'$'\n''friends'$'\n''all'$'\n''none'
+        return
+        ;;
+    '--max-size')
+        return
+        ;;
+    '--max-per-peer')
+        return
+        ;;
+    '--port')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_mesh_status() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_mesh_stop() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac

@@ -15,7 +15,7 @@ enum ChatLine {
         [
             "number": .number(UInt64(max(0, entry.number))), "id": .text(entry.id),
             "conversation": .text(entry.conversation.text), "from": JSONValue(entry.author?.hex),
-            "name": JSONValue(entry.authorName?.claimed), "text": .text(entry.text), "when": .text(entry.when.iso),
+            "name": JSONValue(entry.authorName?.claimed), "text": .text(entry.text), "when": .integer(entry.when.milliseconds),
             "mark": .text("\(entry.mark)"),
         ]
     }

@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import FoundationEssentials
 internal import Nearshare
 internal import NearshareControl
 
@@ -99,8 +98,8 @@ enum MessageLine {
         var fields: [String: JSONValue] = [
             "number": .number(UInt64(arrival.number)), "id": .text(arrival.id), "from": JSONValue(arrival.sender?.hex),
             "name": JSONValue(arrival.senderName?.claimed), "signer": .text(arrival.signer),
-            "broadcast": .flag(arrival.isForEverybody), "created": .text(arrival.created.iso),
-            "received": .text(arrival.received.iso), "hops": .number(UInt64(max(0, arrival.hops))),
+            "broadcast": .flag(arrival.isForEverybody), "created": .integer(arrival.created.milliseconds),
+            "received": .integer(arrival.received.milliseconds), "hops": .number(UInt64(max(0, arrival.hops))),
         ]
         switch content {
         case .structured(let value): fields["content"] = StructuredJSON.json(value)

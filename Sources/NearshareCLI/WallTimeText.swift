@@ -1,14 +1,7 @@
-internal import FoundationEssentials
 internal import Glibc
 internal import Nearshare
 
 extension WallTime {
-    /// For programs: RFC 3339, in UTC.
-    var iso: String {
-        Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(
-            Date.ISO8601FormatStyle(includingFractionalSeconds: true))
-    }
-
     /// For people: the day and minute where they are.
     var forPeople: String {
         var seconds = time_t(milliseconds / 1_000)
