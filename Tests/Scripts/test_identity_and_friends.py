@@ -348,6 +348,24 @@ class FriendsStory(Home):
         self.say(0, self.ben, "peers", "block", "anna")
         self.assertIn("is blocked", self.say(5, self.ben, "friends", "add", "--unverified", "anna"))
 
+    def test_K3_a_verified_one_is_not_asked_about(self):
+        anna = self.screen(self.anna, "receive", "--name", "anna", "--adapter", "none")
+        anna.wait_for(r"port \d+")
+        port = re.search(r"port (\d+)", anna.text)[1]
+        ben = self.screen(self.ben, "peers", "verify", f"127.0.0.1:{port}")
+        ben.wait_for(r"are they the same\?")
+        ben.press("y\n")
+        anna.wait_for(r"\[y\]es")
+        code = re.search(r"\d{4} \d{4}", ben.text)[0]
+        self.assertIn(code, anna.text)
+        anna.press("y\n")
+        self.assertEqual(0, ben.end(), ben.text)
+        self.assertIn("anna is verified", ben.text)
+        self.say(0, self.ben, "friends", "add", "anna")
+        self.assertTrue(self.tell(self.ben, "friends")[0]["verified"])
+        anna.press("\x03")
+        anna.end()
+
     def test_nobody_there(self):
         self.assertCode(3, self.ben.run("friends", "add", "127.0.0.1:9"))
 
