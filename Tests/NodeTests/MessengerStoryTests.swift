@@ -179,7 +179,7 @@ struct MessengerStoryTests {
         try await bea.run(on: [segment], stage) { _, there in
             let received = there.events()
             try await ada.run(on: [segment], stage) { _, here in
-                let source = MemorySource(name: "photo.jpg", bytes: [UInt8](repeating: 7, count: 5_000))
+                let source = MemorySource([.file("photo.jpg", [UInt8](repeating: 7, count: 5_000))])
                 #expect(throws: MessengerError.self) { try here.send(.null, with: source, to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!) }
                 _ = try await here.find("Bea", timeout: .seconds(20))
                 while true {
