@@ -13,6 +13,9 @@ final class ChatTerminal: Sendable {
         case pressed([UInt8])
         case resized
         case draw
+        /// A signal, or the terminal has gone.
+        case interrupted
+        /// Nobody waits any longer for what was on its way when the person quit.
         case end
     }
 
@@ -48,28 +51,32 @@ final class ChatTerminal: Sendable {
             FullScreen.leave()
             Console.listener.withLock { $0 = nil }
         }
-        await withDiscardingTaskGroup { group in
+        let isInterrupted = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in
                 for await event in events { sink.yield(.screen(.event(event))) }
                 if !Task.isCancelled { sink.yield(.screen(.gone)) }
             }
             group.addTask { [self] in
                 for await number in Interruption.signals() where number != SIGINT || !isRecording.load(ordering: .acquiring) {
-                    sink.yield(.end)
+                    sink.yield(.interrupted)
                 }
             }
             group.addTask { [sink] in for await _ in Self.windowChanges() { sink.yield(.resized) } }
             // One after the other: lines arrive in the order in which they were written.
             group.addTask { [self] in for await (request, ticket) in orders { await ask(request, ticket) } }
-            await handleAll(&group, orderSink)
+            let isInterrupted = await handleAll(&group, orderSink)
             orderSink.finish()
             group.cancelAll()
+            return isInterrupted
         }
+        if isInterrupted { throw CommandFailure(.interrupted, "") }
     }
 
+    /// - Returns: whether something else than the person has ended it.
     private func handleAll(
         _ group: inout DiscardingTaskGroup, _ orders: AsyncStream<(ControlRequest, ChatScreen.Ticket)>.Continuation
-    ) async {
+    ) async -> Bool {
+        var isInterrupted = false
         var screen = ChatScreen(settings)
         var input = TerminalInput()
         var drawn: ChatScreen.Picture?
@@ -99,6 +106,9 @@ final class ChatTerminal: Sendable {
                     .resized(columns: Console.columns(terminal.descriptor), rows: Console.rows(terminal.descriptor)), at: now)
             case .draw: isDrawPlanned = false
             case .end: break loop
+            case .interrupted:
+                isInterrupted = true
+                break loop
             }
             // What comes of an effect is an input of its own, so this ends.
             for effect in effects {
@@ -127,9 +137,7 @@ final class ChatTerminal: Sendable {
                     drawn = nil
                 case .bell: Console.write("\u{7}", to: terminal.descriptor)
                 case .suspend:
-                    FullScreen.leave()
-                    raise(SIGTSTP)
-                    FullScreen.enter(terminal)
+                    FullScreen.suspend(terminal)
                     drawn = nil
                     sink.yield(.resized)
                 case .quit:
@@ -165,6 +173,7 @@ final class ChatTerminal: Sendable {
         await keyboard.end()
         // A question that is still open may take its time to end.
         FullScreen.leave()
+        return isInterrupted
     }
 
     private var now: WallTime { SystemClock.wall() }
@@ -190,7 +199,7 @@ final class ChatTerminal: Sendable {
             BlockingThread.start { [isOver] in
                 terminal.readKeys(until: isOver) { sink.yield(.pressed($0)) }
                 // The terminal has gone.
-                if !isOver.isRaised { sink.yield(.end) }
+                if !isOver.isRaised { sink.yield(.interrupted) }
                 end.finish()
             }
         }

@@ -34,6 +34,20 @@ enum FullScreen {
         RawMode.end()
     }
 
+    /// Hands the terminal back to the shell until the person comes back to this program.
+    static func suspend(_ terminal: TerminalDevice) {
+        leave()
+        // Threads of the pool block signals; unblocked here, the process stops before this goes on.
+        var set = sigset_t()
+        var before = sigset_t()
+        sigemptyset(&set)
+        sigaddset(&set, SIGTSTP)
+        pthread_sigmask(SIG_UNBLOCK, &set, &before)
+        raise(SIGTSTP)
+        pthread_sigmask(SIG_SETMASK, &before, nil)
+        enter(terminal)
+    }
+
     /// Draws the rows that have changed.
     /// - Parameter old: what is on the screen; nil when nothing is known of it.
     static func draw(
