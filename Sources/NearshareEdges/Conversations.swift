@@ -115,6 +115,31 @@ public struct ConversationSummary: Sendable, Hashable, Codable {
     }
 }
 
+/// A message as which a line, or a part of it, went out.
+public struct DispatchedPart: Sendable, Hashable {
+    /// Of the message.
+    public var id: String
+    /// Carriers keep it until it is delivered; else it is gone with the process.
+    public var isCarried: Bool
+
+    public init(id: String, isCarried: Bool) {
+        self.id = id
+        self.isCarried = isCarried
+    }
+}
+
+/// A line that has not arrived yet.
+public struct UnfinishedLine: Sendable, Hashable {
+    public var entry: ChatEntry
+    /// None when nobody could be given it yet.
+    public var parts: [DispatchedPart]
+
+    public init(entry: ChatEntry, parts: [DispatchedPart]) {
+        self.entry = entry
+        self.parts = parts
+    }
+}
+
 /// A piece of a text that was too long for one message.
 public struct TextPiece: Sendable, Hashable {
     public var sender: PeerID
@@ -192,6 +217,16 @@ public protocol ConversationStore: Sendable {
 
     /// Those with a line in them, the one with the newest line first.
     func conversations() throws(StorageError) -> [ConversationSummary]
+
+    /// Notes as what a line of ours goes out: one message, or several where it is long. What was noted for it before is forgotten.
+    func dispatch(_ parts: [DispatchedPart], of id: String, in conversation: Conversation) throws(StorageError)
+
+    /// One of the messages as which a line went out has come further; the line is as far as the last of them.
+    /// - Returns: the line when its mark has changed.
+    func advance(_ part: String, to mark: ChatMark) throws(StorageError) -> ChatEntry?
+
+    /// Lines of ours that are neither delivered nor given up, and what they went out as: the oldest first.
+    func unfinished() throws(StorageError) -> [UnfinishedLine]
 
     /// Marks all lines of others as read.
     /// - Returns: the ids of those that were not, the oldest first.
