@@ -41,6 +41,11 @@ struct ChatCommand: AsyncParsableCommand {
     @Flag(help: "Ring no bell for messages in other conversations.")
     var quiet = false
 
+    @Option(help: ArgumentHelp("Look for others through this network interface only.", valueName: "interface"))
+    var interface: String?
+
+    @OptionGroup var radio: RadioOptions
+
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
@@ -57,7 +62,8 @@ struct ChatCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "by a pipe it has to be said to whom: nearshare chat PEER, or --public")
             }
             let machine = try LocalMachine()
-            try await withNodeDoor(machine) { door in
+            let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
+            try await withNodeDoor(machine, options) { [settings, order] door in
                 if let terminal {
                     try await ChatTerminal(door: door, machine: machine, terminal: terminal, settings: settings).run()
                 } else {
@@ -104,8 +110,4 @@ struct ChatCommand: AsyncParsableCommand {
 enum ChatGoal: String, ExpressibleByArgument, CaseIterable {
     case sent
     case delivered
-}
-
-private func withNodeDoor(_ machine: LocalMachine, _ body: @Sendable (any ControlDoor) async throws -> Void) async throws {
-    throw CommandFailure(.failure, "there is no way to the node in this build")
 }

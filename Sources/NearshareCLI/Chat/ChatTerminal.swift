@@ -25,8 +25,6 @@ final class ChatTerminal: Sendable {
     private let settings: ChatScreen.Settings
     private let happenings: AsyncStream<Happening>
     private let sink: AsyncStream<Happening>.Continuation
-    /// Ctrl-C is the recorder's meanwhile.
-    private let isRecording = Atomic(false)
 
     /// A picture for each, and no more: 30 a second.
     private static let drawInterval = Duration.milliseconds(33)
@@ -57,7 +55,8 @@ final class ChatTerminal: Sendable {
                 if !Task.isCancelled { sink.yield(.screen(.gone)) }
             }
             group.addTask { [self] in
-                for await number in Interruption.signals() where number != SIGINT || !isRecording.load(ordering: .acquiring) {
+                for await number in Interruption.signals()
+                where number != SIGINT || !Interruption.isLentOut.load(ordering: .acquiring) {
                     sink.yield(.interrupted)
                 }
             }
@@ -229,7 +228,7 @@ final class ChatTerminal: Sendable {
             return listener
         }
         FullScreen.leave()
-        isRecording.store(true, ordering: .releasing)
+        Interruption.isLentOut.store(true, ordering: .releasing)
         let conversation = Conversation.peer(peer)
         do {
             let settings = NoteSettings(
@@ -245,7 +244,7 @@ final class ChatTerminal: Sendable {
         } catch {
             sink.yield(.screen(.recorded(conversation, path: nil, reason: CommandFailure(error).message)))
         }
-        isRecording.store(false, ordering: .releasing)
+        Interruption.isLentOut.store(false, ordering: .releasing)
         FullScreen.enter(terminal)
         Console.listener.withLock { $0 = listener }
     }
