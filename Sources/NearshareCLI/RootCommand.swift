@@ -12,8 +12,9 @@ public struct NearshareCommand: AsyncParsableCommand {
             """,
         version: "nearshare 0.1.0",
         subcommands: [
-            ReceiveCommand.self, SendCommand.self, BrowseCommand.self, FriendsCommand.self, MessageCommand.self,
-            MessagesCommand.self, MeshCommand.self, PeersCommand.self, KeysCommand.self, IdentityCommand.self,
+            ReceiveCommand.self, SendCommand.self, BrowseCommand.self, FriendsCommand.self, ChatCommand.self,
+            MessageCommand.self, MessagesCommand.self, MeshCommand.self, PeersCommand.self, KeysCommand.self,
+            IdentityCommand.self,
             InboxCommand.self, VoiceCommand.self, DoctorCommand.self,
         ])
 
