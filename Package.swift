@@ -178,7 +178,11 @@ let package = Package(
             name: "session-probe", dependencies: ["Nearshare"], path: "Tests/Support/session-probe", swiftSettings: strict),
         tests(
             "NodeTests",
-            ["Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
+            [
+                "Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareDatabase", "NearshareNode", "NearshareSession",
+                "NearshareTesting",
+            ]),
+        tests("ControlTests", ["NearshareBase", "NearshareControl", "NearshareEdges"]),
         tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareControl", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17

@@ -247,24 +247,30 @@ enum KeysOwner: Equatable {
         let id = fingerprint.peerID
         let entry = book[fingerprint]
         if let entry, entry.trust == .blocked { throw .blocked(entry.name) }
+        let name: DisplayName
         if let meant = PeerID(hex: text) ?? Fingerprint(hex: text)?.peerID {
             guard meant == id, Fingerprint(hex: text).map({ $0 == fingerprint }) ?? true else {
                 throw .other(id, known: meant, as: nil)
             }
-            self = entry.map { .known($0) } ?? .new(claimed)
-            return
+            if let entry {
+                self = .known(entry)
+                return
+            }
+            name = claimed
+        } else {
+            let wanted = text.lowercased()
+            let named = book.entries.filter { $0.value.name.claimed.lowercased() == wanted }
+            if let entry, named[fingerprint] != nil {
+                self = .known(entry)
+                return
+            }
+            if let other = named.min(by: { $0.key.hex < $1.key.hex }) {
+                throw .other(id, known: other.key.peerID, as: other.value.name)
+            }
+            if let entry { throw .knownAs(entry.name, id) }
+            guard let given = try? DisplayName(text) else { throw .noName }
+            name = given
         }
-        let wanted = text.lowercased()
-        let named = book.entries.filter { $0.value.name.claimed.lowercased() == wanted }
-        if let entry, named[fingerprint] != nil {
-            self = .known(entry)
-            return
-        }
-        if let other = named.min(by: { $0.key.hex < $1.key.hex }) {
-            throw .other(id, known: other.key.peerID, as: other.value.name)
-        }
-        if let entry { throw .knownAs(entry.name, id) }
-        guard let name = try? DisplayName(text) else { throw .noName }
         // Nor a name that only looks like somebody else's.
         if case .nameClash(let owner) = book.standing(of: fingerprint, claiming: name) {
             throw .other(id, known: owner.peerID, as: book[owner]?.name ?? name)

@@ -145,9 +145,7 @@ public final class StateDirectory: Sendable {
     private func claim() throws(StorageError) {
         if let nodeLock = try? directory.openForReading(Self.nodeLockName) {
             guard flock(nodeLock.number, LOCK_EX | LOCK_NB) == 0 else {
-                throw StorageError(
-                    .failed,
-                    "a node is running with this key; end `nearshare mesh run` first, by Ctrl-C or `systemctl --user stop`")
+                throw StorageError(.failed, "a node is running with this key; `nearshare mesh stop` ends it")
             }
             flock(nodeLock.number, LOCK_UN)
         }

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import Peer, Story, digest, has_namespaces
+from harness import INTERRUPT, Peer, Story, digest, has_namespaces
 
 
 class OneMachineStory(Story):
@@ -101,6 +101,8 @@ class OneMachineStory(Story):
         anna.wait_for("finished")
         (self.ben.home / "state/nearshare/identity.key").unlink()
         self.assertCode(5, self.ben.run("send", photo, "--to", anna.address))
+        anna.signal(INTERRUPT)
+        anna.end()
         self.assertTrue(any("another key" in line for line in anna.errors), anna.story())
 
     def test_K8_a_key_that_others_can_read_is_refused(self):
