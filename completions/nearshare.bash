@@ -173,13 +173,13 @@ _nearshare() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    receive|send|browse|friends|message|messages|mesh|peers|keys|identity|inbox|voice|doctor|help)
+    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|voice|doctor|help)
         # Offer subcommand argument completions
         "_nearshare_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'receive send browse friends message messages mesh peers keys identity inbox voice doctor help' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox voice doctor help' -- "${cur}"))
         ;;
     esac
 }
@@ -389,6 +389,46 @@ _nearshare_friends_remove() {
     case "${positional_number}" in
     1)
         __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion friends remove -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
+_nearshare_chat() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--public --follow --json --quiet --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--wait --timeout --history --interface --adapter --log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--wait')
+        __nearshare_add_completions -W 'sent'$'\n''delivered'
+        return
+        ;;
+    '--timeout')
+        return
+        ;;
+    '--history')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion chat -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac

@@ -102,7 +102,7 @@ import Testing
             number: 1, id: "a", conversation: .everybody, author: anna, authorName: nil, text: "x",
             when: WallTime(milliseconds: 0), mark: .delivered)
         #expect(ChatReport.fields(.entry(entry), of: .peer(anna)) == nil)
-        #expect(ChatReport.fields(.entry(entry), of: .everybody)?.0 == "entry")
+        #expect(ChatReport.fields(.entry(entry), of: .everybody)?.0 == "line")
         #expect(ChatReport.fields(marked("a", .sent), of: .everybody) == nil)
     }
 }

@@ -38,9 +38,18 @@ private final class Sitting {
         }
     }
 
+    /// As much of a name as can be claimed.
+    static func claim(_ name: String) -> DisplayName {
+        var kept = ""
+        for scalar in name.unicodeScalars where kept.utf8.count + String(scalar).utf8.count <= 63 {
+            kept.unicodeScalars.append(scalar)
+        }
+        return try! DisplayName(kept)
+    }
+
     static func person(_ id: PeerID, _ name: String, isNear: Bool = true, standing: String = "seen") -> Person {
         Person(
-            id: id, name: DisplayName(truncating: name)!, standing: standing, isFriend: false, isNear: isNear,
+            id: id, name: claim(name), standing: standing, isFriend: false, isNear: isNear,
             software: .nearshare, hasKeys: true)
     }
 
@@ -50,7 +59,7 @@ private final class Sitting {
     ) -> ChatEntry {
         ChatEntry(
             number: number, id: "id-\(number)", conversation: conversation, author: author,
-            authorName: author == nil ? nil : DisplayName(truncating: name), text: text,
+            authorName: author == nil ? nil : claim(name), text: text,
             when: WallTime(milliseconds: day + 12 * hour + Int64(number) * 60_000), mark: mark)
     }
 
@@ -419,14 +428,14 @@ private final class Sitting {
         sitting.give(
             .event(
                 .transfer(TransferLine(id: "t", isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 5, total: 10))))
-        #expect(sitting.text.contains("sending p.jpg: 5 bytes of 10 bytes, 50%"))
+        #expect(sitting.text.contains("sending p.jpg: 5 B of 10 B, 50%"))
         sitting.give(
             .event(
                 .transfer(
                     TransferLine(
                         id: "t", isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 10, total: 10,
                         outcome: "completed"))))
-        #expect(sitting.text.contains("sent p.jpg of 10 bytes"))
+        #expect(sitting.text.contains("sent p.jpg of 10 B"))
         #expect(!sitting.text.contains("50%"))
         sitting.press(.alt("1"))
         #expect(sitting.write("/send x").isEmpty)

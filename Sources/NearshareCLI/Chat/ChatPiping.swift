@@ -214,15 +214,7 @@ struct ChatReport: Sendable {
         switch event {
         case .entry(let entry):
             guard entry.conversation == conversation else { return nil }
-            return (
-                "entry",
-                [
-                    "conversation": .text(entry.conversation.text), "id": .text(entry.id),
-                    "number": .number(UInt64(max(0, entry.number))), "author": JSONValue(entry.author?.hex),
-                    "author_name": JSONValue(entry.authorName?.claimed), "text": .text(entry.text),
-                    "when": .number(UInt64(max(0, entry.when.milliseconds))), "mark": .text(entry.mark.word),
-                ]
-            )
+            return ("line", ChatLine.describe(entry))
         case .marked(let id, conversation, let mark):
             return (
                 "mark", ["conversation": .text(conversation.text), "id": .text(id), "mark": .text(mark.word)]
@@ -239,15 +231,17 @@ struct ChatReport: Sendable {
                 ]
             )
         case .notice(let text): return ("notice", ["text": .text(text)])
+        // Of whatever conversation: ids are told apart by who reads them.
+        case .messageChanged(let id, .failed, let detail?): return ("failed", ["id": .text(id), "reason": .text(detail)])
         case .marked, .messageChanged, .arrived: return nil
         }
     }
 
     private static func fields(_ person: Person) -> [String: JSONValue] {
         [
-            "id": .text(person.id.hex), "name": .text(person.name.claimed), "trust": .text(person.standing),
+            "id": .text(person.id.hex), "name": .text(person.name.claimed), "standing": .text(person.standing),
             "friend": .flag(person.isFriend), "near": .flag(person.isNear),
-            "software": .text(person.software.rawValue.lowercased()),
+            "software": .text(person.software.rawValue),
         ]
     }
 }
