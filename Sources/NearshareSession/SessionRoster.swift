@@ -20,7 +20,10 @@ public enum SessionChange: Sendable, Hashable {
     case joined(SessionMember)
     /// A member is reached otherwise than before.
     case state(PeerID, MemberState)
-    /// Left, was gone for too long, or was shown out.
+    /// Its program has begun anew and knows nothing of before: so many reliable messages are lost, of which it had not said yet
+    /// that it has passed them on.
+    case restarted(PeerID, lost: Int)
+    /// Left, was gone for too long, or was shown out. Messages to it that it had not passed on are lost.
     case left(PeerID)
 }
 
@@ -95,6 +98,11 @@ public struct SessionRoster: Sendable {
     private var all: [SessionMember] {
         entries.values.sorted { ($0.presence.rawValue, $0.id.hex) < ($1.presence.rawValue, $1.id.hex) }
             .prefix(SessionFrame.maximumRosterCount).map { $0 }
+    }
+
+    /// Everybody else who is in it, in no order.
+    public var memberIDs: [PeerID] {
+        entries.compactMap { $0.value.presence == .present && $0.key != own ? $0.key : nil }
     }
 
     /// Everybody else who is in it, by id.
