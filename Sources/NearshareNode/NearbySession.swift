@@ -290,7 +290,7 @@ public final class NearbySession: Sendable {
     /// Links through others, to members to whom we have one of our own by now.
     private var retiring: [SessionLink] {
         state.withLock { state in
-            state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id.hex < id.hex }
+            state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id < id }
                 .values.flatMap(\.links).filter { $0.relay != nil }
         }
     }
