@@ -113,8 +113,9 @@ extension Node {
                     return session
                 },
                 refuse: { [self] reason in
-                    visit.driver.send(.refuse(id, reason))
+                    // First: the next one may come as soon as they have read it.
                     noteRefusal(visit.link.remote)
+                    visit.driver.send(.refuse(id, reason))
                 })
             visit.await(invitation)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }

@@ -188,6 +188,34 @@ import Testing
         }
     }
 
+    @Test("R11, S11: who invites again and again and is declined is soon not heard any more", arguments: Way.allCases)
+    func invitesAgain(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        let asked = try await withNode(neighbourhood.settings(0)) { node in
+            let receiving = try node.receive(interface: way.interface)
+            return try await withThrowingTaskGroup(of: Int.self) { group in
+                group.addTask {
+                    var count = 0
+                    for await invitation in receiving.sessionInvitations {
+                        count += 1
+                        invitation.decline()
+                    }
+                    return count
+                }
+                for _ in 0..<20 {
+                    let link = try await hostile.connect(to: receiving.port, over: neighbourhood.settings(9).transport)
+                    link.say(SessionFrame.invite(hostile.session, patience: 30, proof: [], context: []).encoded)
+                    try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
+                    link.close()
+                }
+                node.beginShutdown()
+                return try await group.next() ?? 0
+            }
+        }
+        #expect(asked == InvitationLimiter.patience)
+    }
+
     @Test("R3, S7: a member opens as many streams as it likes, and gets 64", arguments: Way.allCases)
     func streams(_ way: Way) async throws {
         try await withScene(way) { scene in
