@@ -144,6 +144,9 @@ public struct CarriedMessage: Sendable, Hashable {
     /// When it is of no use to anybody any more, by the sender's clock.
     public var expiry: WallTime { WallTime(milliseconds: created.milliseconds + Int64(profile.timeToLive) * 1_000) }
 
+    /// Readable, for a neighbour alone: it goes inside a live session with that neighbour, and nowhere else (section 13.8).
+    public var goesInSession: Bool { kind == .clear && lock != nil && profile.hopLimit == 1 }
+
     private static let version: UInt8 = 1
 
     private enum Flag {
