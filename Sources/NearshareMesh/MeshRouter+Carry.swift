@@ -82,6 +82,6 @@ extension MeshRouter {
         return .handled
     }
 
-    /// Section 13.8 of `docs/PROTOCOL.md`; bitchat has nothing of this number, and says nothing about what it doesn't know.
+    /// Section 13, Modes, of `docs/PROTOCOL.md`; bitchat has nothing of this number, and says nothing about what it doesn't know.
     private static let carryPayloadKind: UInt8 = 0x7d
 }

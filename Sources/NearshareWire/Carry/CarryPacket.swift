@@ -113,7 +113,7 @@ public struct CarryReport: Sendable, Hashable {
         self.reach = reach
     }
 
-    /// - Throws: for anything but one whole report, within its bounds (section 13.4).
+    /// - Throws: for anything but one whole report, within its bounds (section 13, Reports).
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "carry report")
         let flags: UInt8 = try reader.readInteger()
