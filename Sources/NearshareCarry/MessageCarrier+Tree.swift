@@ -187,17 +187,19 @@ extension MessageCarrier {
         to neighbour: CarriedAddress, withSummary: Bool, isAnswer: Bool = false, attempts: Int = 0, now: CarryMoment
     ) {
         refreshReach()
+        // Counted up by one at a time, of which only the last is of interest.
+        let generation = Int32(truncatingIfNeeded: known.generation)
         let lost = neighbours[neighbour]!.unconfirmed
         if lost?.hasReach == true { neighbours[neighbour]!.toldReach = nil }
         var report = CarryReport(place: place, isToParent: parent == neighbour, isAnswer: isAnswer)
-        let isSummaryOld = isAnswer || neighbours[neighbour]!.toldGeneration != known.generation
+        let isSummaryOld = isAnswer || neighbours[neighbour]!.toldGeneration != generation
         if lost?.hasSummary == true || withSummary && isSummaryOld {
-            neighbours[neighbour]!.toldGeneration = known.generation
+            neighbours[neighbour]!.toldGeneration = generation
             report.summary = currentSummary()
         }
         // A short one is worth telling to all: it shortens the way. What was told before must not stay when it has grown long.
         let isTold = parent == neighbour || reach != nil
-        let told = isTold ? reachGeneration : -1
+        let told = isTold ? Int32(truncatingIfNeeded: reachGeneration) : -1
         if neighbours[neighbour]!.toldReach ?? -1 != told {
             neighbours[neighbour]!.toldReach = told
             report.reach = isTold ? reach ?? mergedReach(isTold: true) : .nobody
@@ -206,7 +208,7 @@ extension MessageCarrier {
             let token = random.next()
             report.token = token
             neighbours[neighbour]!.unconfirmed = UnconfirmedReport(
-                token: token, hasSummary: report.summary != nil, hasReach: report.reach != nil, attempts: attempts)
+                token: token, hasSummary: report.summary != nil, hasReach: report.reach != nil, attempts: UInt8(attempts))
             schedule(
                 .report(neighbour, token: token), in: Self.reportRetryDelay * (Double(1 << attempts) * chance(1, 1.2)), now: now
             )
@@ -217,7 +219,7 @@ extension MessageCarrier {
     mutating func reportAgain(to neighbour: CarriedAddress, _ token: UInt64, now: CarryMoment) {
         guard let lost = neighbours[neighbour]?.unconfirmed, lost.token == token else { return }
         guard lost.attempts < Self.maximumReportAttemptCount else { return }
-        report(to: neighbour, withSummary: lost.hasSummary, attempts: lost.attempts + 1, now: now)
+        report(to: neighbour, withSummary: lost.hasSummary, attempts: Int(lost.attempts) + 1, now: now)
     }
 
     private mutating func currentSummary() -> CarrySummary {

@@ -22,8 +22,8 @@ public struct MessageCarrier: Sendable {
         var isChild = false
         var reach = CarryReach.nobody
         /// Which summary and which reach it was told last.
-        var toldGeneration: Int?
-        var toldReach: Int?
+        var toldGeneration: Int32?
+        var toldReach: Int32?
         var unconfirmed: UnconfirmedReport?
         /// On their way to it, and not confirmed.
         var offers: [UInt64: Offer] = [:]
@@ -70,7 +70,7 @@ public struct MessageCarrier: Sendable {
         let token: UInt64
         let hasSummary: Bool
         let hasReach: Bool
-        var attempts: Int
+        var attempts: UInt8
     }
 
     /// A message that a neighbour was handed over a link that loses packets.
