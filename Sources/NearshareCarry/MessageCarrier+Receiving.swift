@@ -29,8 +29,9 @@ extension MessageCarrier {
         if isForUs, let (message, secret) = copy.message.opened(by: keys, hops: copy.hops) {
             remember(id, until: copy.message.expiry, from: neighbour)
             if copy.way == .spread { known.markSpread(id) }
-            actions.append(.remember(id, until: copy.message.expiry))
+            // Remembered only when it was taken: killed between the two, a node is given it once more.
             actions.append(.tell(.received(message)))
+            actions.append(.remember(id, until: copy.message.expiry))
             if let secret, let lock = copy.message.lock, CarriedAcknowledgement.lock(for: secret) == lock {
                 acknowledge(copy, id, secret, from: neighbour, now: now)
             }

@@ -44,6 +44,12 @@ extension MeshRouter {
         return (agreementKey, signingKey)
     }
 
+    /// Whether the owner of the agreement key has said inside a session that the signing key is theirs, too.
+    public func hasProvenKeys(_ id: PeerID) -> Bool {
+        guard let record = peers[id], record.session.isEstablished, let signingKey = record.signingKey else { return false }
+        return record.state?.signingKey == signingKey.bytes
+    }
+
     /// Sends a packet to one of ``carryNeighbours``.
     public mutating func sendCarry(_ packet: CarryPacket, to id: PeerID, now: MeshMoment) {
         let isDirect = peers[id].map { !$0.links.isEmpty } ?? false

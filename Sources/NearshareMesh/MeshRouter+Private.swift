@@ -173,7 +173,7 @@ extension MeshRouter {
         guard peers[peer] != nil else { return }
         let plaintext: [UInt8]
         do {
-            plaintext = try peers[peer]!.session.open(packet.payload)
+            plaintext = try peers[peer]!.session.open(packet.payload, now: now.monotonic)
         } catch {
             recover(frame, from: link, now: now)
             return
