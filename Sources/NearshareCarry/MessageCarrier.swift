@@ -194,7 +194,8 @@ public struct MessageCarrier: Sendable {
         begin(message.id, except: nil, now: now)
     }
 
-    /// Sends a message straight to a neighbour, and to nobody else.
+    /// Sends a message straight to a neighbour, and to nobody else. Where its hop limit is 1 and it was not sealed, it keeps its secret by
+    /// going inside the session with that neighbour (``CarriedMessage/goesInSession``), and can't be read by who learns keys later.
     /// - Throws: ``CarryRefusal/notInRange``.
     public mutating func sendDirect(
         _ message: OutgoingMessage, to receiver: CarriedAddress, now: CarryMoment
