@@ -167,8 +167,9 @@ final class GATTServer {
     }
 
     /// Somebody has connected, with which a controller stops advertising; and Linux does not begin again before they leave. Whoever
-    /// connects and says nothing would keep everybody else out.
-    func connected(at now: MonotonicInstant) {
+    /// connects and says nothing would keep everybody else out. Or somebody has left: then Linux takes up, on adapters before
+    /// Bluetooth 5, the advertisement of when they came, which by now is another; nobody can connect to what it advertises instead.
+    func connectionsChanged(at now: MonotonicInstant) {
         if isAdvertising, links.count < Self.maximumLinks { advertiseAt = now + Self.readvertisingPause }
     }
 

@@ -202,8 +202,9 @@ final class RadioLoop: ConfinedLoop {
         if let isConnected = changed["Connected"]?.flag {
             if isConnected, !neighbours[path]!.isConnected, !neighbours[path]!.phase.isConnecting {
                 neighbours[path]!.since = .now
-                server.connected(at: .now)
+                server.connectionsChanged(at: .now)
             }
+            if !isConnected, neighbours[path]!.isConnected { server.connectionsChanged(at: .now) }
             neighbours[path]!.isConnected = isConnected
             if !isConnected { disconnected(path) }
         }

@@ -2,12 +2,13 @@
 """Runs a command on a real Linux Bluetooth stack, with no radio.
 
 Boots Debian's own kernel under QEMU. The machine sees this one's files (a throw-away layer takes what is written), has N virtual
-controllers that hear each other (BlueZ's btvirt, with air.py beside it), a system bus and bluetoothd; runs the command there as
+controllers that hear each other (air.c), a system bus and bluetoothd; runs the command there as
 root, in this directory, and powers off. Its output is passed on, its exit status is ours.
 
 125: the machine did not start, or died.  124: out of time.
 """
 import argparse
+import hashlib
 import os
 import pathlib
 import shlex
@@ -95,6 +96,18 @@ def make_first_file_system(new, version):
     (new / "initrd").write_bytes(packed)
 
 
+def compiled(source):
+    """The program, built where its source has changed."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    program = CACHE / f"{source.stem}-{digest}"
+    if not program.exists():
+        with tempfile.TemporaryDirectory(dir=CACHE) as place:
+            new = pathlib.Path(place) / source.stem
+            subprocess.run(["clang", "-O2", "-Wall", "-Werror", "-o", new, source], check=True)
+            new.rename(program)
+    return program
+
+
 def output(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -106,7 +119,8 @@ def boot(machine, run, arguments):
     control.mkdir()
     share = arguments.share.resolve() if arguments.share else None
     kept = {key: value for key, value in os.environ.items() if key.isidentifier()}
-    settings = {"controllers": arguments.controllers, "here": HERE, "modules": machine / "lib/modules", "share": share or ""}
+    settings = {"controllers": arguments.controllers, "here": HERE, "modules": machine / "lib/modules", "share": share or "",
+                "air": compiled(HERE / "air.c")}
     lines = [f"{key}={shlex.quote(str(value))}" for key, value in settings.items()]
     (control / "settings").write_text("\n".join(lines) + "\n")
     command = [f"export {key}={shlex.quote(value)}" for key, value in kept.items()]
