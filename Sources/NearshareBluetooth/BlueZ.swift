@@ -61,6 +61,11 @@ enum BlueZ {
         return adapters[index]
     }
 
+    /// Of a device's object path, in which it is written. Centrals use addresses of their own making, mostly; so it is taken for one.
+    static func address(ofDevice path: String) -> BluetoothAddress? {
+        BluetoothAddress(String(path.suffix(17).map { $0 == "_" ? ":" : $0 }), kind: "random")
+    }
+
     /// The last part of an object's path.
     static func name(of path: String) -> String {
         String(path[path.index(after: path.lastIndex(of: "/") ?? path.startIndex)...])

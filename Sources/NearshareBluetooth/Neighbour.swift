@@ -34,6 +34,9 @@ struct Neighbour {
     var phase = Phase.idle
     var isHeard = false
     var speaksMesh = false
+    /// BlueChat's service.
+    var chats = false
+    var name: String?
     /// BlueZ has asked it for its services at some time, and believes that answer rather than what is advertised since.
     var isKnownByHeart = false
     /// Paired, or trusted by the person here: not ours to forget.
@@ -64,7 +67,7 @@ struct Neighbour {
     }
 
     /// It may have taken up our service since BlueZ asked, as somebody does who has sent something and now receives.
-    var isStale: Bool { isHeard && isKnownByHeart && !speaksMesh && !isConnected && !isBonded }
+    var isStale: Bool { isHeard && isKnownByHeart && !speaksMesh && !chats && !isConnected && !isBonded }
 
     var link: CentralLink? { if case .linked(let link, _) = phase { link } else { nil } }
 

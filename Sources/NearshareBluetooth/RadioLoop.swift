@@ -2,6 +2,7 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareBus
 internal import NearshareEdges
+internal import NearshareWire
 
 /// One adapter as this process uses it, over BlueZ's daemon, confined to a thread of its own.
 ///
@@ -18,6 +19,8 @@ final class RadioLoop: ConfinedLoop {
     private let wanted: String?
     var neighbours: [String: Neighbour] = [:]
     private(set) var server: GATTServer!
+    private(set) var chat: ChatRoom!
+    private var chatTurn = 0
     private(set) var adapter: Adapter
     private var frames: AsyncStream<any FrameLink>.Continuation?
     private var browsers: [UInt64: Browser] = [:]
@@ -95,6 +98,7 @@ final class RadioLoop: ConfinedLoop {
         adapter = try Self.adapter(name, in: objects)
         do throws(BusError) {
             server = try GATTServer(bus: bus, post: post)
+            chat = try ChatRoom(bus: bus, log: log)
             try listen()
         } catch {
             throw BluetoothError(error)
@@ -104,6 +108,10 @@ final class RadioLoop: ConfinedLoop {
             frames.yield(link)
         }
         server.mayServe = { [unowned self] device in mayServe(device) }
+        chat.unidentified = { [unowned self] in
+            neighbours.values.filter { $0.isConnected && !$0.isOurs && !$0.speaksMesh && !server.hasLink($0.path) }
+                .map { ($0.path, $0.name) }
+        }
         take(objects)
     }
 
@@ -169,6 +177,7 @@ final class RadioLoop: ConfinedLoop {
 
     private func takeCharacteristic(_ path: String, _ properties: BlueZ.Properties) {
         guard let device = devicePath(of: path), neighbours[device] != nil, let uuid = properties["UUID"]?.text else { return }
+        chat.tookCharacteristic(path, uuid: uuid.lowercased(), of: device)
         switch uuid.lowercased() {
         case GATTProfile.meshCharacteristic: neighbours[device]!.meshPath = path
         case GATTProfile.recordCharacteristic: neighbours[device]!.recordPath = path
@@ -187,17 +196,24 @@ final class RadioLoop: ConfinedLoop {
         if path == adapter.path, interface == BlueZ.adapter, let isPowered = changed["Powered"]?.flag {
             return setPowered(isPowered)
         }
+        if interface == BlueZ.characteristic, let value = changed["Value"]?.bytes {
+            return chat.valueChanged(path, value, at: .now)
+        }
         guard interface == BlueZ.device, neighbours[path] != nil else { return }
+        if let name = changed["Name"]?.text { neighbours[path]!.name = name }
         if let uuids = changed["UUIDs"]?.texts {
             neighbours[path]!.speaksMesh = uuids.contains { $0.lowercased() == GATTProfile.meshService }
             neighbours[path]!.isKnownByHeart = uuids.contains { $0.lowercased() == GATTProfile.attributeService }
+            neighbours[path]!.chats = uuids.contains { $0.lowercased() == BlueChat.service }
         }
         if changed["Paired"]?.flag == true || changed["Trusted"]?.flag == true { neighbours[path]!.isBonded = true }
         if changed["RSSI"] != nil { neighbours[path]!.isHeard = true }
         if gone.contains("RSSI") { neighbours[path]!.isHeard = false }
+        noteChat(path)
         if let isResolved = changed["ServicesResolved"]?.flag {
             neighbours[path]!.isResolved = isResolved
             resolve(path)
+            if isResolved { chat.subscribe(path) }
         }
         if let isConnected = changed["Connected"]?.flag {
             if isConnected, !neighbours[path]!.isConnected, !neighbours[path]!.phase.isConnecting {
@@ -243,6 +259,7 @@ final class RadioLoop: ConfinedLoop {
     private func dropAll() {
         for path in Array(neighbours.keys) { forget(path) }
         server.dropAll()
+        chat.dropAll()
         discovery = .atRest
     }
 
@@ -250,6 +267,7 @@ final class RadioLoop: ConfinedLoop {
 
     private func disconnected(_ path: String) {
         server.disconnected(path)
+        chat.disconnected(path, at: .now)
         guard let neighbour = neighbours[path] else { return }
         neighbours[path]!.isResolved = false
         neighbours[path]!.isOurs = false
@@ -261,6 +279,7 @@ final class RadioLoop: ConfinedLoop {
 
     private func forget(_ path: String) {
         server.disconnected(path)
+        chat.forget(path)
         guard let neighbour = neighbours.removeValue(forKey: path) else { return }
         neighbour.link?.close()
         tellGone(neighbour)
@@ -289,6 +308,7 @@ final class RadioLoop: ConfinedLoop {
     // MARK: What is wanted
 
     private var wantsNeighbours: Bool { frames != nil || !browsers.isEmpty }
+    private var isConnecting: Bool { chat.isConnecting || neighbours.values.contains { $0.phase.isConnecting } }
 
     func openFrames(_ continuation: AsyncStream<any FrameLink>.Continuation) {
         frames?.finish()
@@ -321,6 +341,36 @@ final class RadioLoop: ConfinedLoop {
     func update(_ txt: [[UInt8]]) { server.record?.txt = txt }
 
     func withdraw() { server.stop(on: adapter.path) }
+
+    // MARK: Chat
+
+    /// - Parameter turn: who asks; only they can leave again.
+    func joinChat(as name: DisplayName, _ turn: Int, _ continuation: AsyncStream<ChatRadioEvent>.Continuation) {
+        chatTurn = turn
+        chat.join(as: name, continuation, on: adapter.path)
+        for path in Array(neighbours.keys) { noteChat(path) }
+        // The filter is another one.
+        stopDiscovery()
+    }
+
+    func leaveChat(_ turn: Int) {
+        guard turn == chatTurn else { return }
+        chat.leave(on: adapter.path)
+        stopDiscovery()
+    }
+
+    /// Those who speak bitchat's service have a better way to us.
+    private func noteChat(_ path: String) {
+        guard let neighbour = neighbours[path], neighbour.chats, !neighbour.speaksMesh else { return }
+        chat.heard(path, neighbour.address, name: neighbour.name, at: .now)
+    }
+
+    private func isReachableForChat(_ path: String) -> Bool {
+        guard let neighbour = neighbours[path] else { return false }
+        // Who has connected to us is about to write.
+        if neighbour.isConnected { return MonotonicInstant.now - neighbour.since >= Neighbour.courtesyTime }
+        return neighbour.isHeard
+    }
 
     private func tell(_ event: DiscoveryEvent) {
         for browser in browsers.values { browser.continuation.yield(event) }
@@ -356,8 +406,9 @@ final class RadioLoop: ConfinedLoop {
 
     private func startDiscovery(at now: MonotonicInstant) {
         // Without a filter, BlueZ keeps devices to itself that do not call themselves generally discoverable.
+        let services = [GATTProfile.meshService] + (chat.isOn ? [BlueChat.service] : [])
         let filter: BusValue = .dictionary([
-            "UUIDs": .strings([GATTProfile.meshService]), "Transport": .string("le"), "DuplicateData": .boolean(true),
+            "UUIDs": .strings(services), "Transport": .string("le"), "DuplicateData": .boolean(true),
         ])
         discovery = .on(since: now)
         log("looking for others")
@@ -370,8 +421,8 @@ final class RadioLoop: ConfinedLoop {
     }
 
     private func steerDiscovery(at now: MonotonicInstant) {
-        let isConnecting = neighbours.values.contains { $0.phase.isConnecting }
-        guard adapter.isPowered, wantsNeighbours, holds.isEmpty, !isConnecting, linkCount < Self.maximumLinks else {
+        guard adapter.isPowered, wantsNeighbours || chat.isOn, holds.isEmpty, !isConnecting, linkCount < Self.maximumLinks
+        else {
             return stopDiscovery()
         }
         switch discovery {
@@ -388,13 +439,16 @@ final class RadioLoop: ConfinedLoop {
     var nextDeadline: MonotonicInstant? {
         guard !isBroken else { return nil }
         var deadlines = [
-            renewAt, bus.deadline, server.deadline, unwantedSince.map { max($0 + Self.graceTime, .now + Self.lookAgain) },
+            renewAt, bus.deadline, server.deadline, chat.deadline,
+            unwantedSince.map { max($0 + Self.graceTime, .now + Self.lookAgain) },
         ]
         deadlines += browsers.values.map(\.settledAt)
         if wantsNeighbours, adapter.isPowered {
             deadlines += neighbours.values.filter { mayBegin($0) || $0.phase.deadline != nil }.map {
                 $0.phase.deadline ?? dueAt($0)
             }
+        }
+        if wantsNeighbours || chat.isOn, adapter.isPowered {
             switch discovery {
             case .off(let until): if until > .now { deadlines.append(until) }
             case .on(let since):
@@ -419,6 +473,8 @@ final class RadioLoop: ConfinedLoop {
             refreshStale(at: now)
             connectNext(at: now)
         }
+        if adapter.isPowered { connectNextToChat(at: now) }
+        chat.tick(at: now)
         letGoIfUnwanted(at: now)
         steerDiscovery(at: now)
         bus.flush()
@@ -436,6 +492,7 @@ final class RadioLoop: ConfinedLoop {
         adapter = found
         take(objects)
         server.renew(on: adapter.path)
+        chat.renew(on: adapter.path)
     }
 
     private func giveUp(_ path: String) {
@@ -494,6 +551,7 @@ final class RadioLoop: ConfinedLoop {
         browsers = [:]
         guard !isBroken else { return }
         stopDiscovery()
+        chat.leave(on: adapter.path)
         server.stop(on: adapter.path)
         holds = [:]
         for neighbour in neighbours.values { disconnect(neighbour) }
@@ -528,11 +586,17 @@ final class RadioLoop: ConfinedLoop {
 
     private func connectNext(at now: MonotonicInstant) {
         // An adapter makes one connection at a time, and it is not to be disturbed.
-        guard !neighbours.values.contains(where: { $0.phase.isConnecting }) else { return }
+        guard !isConnecting else { return }
         let due = neighbours.values.filter { mayBegin($0) && dueAt($0) <= now }
         guard let next = due.min(by: { ($0.failures, $0.dueAt) < ($1.failures, $1.dueAt) }) else { return }
         if case .attached = next.phase { return acquire(next.path) }
         connect(next.path, at: now)
+    }
+
+    private func connectNextToChat(at now: MonotonicInstant) {
+        guard !isConnecting, holds.isEmpty, let path = chat.nextDue(at: now, isReachable: isReachableForChat) else { return }
+        stopDiscovery()
+        chat.connect(path, wasConnected: neighbours[path]?.isConnected ?? false, at: now)
     }
 
     /// Two that both advertise must not connect to each other at once: while they try, neither can be heard. And who has connected
