@@ -48,10 +48,15 @@ def main():
 
 def prepare():
     """Kernel, modules and first file system, unpacked into the cache; nothing of them is installed here."""
-    listed = output("apt-cache", "depends", "linux-image-amd64")
-    package = next((line.split()[-1] for line in listed.splitlines() if "Depends: linux-image-" in line), None)
+    package = kernel_package()
+    machine = CACHE / package if package else None
+    if machine and machine.exists():
+        return machine
+    # A fresh machine's lists are none, or tell of a kernel that has been replaced since.
+    subprocess.run(["apt-get", "-qq", "update"], check=True)
+    package = kernel_package()
     if package is None:
-        sys.exit("radio: apt knows no kernel; run `apt-get update`")
+        sys.exit("radio: apt knows no package linux-image-amd64, whose kernel is needed")
     machine = CACHE / package
     if machine.exists():
         return machine
@@ -74,6 +79,11 @@ def prepare():
         except OSError:
             pass  # another run was faster
     return machine
+
+
+def kernel_package():
+    shown = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True).stdout
+    return next((line.split()[-1] for line in shown.splitlines() if "Depends: linux-image-" in line), None)
 
 
 def make_first_file_system(new, version):

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "Tests/Scripts"))
 
 import harness  # noqa: E402
-from harness import Peer, Story  # noqa: E402
+from harness import Peer, Running, Story  # noqa: E402
 
 INSIDE = pathlib.Path("/run/radio").exists()
 BUILT = pathlib.Path(os.environ.get("NEARSHARE_BUILD", ROOT / ".build/debug"))
@@ -23,6 +23,8 @@ PROBE = pathlib.Path("/run/radio-probe")
 ADDRESSES = ["00:AA:01:00:00:00", "00:AA:01:01:00:01", "00:AA:01:02:00:02"]
 # An emulated machine on a busy one is slow; nothing is waited for that does not come.
 PATIENCE = 90
+# The tool's exit code where it has found nobody of that name.
+NOBODY = 3
 
 
 def unprivileged(*command):
@@ -37,7 +39,19 @@ def bring(name, place):
         place.chmod(0o755)
 
 
+class RadioRunning(Running):
+    def wait_for_message(self, text, patience=PATIENCE):
+        """A line of its log that has the text in it."""
+        end = time.monotonic() + patience
+        while not any(text in line for line in list(self.errors)):
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise AssertionError(f"no message {text!r} within {patience} s\n{self.story()}")
+            time.sleep(0.05)
+
+
 class RadioPeer(Peer):
+    runs = RadioRunning
+
     def __init__(self, home, adapter):
         super().__init__(home)
         self.adapter = adapter
@@ -78,6 +92,14 @@ class RadioStory(Story):
             self.cleo = peer
             self.addCleanup(peer.stop_all)
         self.addCleanup(rest)
+
+    def send_when_found(self, sender, *arguments):
+        """Looking around ends after seconds, in which a starved machine may not get as far as one without radio does."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            result = sender.run("send", *arguments, patience=2 * PATIENCE)
+            if result.returncode != NOBODY or time.monotonic() > end:
+                return result
 
     def run(self, result=None):
         begun = time.monotonic()

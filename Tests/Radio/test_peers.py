@@ -98,11 +98,8 @@ class TwoPeersStory(RadioStory):
     def test_the_daemon_is_restarted(self):
         anna = self.anna.receive()
         restart_bluetoothd()
-        result = self.ben.run("send", "--text", "still there?", "--to", "anna", "--via", "bluetooth", patience=2 * PATIENCE)
-        if result.returncode == 3:
-            # Anna's was not advertised yet.
-            result = self.ben.run("send", "--text", "still there?", "--to", "anna", "--via", "bluetooth", patience=2 * PATIENCE)
-        self.assertCode(0, result)
+        # Anna's may not be advertised yet.
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth"))
         self.assertEqual("still there?", anna.wait_for("delivered", patience=PATIENCE)["text"])
 
     def test_out_of_range_for_good(self):

@@ -1,4 +1,5 @@
 """Three people of whom two are out of each other's range: the third passes on what is not for them."""
+import subprocess
 import unittest
 
 from radio_harness import PATIENCE, RadioStory, tell_air
@@ -18,10 +19,10 @@ class ThreePeersStory(RadioStory):
         self.anna.adapter, self.ben.adapter, self.cleo.adapter = f"hci{anna}", f"hci{ben}", f"hci{cleo}"
         self.apart(anna, ben)
         photo = self.file("photo.jpg", 20_000)
-        self.cleo.receive(name="cleo", accept="none")
+        cleo = self.cleo.receive(name="cleo", accept="none")
         ben = self.ben.receive(name="ben")
-        result = self.anna.run("send", photo, "--to", "ben", "--via", "mesh", "--json", patience=3 * PATIENCE)
-        self.assertCode(0, result)
+        cleo.wait_for_message("in the mesh: ben")
+        self.assertCode(0, self.send_when_found(self.anna, photo, "--to", "ben", "--via", "mesh"))
         self.assertEqual(digest(photo), digest(ben.wait_for("delivered")["path"]))
         self.assertEqual({}, self.cleo.received())
 
@@ -31,6 +32,39 @@ class ThreePeersStory(RadioStory):
     def test_one_that_both_have_connected_to_relays(self):
         # Of two that advertise the lower address connects: Ben to Cleo here. Notifications go to both at once.
         self.relays(anna=0, ben=1, cleo=2)
+
+
+class RadioAndNetworkStory(RadioStory):
+    """Anna has Bluetooth and no network, Ben a network and no Bluetooth. Cleo has both, and passes on what is not for her."""
+
+    count = 3
+    has_network = True
+    adapters = ("hci0", "none", "hci1")
+
+    def people(self):
+        super().people()
+        # Anna's network, in which nobody else is. (Bluetooth's sockets exist in the first namespace only.)
+        subprocess.run(["ip", "link", "add", "alone", "type", "bridge"], check=True)
+        self.addCleanup(subprocess.run, ["ip", "link", "del", "alone"], check=True)
+        subprocess.run(["ip", "link", "set", "alone", "up"], check=True)
+
+    def relays(self, *what):
+        """What Ben gets."""
+        cleo = self.cleo.receive("--interface", "lo", name="cleo", accept="none")
+        ben = self.ben.receive("--interface", "lo", name="ben", radio=False)
+        cleo.wait_for_message("in the mesh: ben")
+        self.assertCode(
+            0, self.send_when_found(self.anna, *what, "--to", "ben", "--via", "mesh", "--interface", "alone"))
+        return ben.wait_for("delivered", patience=PATIENCE)
+
+    def test_a_file_goes_from_the_radio_to_the_network(self):
+        photo = self.file("photo.jpg", 20_000)
+        delivered = self.relays(photo)
+        self.assertEqual(digest(photo), digest(delivered["path"]))
+        self.assertEqual({}, self.cleo.received())
+
+    def test_a_text_goes_from_the_radio_to_the_network(self):
+        self.assertEqual("see you at 8", self.relays("--text", "see you at 8")["text"])
 
 
 if __name__ == "__main__":
