@@ -28,6 +28,8 @@ final class ChatRoom {
         var indicationPath: String?
         var disconnectPath: String?
 
+        var isIdle: Bool { if case .idle = phase { true } else { false } }
+
         var isLinked: Bool {
             switch phase {
             case .linked, .served: true
@@ -116,6 +118,12 @@ final class ChatRoom {
     /// A device that advertises the service, or has told it.
     func heard(_ path: String, _ address: BluetoothAddress, name: String?, at now: MonotonicInstant) {
         guard isOn else { return }
+        // Whoever could not be reached makes room.
+        if peers[path] == nil, peers.count >= Self.maximumPeers,
+            let vain = peers.first(where: { $0.value.isIdle && $0.value.failures > 0 })
+        {
+            peers[vain.key] = nil
+        }
         if peers[path] == nil, peers.count < Self.maximumPeers { peers[path] = Peer(address: address, dueAt: now) }
         if let name { peers[path]?.name = name }
     }
@@ -168,8 +176,7 @@ final class ChatRoom {
     func nextDue(at now: MonotonicInstant, isReachable: (String) -> Bool) -> String? {
         guard isOn, peers.values.count(where: \.isLinked) < Self.maximumLinks else { return nil }
         return peers.filter {
-            guard case .idle = $0.value.phase else { return false }
-            return $0.value.dueAt <= now && isReachable($0.key)
+            $0.value.isIdle && $0.value.dueAt <= now && isReachable($0.key)
         }.min { $0.value.dueAt < $1.value.dueAt }?.key
     }
 

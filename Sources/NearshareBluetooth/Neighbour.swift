@@ -24,6 +24,8 @@ struct Neighbour {
 
         var isConnecting: Bool { deadline != nil }
 
+        var isIdle: Bool { if case .idle = self { true } else { false } }
+
         var isAttached: Bool { if case .attached = self { true } else { false } }
     }
 
@@ -33,6 +35,8 @@ struct Neighbour {
     var since: MonotonicInstant
     var phase = Phase.idle
     var isHeard = false
+    /// In dBm, as it was heard last.
+    var strength = Self.weakest
     var speaksMesh = false
     /// BlueChat's service.
     var chats = false
@@ -56,6 +60,8 @@ struct Neighbour {
     /// The other one, whose turn it is to connect, has this long.
     static let courtesyTime = Duration.seconds(4)
     static let longestPause = Duration.seconds(60)
+    /// Of what a radio hears at all; also where it is not known.
+    static let weakest = -127
     /// Then it counts as out of range, though BlueZ may remember it for longer.
     static let givesUpAfter = 3
 

@@ -17,7 +17,7 @@ final class RadioLoop: ConfinedLoop {
     let bus: SystemBus
     private let wakeup: Int32
     private let wanted: String?
-    var neighbours: [String: Neighbour] = [:]
+    var neighbours = Neighbourhood()
     private(set) var server: GATTServer!
     private(set) var chat: ChatRoom!
     private var chatTurn = 0
@@ -34,6 +34,8 @@ final class RadioLoop: ConfinedLoop {
     private let log: @Sendable (String) -> Void
     /// Since when connections are kept that nobody has asked for.
     private var unwantedSince: MonotonicInstant?
+    /// When a device that is not remembered is looked at next.
+    private var strangersFrom = MonotonicInstant(nanoseconds: 0)
     /// Devices that BlueZ was made to forget, and when.
     private var refreshed: [BluetoothAddress: MonotonicInstant] = [:]
     let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
@@ -66,10 +68,10 @@ final class RadioLoop: ConfinedLoop {
     private static let restsFromLinkCount = 3
     private static let scanTime = Duration.seconds(5)
     private static let restTime = Duration.seconds(10)
-    /// In a crowd, so many are remembered.
-    private static let maximumNeighbours = 256
     private static let settleTime = Duration.seconds(3)
     private static let connectTime = Duration.seconds(10)
+    /// Between two looks at devices that were not worth remembering.
+    private static let strangerPause = Duration.milliseconds(250)
     private static let graceTime = Duration.seconds(10)
     private static let refreshPause = Duration.seconds(60)
     /// A channel that is open past the grace time is looked at so often.
@@ -168,11 +170,26 @@ final class RadioLoop: ConfinedLoop {
 
     private func takeDevice(_ path: String, _ properties: BlueZ.Properties) {
         guard neighbours[path] == nil else { return change(path, BlueZ.device, properties, gone: []) }
-        guard neighbours.count < Self.maximumNeighbours, let text = properties["Address"]?.text,
-            let address = BluetoothAddress(text, kind: properties["AddressType"]?.text ?? "public")
+        guard let text = properties["Address"]?.text,
+            let address = BluetoothAddress(text, kind: properties["AddressType"]?.text ?? "public"),
+            let room = neighbours.room(forStrength: properties["RSSI"]?.integer ?? Neighbour.weakest)
         else { return }
+        if case .taken(let other) = room { forget(other) }
         neighbours[path] = Neighbour(path: path, address: address, since: .now)
         change(path, BlueZ.device, properties, gone: [])
+    }
+
+    /// One that was not worth remembering may be by now: it has come nearer, or others have gone.
+    private func lookAtStranger(_ path: String, strength: Int, at now: MonotonicInstant) {
+        guard now >= strangersFrom, path.hasPrefix(adapter.path + "/dev_"), neighbours.room(forStrength: strength) != nil else {
+            return
+        }
+        strangersFrom = now + Self.strangerPause
+        let call = BlueZ.call(path, BlueZ.properties, "GetAll", [.string(BlueZ.device)])
+        try? bus.call(call, timeout: Self.connectTime) { [weak self] result in
+            guard let self, let properties = (try? result.get())?.dictionary(), neighbours[path] == nil else { return }
+            takeDevice(path, properties)
+        }
     }
 
     private func takeCharacteristic(_ path: String, _ properties: BlueZ.Properties) {
@@ -199,7 +216,11 @@ final class RadioLoop: ConfinedLoop {
         if interface == BlueZ.characteristic, let value = changed["Value"]?.bytes {
             return chat.valueChanged(path, value, at: .now)
         }
-        guard interface == BlueZ.device, neighbours[path] != nil else { return }
+        guard interface == BlueZ.device else { return }
+        guard neighbours[path] != nil else {
+            if let strength = changed["RSSI"]?.integer { lookAtStranger(path, strength: strength, at: .now) }
+            return
+        }
         if let name = changed["Name"]?.text { neighbours[path]!.name = name }
         if let uuids = changed["UUIDs"]?.texts {
             neighbours[path]!.speaksMesh = uuids.contains { $0.lowercased() == GATTProfile.meshService }
@@ -207,7 +228,10 @@ final class RadioLoop: ConfinedLoop {
             neighbours[path]!.chats = uuids.contains { $0.lowercased() == BlueChat.service }
         }
         if changed["Paired"]?.flag == true || changed["Trusted"]?.flag == true { neighbours[path]!.isBonded = true }
-        if changed["RSSI"] != nil { neighbours[path]!.isHeard = true }
+        if let strength = changed["RSSI"]?.integer {
+            neighbours[path]!.isHeard = true
+            neighbours[path]!.strength = strength
+        }
         if gone.contains("RSSI") { neighbours[path]!.isHeard = false }
         noteChat(path)
         if let isResolved = changed["ServicesResolved"]?.flag {
@@ -257,7 +281,7 @@ final class RadioLoop: ConfinedLoop {
     }
 
     private func dropAll() {
-        for path in Array(neighbours.keys) { forget(path) }
+        for path in neighbours.paths { forget(path) }
         server.dropAll()
         chat.dropAll()
         discovery = .atRest
@@ -280,7 +304,8 @@ final class RadioLoop: ConfinedLoop {
     private func forget(_ path: String) {
         server.disconnected(path)
         chat.forget(path)
-        guard let neighbour = neighbours.removeValue(forKey: path) else { return }
+        guard let neighbour = neighbours[path] else { return }
+        neighbours[path] = nil
         neighbour.link?.close()
         tellGone(neighbour)
     }
@@ -348,7 +373,7 @@ final class RadioLoop: ConfinedLoop {
     func joinChat(as name: DisplayName, _ turn: Int, _ continuation: AsyncStream<ChatRadioEvent>.Continuation) {
         chatTurn = turn
         chat.join(as: name, continuation, on: adapter.path)
-        for path in Array(neighbours.keys) { noteChat(path) }
+        for path in neighbours.paths { noteChat(path) }
         // The filter is another one.
         stopDiscovery()
     }
@@ -466,7 +491,7 @@ final class RadioLoop: ConfinedLoop {
             browser.continuation.yield(.settled)
         }
         server.tick(at: now, on: adapter.path)
-        for (path, neighbour) in neighbours {
+        for (path, neighbour) in neighbours.all {
             if let deadline = neighbour.phase.deadline, now >= deadline { giveUp(path) }
         }
         if adapter.isPowered, wantsNeighbours {
@@ -513,7 +538,7 @@ final class RadioLoop: ConfinedLoop {
         let since = unwantedSince ?? now
         unwantedSince = since
         guard now - since >= Self.graceTime else { return }
-        for (path, neighbour) in neighbours where neighbour.phase.isAttached && holds[neighbour.address] == nil {
+        for (path, neighbour) in neighbours.all where neighbour.phase.isAttached && holds[neighbour.address] == nil {
             disconnect(neighbour)
             neighbours[path]!.phase = .idle
         }
@@ -576,7 +601,7 @@ final class RadioLoop: ConfinedLoop {
     private func refreshStale(at now: MonotonicInstant) {
         for neighbour in neighbours.values where neighbour.isStale {
             let isLate = refreshed[neighbour.address].map { now - $0 >= Self.refreshPause } ?? true
-            guard isLate, refreshed.count < Self.maximumNeighbours else { continue }
+            guard isLate, refreshed.count < Neighbourhood.capacity else { continue }
             refreshed[neighbour.address] = now
             log("\(BlueZ.name(of: neighbour.path)) is looked at anew")
             try? bus.send(BlueZ.call(adapter.path, BlueZ.adapter, "RemoveDevice", [.objectPath(neighbour.path)]))
@@ -588,7 +613,11 @@ final class RadioLoop: ConfinedLoop {
         // An adapter makes one connection at a time, and it is not to be disturbed.
         guard !isConnecting else { return }
         let due = neighbours.values.filter { mayBegin($0) && dueAt($0) <= now }
-        guard let next = due.min(by: { ($0.failures, $0.dueAt) < ($1.failures, $1.dueAt) }) else { return }
+        // In a crowd, who is near first.
+        func rank(_ one: Neighbour) -> (Int, Int, Int, MonotonicInstant) {
+            (one.phase.isAttached ? 0 : 1, one.failures, -one.strength, one.dueAt)
+        }
+        guard let next = due.min(by: { rank($0) < rank($1) }) else { return }
         if case .attached = next.phase { return acquire(next.path) }
         connect(next.path, at: now)
     }

@@ -30,6 +30,7 @@ def main():
     options.add_argument("-n", "--controllers", type=int, default=2)
     options.add_argument("-t", "--time", type=int, default=300, help="seconds for the whole run")
     options.add_argument("-k", "--keep", action="store_true", help="keep console and logs, and say where")
+    options.add_argument("-v", "--verbose", action="store_true", help="let bluetoothd tell all, which makes it slow")
     options.add_argument("-s", "--share", type=pathlib.Path, help="a directory in which the machine may write")
     options.add_argument("command", nargs="+")
     arguments = options.parse_args()
@@ -130,7 +131,7 @@ def boot(machine, run, arguments):
     share = arguments.share.resolve() if arguments.share else None
     kept = {key: value for key, value in os.environ.items() if key.isidentifier()}
     settings = {"controllers": arguments.controllers, "here": HERE, "modules": machine / "lib/modules", "share": share or "",
-                "air": compiled(HERE / "air.c")}
+                "verbose": "-d" if arguments.verbose else "", "air": compiled(HERE / "air.c")}
     lines = [f"{key}={shlex.quote(str(value))}" for key, value in settings.items()]
     (control / "settings").write_text("\n".join(lines) + "\n")
     command = [f"export {key}={shlex.quote(value)}" for key, value in kept.items()]
