@@ -69,10 +69,15 @@ static void fail(const char *what) {
 
 // To the kernel ------------------------------------------------------------------------------------------------------
 
-static void give(int to, const uint8_t *packet, size_t size) {
-    // It fails while the controller is being taken away.
-    if (write(controllers[to].descriptor, packet, size) < 0 && errno != ENXIO && errno != EBADFD && errno != ENETDOWN)
-        fprintf(stderr, "air: hci%d takes nothing: %s\n", to, strerror(errno));
+// Zero where nobody listens: the controller is switched off.
+static int give(int to, const uint8_t *packet, size_t size) {
+    return write(controllers[to].descriptor, packet, size) >= 0;
+}
+
+// A host that switches its controller off says so to nobody; and one that is off does not advertise.
+static int is_listening(int index) {
+    static const uint8_t nothing_done[] = {EVENT, PACKETS_DONE, 1, 0};
+    return give(index, nothing_done, sizeof nothing_done);
 }
 
 static void tell(int to, uint8_t code, const void *parameters, size_t size) {
@@ -207,6 +212,15 @@ static int are_linked(int one, int other) {
     return 0;
 }
 
+static void reset(int index) {
+    controller_t *controller = &controllers[index];
+    controller_t fresh = {.descriptor = controller->descriptor};
+    memcpy(fresh.public_address, controller->public_address, 6);
+    *controller = fresh;
+    for (int i = 0; i < MAX_LINKS; i++)
+        if (links[i].handle && (links[i].central == index || links[i].peripheral == index)) end_link(&links[i], index, LOST, 0);
+}
+
 // Whoever wants to connect does so as soon as the one that it wants is heard.
 static void connect_if_heard(int index) {
     controller_t *central = &controllers[index];
@@ -220,6 +234,10 @@ static void connect_if_heard(int index) {
         link_t *link = links;
         while (link < links + MAX_LINKS && link->handle) link++;
         if (link == links + MAX_LINKS) return;
+        if (!is_listening(other)) {
+            reset(other);
+            continue;
+        }
         *link = (link_t){next_handle, index, other};
         next_handle = next_handle < 0x0EFF ? next_handle + 1 : 1;
         central->is_connecting = 0;
@@ -245,15 +263,6 @@ static void pass_on(int from, const uint8_t *packet, size_t size) {
 }
 
 // Commands -----------------------------------------------------------------------------------------------------------
-
-static void reset(int index) {
-    controller_t *controller = &controllers[index];
-    controller_t fresh = {.descriptor = controller->descriptor};
-    memcpy(fresh.public_address, controller->public_address, 6);
-    *controller = fresh;
-    for (int i = 0; i < MAX_LINKS; i++)
-        if (links[i].handle && (links[i].central == index || links[i].peripheral == index)) end_link(&links[i], index, LOST, 0);
-}
 
 static const struct {
     uint8_t octet, bits;
@@ -374,8 +383,14 @@ static void handle(int index) {
     if (size > 0 && packet[0] == DATA) pass_on(index, packet, (size_t)size);
 }
 
+static void find_silent_hosts(void) {
+    for (int index = 0; index < count; index++)
+        if (!is_listening(index)) reset(index);
+}
+
 static void tick(void) {
     look_around();
+    find_silent_hosts();
     for (int i = 0; i < MAX_LINKS; i++) {
         link_t *link = &links[i];
         if (link->handle && deaf[link->central][link->peripheral]) end_link(link, link->central, LOST, LOST);
