@@ -61,6 +61,11 @@ enum BlueZ {
         return adapters[index]
     }
 
+    /// Of a characteristic's frames: somebody else on this machine has them.
+    static func isTakenElsewhere(_ error: BusError) -> Bool {
+        error.name == "org.bluez.Error.NotPermitted" || error.name == "org.bluez.Error.InProgress"
+    }
+
     /// Of a device's object path, in which it is written. Centrals use addresses of their own making, mostly; so it is taken for one.
     static func address(ofDevice path: String) -> BluetoothAddress? {
         BluetoothAddress(String(path.suffix(17).map { $0 == "_" ? ":" : $0 }), kind: "random")

@@ -9,10 +9,12 @@ public enum BluetoothRadio {
     /// - Parameters:
     ///   - adapter: such as "hci0"; nil for the first that is switched on.
     ///   - log: is told what happens, for those who look for a cause; called on a thread of the radio's own.
+    ///   - warn: is told what does not work and will not by itself, and what to do; called as `log` is.
     public static func open(
-        adapter: String? = nil, log: @escaping @Sendable (String) -> Void = { _ in }
+        adapter: String? = nil, log: @escaping @Sendable (String) -> Void = { _ in },
+        warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws(BluetoothError) -> Radio {
-        let radio = try RadioThread(adapter: adapter, log: log)
+        let radio = try RadioThread(adapter: adapter, log: log, warn: warn)
         return Radio(
             frames: BluetoothFrames(radio), transport: L2CAPTransport(radio), discovery: BluetoothDiscovery(radio),
             chat: BluetoothChat(radio))
@@ -23,13 +25,15 @@ public enum BluetoothRadio {
 final class RadioThread: Sendable {
     let thread: Confined<RadioLoop>
 
-    init(adapter: String?, log: @escaping @Sendable (String) -> Void) throws(BluetoothError) {
+    init(
+        adapter: String?, log: @escaping @Sendable (String) -> Void, warn: @escaping @Sendable (String) -> Void
+    ) throws(BluetoothError) {
         let failure = Mutex<BluetoothError?>(nil)
         let poster = Poster()
         do throws(DiscoveryError) {
             thread = try Confined { wakeup throws(DiscoveryError) in
                 do throws(BluetoothError) {
-                    return try RadioLoop(adapter: adapter, wakeup: wakeup, log: log, post: { poster.post($0) })
+                    return try RadioLoop(adapter: adapter, wakeup: wakeup, log: log, warn: warn, post: { poster.post($0) })
                 } catch {
                     failure.withLock { $0 = error }
                     throw DiscoveryError(error.description)

@@ -32,6 +32,7 @@ final class RadioLoop: ConfinedLoop {
     /// The daemon is new, or has said that it is not ready: when to look at everything again.
     private var renewAt: MonotonicInstant?
     private let log: @Sendable (String) -> Void
+    private let warn: @Sendable (String) -> Void
     /// Since when connections are kept that nobody has asked for.
     private var unwantedSince: MonotonicInstant?
     /// When a device that is not remembered is looked at next.
@@ -79,11 +80,13 @@ final class RadioLoop: ConfinedLoop {
 
     init(
         adapter name: String?, wakeup: Int32, log: @escaping @Sendable (String) -> Void,
+        warn: @escaping @Sendable (String) -> Void,
         post: @escaping @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
     ) throws(BluetoothError) {
         self.wakeup = wakeup
         self.post = post
         self.log = log
+        self.warn = warn
         wanted = name
         do throws(BusError) {
             bus = try SystemBus()
@@ -702,6 +705,14 @@ final class RadioLoop: ConfinedLoop {
         }
     }
 
+    /// Twice in a row, because BlueZ may hold on to what the last connection had.
+    private func isTaken(_ path: String) {
+        guard let neighbour = neighbours[path], neighbour.failures == 1 else { return }
+        warn(
+            "another program on this machine exchanges frames with \(neighbour.address) over \(adapter.name), and BlueZ lets only one; "
+                + "end it, or use another adapter with --adapter")
+    }
+
     private func link(_ path: String, writing: Int32, mtu: Int) {
         guard let neighbour = neighbours[path], case .acquiring = neighbour.phase, let notified = neighbour.acquired?.take(),
             let frames
@@ -739,6 +750,7 @@ final class RadioLoop: ConfinedLoop {
                 case .success(let answer): then(self, answer)
                 case .failure(let error):
                     log("\(call.member) of \(BlueZ.name(of: path)) fails: \(error.text)")
+                    if call.member.hasPrefix("Acquire"), BlueZ.isTakenElsewhere(error) { isTaken(path) }
                     fail(path)
                 }
             }

@@ -10,7 +10,8 @@ enum Probe {
     static func main() async {
         let radio: Radio
         do {
-            radio = try BluetoothRadio.open(adapter: CommandLine.arguments.dropFirst().first) { say("log", $0) }
+            radio = try BluetoothRadio.open(
+                adapter: CommandLine.arguments.dropFirst().first, log: { say("log", $0) }, warn: { say("warning", $0) })
         } catch {
             say("error", "\(error)")
             exit(1)
