@@ -135,6 +135,7 @@ final class ChatTerminal: Sendable {
                     keyboard = Keyboard(terminal, sink)
                     drawn = nil
                 case .bell: Console.write("\u{7}", to: terminal.descriptor)
+                case .redraw: drawn = nil
                 case .suspend:
                     FullScreen.suspend(terminal)
                     drawn = nil
@@ -196,7 +197,12 @@ final class ChatTerminal: Sendable {
             let (ended, end) = AsyncStream.makeStream(of: Never.self)
             self.ended = ended
             BlockingThread.start { [isOver] in
-                terminal.readKeys(until: isOver) { sink.yield(.pressed($0)) }
+                var wasPressed = false
+                terminal.readKeys(until: isOver) { bytes in
+                    // That nothing follows matters once.
+                    if wasPressed || !bytes.isEmpty { sink.yield(.pressed(bytes)) }
+                    wasPressed = !bytes.isEmpty
+                }
                 // The terminal has gone.
                 if !isOver.isRaised { sink.yield(.interrupted) }
                 end.finish()
