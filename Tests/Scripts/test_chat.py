@@ -113,15 +113,18 @@ class ChatStory(Story):
 
         # Ben's machine breaks down and comes back.
         self.assertEqual(-signal.SIGKILL, ben.end(signal.SIGKILL))
+        for number in range(3):
+            anna.write(f"while away {number}\r")
         ben = self.screen(self.ben, "anna")
-        ben.wait_for("anna is near")
         ben.wait_for("anna: hello ben")
+        for number in range(3):
+            ben.wait_for(f"anna: while away {number}")
         anna.write("still there?\r")
         ben.wait_for(r"anna: still there\?")
         ben.forget()
         ben.write("\x0c")
         ben.wait_for("anna is near")
-        for line in ("hello ben", "lines", "still there"):
+        for line in ("hello ben", "lines", "while away 0", "while away 1", "while away 2", "still there"):
             self.assertEqual(1, ben.text().count(line), ben.text())
 
         anna.write("/quit\r")

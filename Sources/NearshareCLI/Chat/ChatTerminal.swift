@@ -1,4 +1,3 @@
-@preconcurrency internal import Dispatch
 internal import Glibc
 internal import Nearshare
 internal import NearshareControl
@@ -60,7 +59,7 @@ final class ChatTerminal: Sendable {
                     sink.yield(.interrupted)
                 }
             }
-            group.addTask { [sink] in for await _ in Self.windowChanges() { sink.yield(.resized) } }
+            group.addTask { [sink] in for await _ in Signals.stream([SIGWINCH]) { sink.yield(.resized) } }
             // One after the other: lines arrive in the order in which they were written.
             group.addTask { [self] in for await (request, ticket) in orders { await ask(request, ticket) } }
             let isInterrupted = await handleAll(&group, orderSink)
@@ -213,16 +212,6 @@ final class ChatTerminal: Sendable {
         func end() async {
             isOver.raise()
             for await _ in ended {}
-        }
-    }
-
-    private static func windowChanges() -> AsyncStream<Void> {
-        AsyncStream { continuation in
-            signal(SIGWINCH) { _ in }
-            let source = DispatchSource.makeSignalSource(signal: SIGWINCH, queue: DispatchQueue(label: "window"))
-            source.setEventHandler { continuation.yield() }
-            source.resume()
-            continuation.onTermination = { _ in source.cancel() }
         }
     }
 
