@@ -3,12 +3,13 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 BINDIR = $(DESTDIR)$(PREFIX)/bin
+LIBEXECDIR = $(DESTDIR)$(PREFIX)/libexec/nearshare
 MANDIR = $(DESTDIR)$(PREFIX)/share/man
 # For each decoder.
 FUZZ_SECONDS ?= 60
 # The Swift runtime goes into the binary, so that it runs where there is no Swift. Nobody looks up symbols in it, and its 50,000
 # relocations are written as a bitmap: both together save a millisecond of every start, and 2 MiB (glibc 2.36 or later reads it).
-RELEASE = -c release --static-swift-stdlib --product nearshare -Xswiftc -use-ld=lld \
+RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
@@ -16,7 +17,8 @@ BINARY = .build/release/nearshare
 .PHONY: install uninstall packages packages-test completions
 
 build: packages
-	swift build $(RELEASE)
+	swift build $(RELEASE) --product nearshare
+	swift build $(RELEASE) --product nearshare-node
 
 packages:
 	@.ci/install-packages build
@@ -47,6 +49,7 @@ check: packages-test
 	.ci/check-imports
 	.ci/check-purity
 	swift build --product nearshare
+	swift build --product nearshare-node
 	.ci/check-manual .build/debug/nearshare
 	.ci/check-documentation
 
@@ -105,6 +108,8 @@ simulate: packages
 
 install: build
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare
+# The same tool with SQLite: takes the other's place where a node is needed.
+	install -D -m 755 -s $(BINARY)-node $(LIBEXECDIR)/nearshare-node
 	for page in man/*.1; do install -D -m 644 $$page $(MANDIR)/man1/$$(basename $$page); done
 	for page in man/*.5; do install -D -m 644 $$page $(MANDIR)/man5/$$(basename $$page); done
 	install -D -m 644 completions/nearshare.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
@@ -114,7 +119,7 @@ install: build
 	sed 's|@PREFIX@|$(PREFIX)|' docs/nearshare.service > $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
 
 uninstall:
-	rm -f $(BINDIR)/nearshare $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
+	rm -f $(BINDIR)/nearshare $(LIBEXECDIR)/nearshare-node $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
 	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nearshare
 	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish

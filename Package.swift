@@ -30,7 +30,9 @@ let package = Package(
     name: "nearshare",
     products: [
         .library(name: "Nearshare", targets: ["Nearshare"]),
+        .library(name: "NearshareDatabase", targets: ["NearshareDatabase"]),
         .executable(name: "nearshare", targets: ["nearshare"]),
+        .executable(name: "nearshare-node", targets: ["nearshare-node"]),
     ] + fuzzing,
     traits: [
         .trait(name: "Bluetooth", description: "Finds and reaches others over Bluetooth; needs libbluetooth-dev to build."),
@@ -82,8 +84,11 @@ let package = Package(
         library("NearshareVoice", ["NearshareBase", "NearshareEdges", "CNearshareVoice", "CNearshareShims"]),
 
         library(
-            "NearshareCarryStore",
+            "NearshareDatabase",
             ["NearshareBase", "NearshareEdges", "CNearshareShims", .product(name: "GRDB", package: "GRDB.swift")]),
+
+        // What commands and the node on this machine say to each other.
+        library("NearshareControl", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
 
         // The engine, the product, the tool.
         library(
@@ -95,8 +100,8 @@ let package = Package(
         library(
             "Nearshare",
             [
-                "NearshareBase", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh", "NearshareEdges",
-                "NearshareNode",
+                "NearshareBase", "NearshareCarry", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
+                "NearshareEdges", "NearshareNode",
                 "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
                 .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])),
                 .product(name: "Logging", package: "swift-log"),
@@ -104,11 +109,13 @@ let package = Package(
         library(
             "NearshareCLI",
             [
-                "Nearshare", "NearshareVoice", "CNearshareShims",
+                "Nearshare", "NearshareControl", "NearshareVoice", "CNearshareShims",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .executableTarget(name: "nearshare", dependencies: ["NearshareCLI"], swiftSettings: strict),
+        // The same tool with what a node keeps: SQLite makes every start slower, and who sends a file needs none.
+        .executableTarget(name: "nearshare-node", dependencies: ["NearshareCLI", "NearshareDatabase"], swiftSettings: strict),
 
         library(
             "NearshareTesting",
@@ -126,11 +133,11 @@ let package = Package(
             "CarryTests",
             ["CarrySimulation", "NearshareCarry", "NearshareCrypto", "NearshareSecurity", "NearshareTesting", "NearshareWire"]),
         .executableTarget(
-            name: "carry-store-probe", dependencies: ["NearshareBase", "NearshareCarryStore", "NearshareEdges"],
-            path: "Tests/Support/carry-store-probe", swiftSettings: strict),
+            name: "carried-store-probe", dependencies: ["NearshareBase", "NearshareDatabase", "NearshareEdges"],
+            path: "Tests/Support/carried-store-probe", swiftSettings: strict),
         tests(
-            "CarryStoreTests",
-            ["NearshareBase", "NearshareCarryStore", "NearshareEdges", "NearshareTesting", "carry-store-probe"]),
+            "DatabaseTests",
+            ["NearshareBase", "NearshareDatabase", "NearshareEdges", "NearshareTesting", "carried-store-probe"]),
         .target(
             name: "CarrySimulation",
             dependencies: ["NearshareBase", "NearshareCarry", "NearshareCrypto", "NearshareTesting", "NearshareWire"],
@@ -172,8 +179,12 @@ let package = Package(
             name: "session-probe", dependencies: ["Nearshare"], path: "Tests/Support/session-probe", swiftSettings: strict),
         tests(
             "NodeTests",
-            ["Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareNode", "NearshareSession", "NearshareTesting"]),
-        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareVoice"]),
+            [
+                "Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareDatabase", "NearshareNode", "NearshareSession",
+                "NearshareTesting",
+            ]),
+        tests("ControlTests", ["NearshareBase", "NearshareControl", "NearshareEdges"]),
+        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareControl", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17
 )

@@ -173,13 +173,13 @@ _nearshare() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    receive|send|browse|peers|identity|inbox|voice|doctor|help)
+    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|voice|doctor|help)
         # Offer subcommand argument completions
         "_nearshare_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'receive send browse peers identity inbox voice doctor help' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox voice doctor help' -- "${cur}"))
         ;;
     esac
 }
@@ -301,6 +301,307 @@ _nearshare_browse() {
     esac
 }
 
+_nearshare_friends() {
+    repeating_flags=()
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=()
+    __nearshare_offer_flags_options 0
+
+    # Offer subcommand / subcommand argument completions
+    local -r subcommand="${unparsed_words[0]}"
+    unset 'unparsed_words[0]'
+    unparsed_words=("${unparsed_words[@]}")
+    case "${subcommand}" in
+    list|add|remove)
+        # Offer subcommand argument completions
+        "_nearshare_friends_${subcommand}"
+        ;;
+    *)
+        # Offer subcommand completions
+        COMPREPLY+=($(compgen -W 'list add remove' -- "${cur}"))
+        ;;
+    esac
+}
+
+_nearshare_friends_list() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_friends_add() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--unverified --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--interface --adapter --log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion friends add -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
+_nearshare_friends_remove() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion friends remove -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
+_nearshare_chat() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--public --follow --json --quiet --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--wait --timeout --history --interface --adapter --log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--wait')
+        __nearshare_add_completions -W 'sent'$'\n''delivered'
+        return
+        ;;
+    '--timeout')
+        return
+        ;;
+    '--history')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion chat -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
+_nearshare_message() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--broadcast --unencrypted --private --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--json --to --mode --file --wait --timeout --interface --adapter --log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--json')
+        return
+        ;;
+    '--to')
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion message -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    '--mode')
+        __nearshare_add_completions -W 'direct'$'\n''mesh'$'\n''full'$'\n''broadcast'
+        return
+        ;;
+    '--file')
+        __nearshare_add_completions -f
+        return
+        ;;
+    '--wait')
+        __nearshare_add_completions -W 'none'$'\n''sent'$'\n''delivered'
+        return
+        ;;
+    '--timeout')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_messages() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--follow --json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--after --interface --adapter --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--after')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_mesh() {
+    repeating_flags=()
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=()
+    __nearshare_offer_flags_options 0
+
+    # Offer subcommand / subcommand argument completions
+    local -r subcommand="${unparsed_words[0]}"
+    unset 'unparsed_words[0]'
+    unparsed_words=("${unparsed_words[@]}")
+    case "${subcommand}" in
+    run|status|stop)
+        # Offer subcommand argument completions
+        "_nearshare_mesh_${subcommand}"
+        ;;
+    *)
+        # Offer subcommand completions
+        COMPREPLY+=($(compgen -W 'run status stop' -- "${cur}"))
+        ;;
+    esac
+}
+
+_nearshare_mesh_run() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--profile --inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--profile')
+        return
+        ;;
+    '--inbox')
+        return
+        ;;
+    '--name')
+        return
+        ;;
+    '--accept')
+        __nearshare_add_completions -W 'ask'$'\n''friends'$'\n''all'$'\n''none'
+        return
+        ;;
+    '--max-size')
+        return
+        ;;
+    '--max-per-peer')
+        return
+        ;;
+    '--port')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_mesh_status() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_mesh_stop() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
 _nearshare_peers() {
     repeating_flags=()
     non_repeating_flags=(--version -h --help)
@@ -313,13 +614,13 @@ _nearshare_peers() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    list|verify|befriend|unfriend|rename|block|unblock|forget)
+    list|verify|rename|block|unblock|forget)
         # Offer subcommand argument completions
         "_nearshare_peers_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'list verify befriend unfriend rename block unblock forget' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'list verify rename block unblock forget' -- "${cur}"))
         ;;
     esac
 }
@@ -359,54 +660,6 @@ _nearshare_peers_verify() {
     case "${positional_number}" in
     1)
         __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers verify -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
-        return
-        ;;
-    esac
-}
-
-_nearshare_peers_befriend() {
-    repeating_flags=(-v)
-    non_repeating_flags=(--unverified --version -h --help)
-    repeating_options=()
-    non_repeating_options=(--log-level)
-    __nearshare_offer_flags_options 1
-
-    # Offer option value completions
-    case "${prev}" in
-    '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
-        return
-        ;;
-    esac
-
-    # Offer positional completions
-    case "${positional_number}" in
-    1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers befriend -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
-        return
-        ;;
-    esac
-}
-
-_nearshare_peers_unfriend() {
-    repeating_flags=(-v)
-    non_repeating_flags=(--version -h --help)
-    repeating_options=()
-    non_repeating_options=(--log-level)
-    __nearshare_offer_flags_options 1
-
-    # Offer option value completions
-    case "${prev}" in
-    '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
-        return
-        ;;
-    esac
-
-    # Offer positional completions
-    case "${positional_number}" in
-    1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers unfriend -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -508,6 +761,117 @@ _nearshare_peers_forget() {
     esac
 }
 
+_nearshare_keys() {
+    repeating_flags=()
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=()
+    __nearshare_offer_flags_options 0
+
+    # Offer subcommand / subcommand argument completions
+    local -r subcommand="${unparsed_words[0]}"
+    unset 'unparsed_words[0]'
+    unparsed_words=("${unparsed_words[@]}")
+    case "${subcommand}" in
+    list|export|import|forget)
+        # Offer subcommand argument completions
+        "_nearshare_keys_${subcommand}"
+        ;;
+    *)
+        # Offer subcommand completions
+        COMPREPLY+=($(compgen -W 'list export import forget' -- "${cur}"))
+        ;;
+    esac
+}
+
+_nearshare_keys_list() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_keys_export() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--output --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--output')
+        __nearshare_add_completions -f
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_keys_import() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--for --log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--for')
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion keys import -- --for "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -f
+        return
+        ;;
+    esac
+}
+
+_nearshare_keys_forget() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion keys forget -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
 _nearshare_identity() {
     repeating_flags=()
     non_repeating_flags=(--version -h --help)
@@ -520,13 +884,13 @@ _nearshare_identity() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    show|rename|export)
+    show|rename|destroy)
         # Offer subcommand argument completions
         "_nearshare_identity_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'show rename export' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'show rename destroy' -- "${cur}"))
         ;;
     esac
 }
@@ -563,9 +927,9 @@ _nearshare_identity_rename() {
     esac
 }
 
-_nearshare_identity_export() {
+_nearshare_identity_destroy() {
     repeating_flags=(-v)
-    non_repeating_flags=(--version -h --help)
+    non_repeating_flags=(--yes --version -h --help)
     repeating_options=()
     non_repeating_options=(--log-level)
     __nearshare_offer_flags_options 0

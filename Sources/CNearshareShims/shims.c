@@ -28,6 +28,13 @@ int nearshare_accept(int listener, void *address, uint32_t *length) {
     return accept4(listener, address, length, SOCK_CLOEXEC);
 }
 
+int64_t nearshare_peer_user(int descriptor) {
+    struct ucred credentials;
+    socklen_t length = sizeof credentials;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -1;
+    return credentials.uid;
+}
+
 int nearshare_rename_without_replacing(int from_directory, const char *from, int to_directory, const char *to) {
     return renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE);
 }

@@ -5,6 +5,38 @@
 #include <toml++/toml.h>
 
 #include <cstdio>
+#include <string>
+
+namespace {
+
+using Take = void (*)(void *, const struct nearshare_toml_entry *);
+
+/// Tables in tables are told by their full names, joined by dots.
+void read_table(const toml::table &table, const std::string &prefix, void *context, Take take) {
+    for (const auto &[key, node] : table) {
+        const std::string name = prefix + std::string(key.str());
+        // An empty table is told as well: its name may be wrong.
+        if (const auto *inner = node.as_table(); inner && !inner->empty()) {
+            read_table(*inner, name + ".", context, take);
+            continue;
+        }
+        nearshare_toml_entry entry = {};
+        entry.key = name.data();
+        entry.key_length = name.length();
+        entry.kind = NEARSHARE_TOML_OTHER;
+        if (const auto *text = node.as_string()) {
+            entry.kind = NEARSHARE_TOML_TEXT;
+            entry.text = text->get().data();
+            entry.text_length = text->get().size();
+        } else if (const auto *integer = node.as_integer()) {
+            entry.kind = NEARSHARE_TOML_INTEGER;
+            entry.integer = integer->get();
+        }
+        take(context, &entry);
+    }
+}
+
+}  // namespace
 
 int nearshare_toml_read(
     const char *bytes, size_t count, void *context, void (*take)(void *, const struct nearshare_toml_entry *), char *problem,
@@ -18,20 +50,6 @@ int nearshare_toml_read(
             static_cast<int>(reason.size()), reason.data());
         return 0;
     }
-    for (const auto &[key, node] : parsed.table()) {
-        nearshare_toml_entry entry = {};
-        entry.key = key.data();
-        entry.key_length = key.length();
-        entry.kind = NEARSHARE_TOML_OTHER;
-        if (const auto *text = node.as_string()) {
-            entry.kind = NEARSHARE_TOML_TEXT;
-            entry.text = text->get().data();
-            entry.text_length = text->get().size();
-        } else if (const auto *integer = node.as_integer()) {
-            entry.kind = NEARSHARE_TOML_INTEGER;
-            entry.integer = integer->get();
-        }
-        take(context, &entry);
-    }
+    read_table(parsed.table(), "", context, take);
     return 1;
 }

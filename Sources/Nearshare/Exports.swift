@@ -1,5 +1,6 @@
 // One import gives a program everything that it needs.
 @_exported public import NearshareBase
+@_exported public import NearshareCarry
 @_exported public import NearshareEdges
 @_exported public import NearshareMesh
 @_exported public import NearshareNode

@@ -7,6 +7,7 @@ public import NearshareEdges
 public import NearshareNode
 public import NearshareStorage
 internal import NearshareTCP
+public import NearshareWire
 
 #if Bluetooth
     internal import NearshareBluetooth
@@ -25,6 +26,8 @@ public final class LocalMachine: Sendable {
     public let state: StateDirectory
     /// Whom the person knows, and how much they are trusted.
     public let trust: TrustFile
+    /// Whose keys are known, to seal messages for them while they are away.
+    public let contacts: ContactFile
     /// Asks libmagic what content is.
     public let detector = MediaTypeDetector()
 
@@ -36,6 +39,7 @@ public final class LocalMachine: Sendable {
             path: "\(directories.configuration)/config.toml", home: environment["HOME"] ?? Self.home)
         state = try StateDirectory(path: directories.state)
         trust = TrustFile(in: state)
+        contacts = ContactFile(in: state)
     }
 
     /// What others see this machine as: the name given, else the chosen one, else the configured one, else the host's.
@@ -110,7 +114,38 @@ public final class LocalMachine: Sendable {
             log: log)
         settings.radio = radio
         settings.datagrams = UDPTransport()
+        if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }
         return settings
+    }
+
+    /// How far messages go: a named profile, the configured one, or the standard one.
+    /// - Parameter name: one of nearshare's or of the configuration; nil for the configured one.
+    /// - Throws: `StorageError` for a name that nobody has given, and for numbers that are out of bounds.
+    public func propagationProfile(_ name: String? = nil) throws(StorageError) -> PropagationProfile {
+        guard let name = name ?? configuration.profile else { return .standard }
+        guard let own = configuration.profiles[name] else {
+            if let profile = PropagationProfile(name: name) { return profile }
+            let names = PropagationProfile.named.map(\.name) + configuration.profiles.keys.sorted()
+            throw StorageError(
+                .failed, "there is no profile \(TerminalText.escaped(name)); choose one of \(names.joined(separator: ", "))")
+        }
+        let standard = PropagationProfile.standard
+        do {
+            return try PropagationProfile(
+                hopLimit: own.hopLimit ?? standard.hopLimit, timeToLive: own.timeToLive ?? standard.timeToLive,
+                sharingTime: own.sharingTime ?? standard.sharingTime,
+                maximumPropagation: own.maximumPropagation ?? standard.maximumPropagation,
+                tracklistLimit: own.tracklistLimit ?? standard.tracklistLimit)
+        } catch {
+            throw StorageError(.failed, "profiles.\(TerminalText.escaped(name)): \(error)")
+        }
+    }
+
+    /// Where the node of this person listens for their other commands.
+    /// - Throws: `StorageError` when its directory can't be made.
+    public func controlSocketPath() throws(StorageError) -> String {
+        try StateDirectory.makeDirectories(directories.runtime)
+        return "\(directories.runtime)/node.sock"
     }
 
     /// The inbox at a path, with this machine's spool behind it.

@@ -34,13 +34,16 @@ public struct PeerID: Sendable, Hashable {
     /// The beginning of a ``Fingerprint``.
     public static let byteCount = 8
 
+    /// The bytes, the first of them in front: copied, hashed and compared in one step where an array would need a search.
+    private let value: UInt64
+
     /// Exactly ``byteCount`` bytes.
-    public let bytes: [UInt8]
+    public var bytes: [UInt8] { withUnsafeBytes(of: value.bigEndian) { Array($0) } }
 
     /// - Parameter bytes: 8 bytes; anything else gives nil.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
-        self.bytes = Array(bytes)
+        value = bytes.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
     /// - Parameter hex: 16 hexadecimal digits in either case.
@@ -51,6 +54,11 @@ public struct PeerID: Sendable, Hashable {
 
     /// In 16 lower-case hexadecimal digits.
     public var hex: String { Hex.encode(bytes) }
+}
+
+extension PeerID: Comparable {
+    /// As their hexadecimal texts are ordered.
+    public static func < (one: PeerID, other: PeerID) -> Bool { one.value < other.value }
 }
 
 extension Fingerprint: CustomStringConvertible {

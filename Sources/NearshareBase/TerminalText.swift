@@ -42,6 +42,9 @@ public enum TerminalText {
         text.unicodeScalars.reduce(0) { $0 + columnsTaken(by: $1) }
     }
 
+    /// The columns that a scalar of such a text takes, 0 to 2.
+    public static func width(of scalar: Unicode.Scalar) -> Int { columnsTaken(by: scalar) }
+
     /// Draws nothing, though it is neither a control nor a space: two names that differ only in it look the same.
     static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
         scalar.properties.isDefaultIgnorableCodePoint || scalar == brailleBlank
@@ -64,8 +67,8 @@ public enum TerminalText {
         "\\u{\(String(scalar.value, radix: 16))}".unicodeScalars
     }
 
-    /// Two for the blocks that terminals draw wide (Unicode TR 11 "W" and "F", by block), none for marks drawn over what
-    /// stands before them, else one.
+    /// Two for what terminals draw wide (Unicode TR 11 "W" and "F", by block, and what is an emoji unless told otherwise), none
+    /// for marks drawn over what stands before them, else one.
     private static func columnsTaken(by scalar: Unicode.Scalar) -> Int {
         if scalar.isASCII { return 1 }
         switch scalar.properties.generalCategory {
@@ -75,9 +78,11 @@ public enum TerminalText {
         return switch scalar.value {
         case 0x1100...0x115f, 0x2e80...0x303e, 0x3041...0x33ff, 0x3400...0x4dbf, 0x4e00...0x9fff, 0xa000...0xa4cf,
             0xa960...0xa97f, 0xac00...0xd7a3, 0xf900...0xfaff, 0xfe30...0xfe6f, 0xff00...0xff60, 0xffe0...0xffe6,
-            0x1f300...0x1f64f, 0x1f680...0x1f6ff, 0x1f900...0x1f9ff, 0x1fa70...0x1faff, 0x20000...0x3fffd:
+            0x1f200...0x1f265, 0x20000...0x3fffd:
             2
-        default: 1
+        // Halves of flags: two of them together are as wide as another emoji.
+        case 0x1f1e6...0x1f1ff: 1
+        default: scalar.properties.isEmojiPresentation ? 2 : 1
         }
     }
 }

@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareControl
 
 /// The exit codes, as `nearshare(1)` lists them.
 enum ExitStatus: Int32, Sendable {
@@ -51,6 +52,14 @@ struct CommandFailure: Error, Sendable {
                 case .noSpace, .overLimit: .noSpace
                 case .damaged: .damaged
                 case .unavailable, .deviceGone, .failed: .failure
+                }
+            self.init(status, error.description)
+        case let error as ControlFailure:
+            let status: ExitStatus =
+                switch error.kind {
+                case .peerNotFound: .peerNotFound
+                case .notTrusted: .notTrusted
+                case .refused, .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)
         case is CancellationError: self.init(.interrupted, "interrupted")

@@ -9,8 +9,12 @@ enum Console {
         ProgressDisplay.shared.around { write(line + "\n", to: STDOUT_FILENO) }
     }
 
+    /// Who hears what is said while a full screen is shown, which other output would destroy.
+    static let listener = Mutex<(@Sendable (String) -> Void)?>(nil)
+
     /// What happens, for the person.
     static func say(_ line: String) {
+        if let listener = listener.withLock({ $0 }) { return listener(line) }
         ProgressDisplay.shared.around { write(line + "\n", to: STDERR_FILENO) }
     }
 
@@ -31,6 +35,12 @@ enum Console {
         var size = winsize()
         guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
         return Int(size.ws_col)
+    }
+
+    static func rows(_ descriptor: Int32) -> Int {
+        var size = winsize()
+        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_row > 0 else { return 24 }
+        return Int(size.ws_row)
     }
 
     static func write(_ text: String, to descriptor: Int32) {

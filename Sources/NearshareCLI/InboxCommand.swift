@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import FoundationEssentials
 internal import Nearshare
 
 struct InboxCommand: AsyncParsableCommand {
@@ -36,7 +35,7 @@ struct InboxCommand: AsyncParsableCommand {
             if entries.isEmpty, pending.isEmpty { Console.say("nothing has arrived yet") }
             let rows = entries.map { entry in
                 [
-                    Self.when(entry.when), entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,
+                    entry.when.forPeople, entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "", TerminalText.escaped(entry.path, columns: 4096),
                 ]
             }
@@ -45,12 +44,5 @@ struct InboxCommand: AsyncParsableCommand {
                 Console.result("waits for the inbox: \(TerminalText.escaped(path, columns: 4096))")
             }
         }
-    }
-
-    static func when(_ time: WallTime) -> String {
-        let parts = Calendar.current.dateComponents(
-            [.year, .month, .day, .hour, .minute], from: Date(timeIntervalSince1970: Double(time.milliseconds) / 1000))
-        func two(_ number: Int?) -> String { (number ?? 0) < 10 ? "0\(number ?? 0)" : "\(number ?? 0)" }
-        return "\(parts.year ?? 0)-\(two(parts.month))-\(two(parts.day)) \(two(parts.hour)):\(two(parts.minute))"
     }
 }

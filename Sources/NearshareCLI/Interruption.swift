@@ -1,6 +1,7 @@
 @preconcurrency internal import Dispatch
 internal import Glibc
 internal import Nearshare
+internal import Synchronization
 
 /// Ctrl-C and its like. The first asks to end in order; the second ends at once.
 enum Interruption {
@@ -25,6 +26,9 @@ enum Interruption {
     /// Seconds that an orderly end may take: transfers are cancelled at both ends, what has arrived is made durable.
     private static let patience: UInt32 = 5
 
+    /// Ctrl-C means something else meanwhile, such as the end of a recording inside a conversation.
+    static let isLentOut = Atomic(false)
+
     /// Ends the process at once, with the terminal as it was.
     static func leave() {
         RawMode.end()
@@ -40,7 +44,8 @@ enum Interruption {
             defer { group.cancelAll() }
             let interrupted = OnceFlag()
             group.addTask {
-                for await _ in signals() {
+                for await number in signals() {
+                    if number == SIGINT, isLentOut.load(ordering: .acquiring) { continue }
                     if interrupted.raise() {
                         ask()
                         BlockingThread.start {

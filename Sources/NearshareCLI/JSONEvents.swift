@@ -6,6 +6,7 @@ internal import Nearshare
 enum JSONValue: Encodable, Sendable {
     case text(String)
     case number(UInt64)
+    case integer(Int64)
     case rate(Double)
     case flag(Bool)
     case list([JSONValue])
@@ -20,6 +21,7 @@ enum JSONValue: Encodable, Sendable {
         switch self {
         case .text(let text): try container.encode(text)
         case .number(let number): try container.encode(number)
+        case .integer(let number): try container.encode(number)
         case .rate(let rate): try container.encode(rate)
         case .flag(let flag): try container.encode(flag)
         case .list(let list): try container.encode(list)

@@ -1,23 +1,40 @@
 internal import Nearshare
 
-/// Finds in the trust book whom a person means: by id, by fingerprint, by a name.
+/// Finds among those who are known whom a person means: by id, by fingerprint, by a name.
 enum PeerSelection {
-    static func find(_ text: String, in book: TrustBook) throws -> (fingerprint: Fingerprint, entry: TrustBook.Entry) {
+    typealias Known = (fingerprint: Fingerprint, entry: TrustBook.Entry)
+
+    static func find(_ text: String, in book: TrustBook) throws -> Known {
+        if let found = try findIfKnown(text, in: book) { return found }
+        throw CommandFailure(
+            .peerNotFound, "\(TerminalText.escaped(text)) is not among the known peers; `nearshare peers` lists them")
+    }
+
+    /// - Returns: nil when nobody is meant; it throws when several may be.
+    static func findIfKnown(_ text: String, in book: TrustBook) throws -> Known? {
+        try matches(text, among: book.entries.map { ($0.key, $0.value.name) }).map { ($0.fingerprint, book[$0.fingerprint]!) }
+    }
+
+    /// - Parameter otherwise: said when nobody is meant.
+    static func choose(
+        _ text: String, among known: [(Fingerprint, DisplayName)], otherwise: String
+    ) throws -> (fingerprint: Fingerprint, name: DisplayName) {
+        guard let found = try matches(text, among: known) else { throw CommandFailure(.peerNotFound, otherwise) }
+        return found
+    }
+
+    private static func matches(
+        _ text: String, among known: [(Fingerprint, DisplayName)]
+    ) throws -> (fingerprint: Fingerprint, name: DisplayName)? {
         let wanted = text.lowercased()
-        let all = book.entries.map { (fingerprint: $0.key, entry: $0.value) }
-        let byKey = all.filter { $0.fingerprint.hex == wanted || $0.fingerprint.peerID.hex == wanted }
-        if let found = byKey.first { return found }
-        func matches(_ test: (String) -> Bool) -> [(fingerprint: Fingerprint, entry: TrustBook.Entry)] {
-            all.filter { test($0.entry.name.claimed.lowercased()) }
-        }
-        var found = matches { $0 == wanted }
-        if found.isEmpty { found = matches { $0.hasPrefix(wanted) } }
-        if found.count == 1 { return found[0] }
-        let shown = TerminalText.escaped(text)
-        guard !found.isEmpty else {
-            throw CommandFailure(.peerNotFound, "\(shown) is not among the known peers; `nearshare peers` lists them")
-        }
-        let list = found.map { "\n  \($0.entry.name.shown)  \($0.fingerprint.peerID)" }.sorted().joined()
-        throw CommandFailure(.peerNotFound, "\(shown) can mean several peers; say which by its id:\(list)")
+        // The beginning of every name.
+        guard !wanted.isEmpty else { return nil }
+        if let found = known.first(where: { $0.0.hex == wanted || $0.0.peerID.hex == wanted }) { return found }
+        var found = known.filter { $0.1.claimed.lowercased() == wanted }
+        if found.isEmpty { found = known.filter { $0.1.claimed.lowercased().hasPrefix(wanted) } }
+        guard found.count > 1 else { return found.first }
+        let list = found.map { "\n  \($0.1.shown)  \($0.0.peerID)" }.sorted().joined()
+        throw CommandFailure(
+            .peerNotFound, "\(TerminalText.escaped(text)) can mean several peers; say which by its id:\(list)")
     }
 }

@@ -4,9 +4,10 @@ internal import Nearshare
 struct PeersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "peers", abstract: "List those you have dealt with, and decide about them.",
+        discussion: "Who of them is a friend is the matter of `nearshare friends`.",
         subcommands: [
-            PeersListCommand.self, PeersVerifyCommand.self, PeersBefriendCommand.self, PeersUnfriendCommand.self,
-            PeersRenameCommand.self, PeersBlockCommand.self, PeersUnblockCommand.self, PeersForgetCommand.self,
+            PeersListCommand.self, PeersVerifyCommand.self, PeersRenameCommand.self, PeersBlockCommand.self,
+            PeersUnblockCommand.self, PeersForgetCommand.self,
         ],
         defaultSubcommand: PeersListCommand.self)
 }
@@ -69,82 +70,26 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "comparing codes needs a terminal to ask on")
             }
             let machine = try LocalMachine()
-            let address = Address.parse(peer)
-            let settings = try machine.nodeSettings(
-                discovery: address == nil ? machine.discovery() : nil,
-                radio: address == nil ? LocalMachine.radio(log: global.logger) : nil, log: global.logger)
-            try await withNode(settings) { [peer] node in
-                try await Interruption.handled(asking: { node.beginShutdown() }) {
-                    var destination: PeerDestination
-                    if let address {
-                        destination = PeerDestination(addresses: [address])
-                    } else {
-                        let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
-                        destination = try await node.find(peer, timeout: .seconds(8), on: media).destination
-                    }
-                    try await node.withConnection(to: destination) { connection in
-                        let code = try await connection.shortCode
-                        let name = try await connection.peerName
-                        terminal.write(
-                            "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask them, do not guess.\n"
-                                + "are they the same? [y]es, [n]o: ")
-                        async let there = connection.compareCodes()
-                        let here = await Question.yesOrNo(on: terminal)
-                        guard here else { throw CommandFailure(.notTrusted, "not verified: the codes were not the same") }
-                        Console.say("waiting for \(name.shown) to say so as well…")
-                        guard try await there else {
-                            throw CommandFailure(
-                                .notTrusted, "not verified: \(name.shown) said that the codes are not the same")
-                        }
-                        try machine.trust.change { $0.verified(connection.proven, called: name, at: SystemClock.wall()) }
-                        Console.say("\(name.shown) is verified")
-                    }
+            let meeting = Meeting(
+                machine: machine, interface: nil, radio: LocalMachine.radio(log: global.logger), log: global.logger)
+            try await meeting.connect(to: peer) { connection in
+                let code = try await connection.shortCode
+                let name = try await connection.peerName
+                terminal.write(
+                    "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask them, do not guess.\n"
+                        + "are they the same? [y]es, [n]o: ")
+                async let there = connection.compareCodes()
+                let here = await Question.yesOrNo(on: terminal)
+                guard here else { throw CommandFailure(.notTrusted, "not verified: the codes were not the same") }
+                Console.say("waiting for \(name.shown) to say so as well…")
+                guard try await there else {
+                    throw CommandFailure(
+                        .notTrusted, "not verified: \(name.shown) said that the codes are not the same")
                 }
+                try machine.trust.change { $0.verified(connection.proven, called: name, at: SystemClock.wall()) }
+                Console.say("\(name.shown) is verified")
             }
         }
-    }
-}
-
-struct PeersBefriendCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "befriend", abstract: "Accept what this peer sends without asking, where --accept friends is in force.")
-    @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
-    var peer: String
-    @Flag(help: "Do not ask about a key whose short code nobody has compared.")
-    var unverified = false
-    @OptionGroup var global: GlobalOptions
-
-    func run() async throws {
-        try await runCommand {
-            let found = try PeerSelection.find(peer, in: LocalMachine().trust.read())
-            guard found.entry.trust != .verified, !unverified else { return }
-            guard let terminal = TerminalDevice() else {
-                throw CommandFailure(
-                    .notTrusted,
-                    "nobody has compared the short code of \(found.entry.name.shown); do it with `nearshare peers verify`, "
-                        + "or say --unverified")
-            }
-            terminal.write(
-                "nobody has compared the short code of \(found.entry.name.shown): somebody else may be using the name.\n"
-                    + "accept what this key sends without asking all the same? [y]es, [n]o: ")
-            guard await Question.yesOrNo(on: terminal) else {
-                throw CommandFailure(.notTrusted, "not a friend; `nearshare peers verify` compares the code")
-            }
-        }
-        try await changePeer(peer, "is a friend now") { $0.setFriend($1, true) }
-    }
-}
-
-struct PeersUnfriendCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "unfriend", abstract: "Take that back.")
-    @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
-    var peer: String
-    @OptionGroup var global: GlobalOptions
-
-    func run() async throws {
-        try await changePeer(peer, "is no longer a friend") { $0.setFriend($1, false) }
     }
 }
 
@@ -197,7 +142,13 @@ struct PeersForgetCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peer, "is forgotten") { $0.forget($1) }
+        try await runCommand {
+            let machine = try LocalMachine()
+            let found = try PeerSelection.find(peer, in: machine.trust.read())
+            try machine.contacts.change { $0.forget(found.fingerprint) }
+            try machine.trust.change { $0.forget(found.fingerprint) }
+            Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
+        }
     }
 }
 

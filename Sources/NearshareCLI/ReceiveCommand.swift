@@ -8,27 +8,10 @@ struct ReceiveCommand: AsyncParsableCommand {
         commandName: "receive", abstract: "Be visible to those nearby, and receive what they offer.",
         discussion: "Everything offered is shown and asked about, unless --accept says otherwise. Ctrl-C ends it.")
 
-    @Option(help: ArgumentHelp("Where received files go (default: ~/Inbox).", valueName: "dir"))
-    var inbox: String?
-
-    @Option(help: ArgumentHelp("What others see this machine as.", valueName: "name"))
-    var name: NameArgument?
-
-    @Option(
-        help: ArgumentHelp(
-            "Who is accepted: ask, friends, all or none (default: ask on a terminal, else friends).", valueName: "policy"))
-    var accept: Configuration.Accept?
+    @OptionGroup var receiving: ReceivingOptions
 
     @Flag(help: "End after the first transfer that is complete.")
     var once = false
-
-    @Option(help: ArgumentHelp("Decline what is larger, such as 500MB.", valueName: "size"))
-    var maxSize: SizeArgument?
-
-    @Option(
-        help: ArgumentHelp(
-            "Without asking, take no more than this from each peer while this runs, such as 2GB.", valueName: "size"))
-    var maxPerPeer: SizeArgument?
 
     @Flag(help: "Write one JSON event a line to standard output.")
     var json = false
@@ -36,32 +19,23 @@ struct ReceiveCommand: AsyncParsableCommand {
     @Flag(help: "Write the received content to standard output instead of the inbox; ends after the first transfer.")
     var stdout = false
 
-    @Option(help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"))
-    var port: UInt16?
-
-    @Option(help: ArgumentHelp("Be reachable through this network interface only.", valueName: "interface"))
-    var interface: String?
-
-    @OptionGroup var radio: RadioOptions
-
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
         if stdout, json { throw ValidationError("--stdout and --json both want standard output; choose one") }
-        if stdout, inbox != nil { throw ValidationError("--stdout does not use an inbox; leave one of them out") }
+        if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; leave one of them out") }
     }
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
             let log = global.logger
-            var limits = InboxLimits()
-            limits.maximumSize = maxSize?.bytes ?? machine.configuration.maximumSize
+            let limits = receiving.limits(machine)
             let place: ReceivingPlace
             if stdout {
                 place = .standardOutput(limit: limits.maximumSize)
             } else {
-                let inbox = try machine.inbox(inbox, limits: limits)
+                let inbox = try machine.inbox(receiving.inbox, limits: limits)
                 do {
                     try inbox.check()
                 } catch {
@@ -72,19 +46,17 @@ struct ReceiveCommand: AsyncParsableCommand {
                 place = .inbox(inbox)
             }
             let terminal = TerminalDevice()
-            let policy = accept ?? machine.configuration.accept ?? (terminal == nil ? .friends : .ask)
-            guard policy != .ask || terminal != nil else {
-                throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
-            }
+            let policy = try machine.configuration.policy(receiving.accept, terminal)
             let settings = try machine.nodeSettings(
-                name: name?.name, discovery: machine.discovery(), radio: radio.radio(log: log), log: log)
+                name: receiving.name?.name, discovery: machine.discovery(), radio: receiving.radio.radio(log: log), log: log)
             let desk = ReceivingDesk(
                 machine: machine, place: place, policy: policy,
-                quota: PeerQuota(maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer), isJSON: json,
+                quota: receiving.quota(machine), voice: DeskVoice(isJSON: json),
                 endsAfterFirst: once || stdout, terminal: terminal, log: log)
-            try await withNode(settings) { [port, interface, json, radio] node in
+            try await withNode(settings) { [options = receiving, json] node in
                 let receiving = try node.receive(
-                    port: port ?? machine.configuration.port ?? 0, interface: interface ?? machine.configuration.interface)
+                    port: options.port ?? machine.configuration.port ?? 0,
+                    interface: options.interface ?? machine.configuration.interface)
                 if json {
                     JSONEvents.emit(
                         "ready",
@@ -98,7 +70,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                 }
                 try await Interruption.handled(asking: { desk.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
-                        group.addTask { await Self.tellRadio(receiving, isJSON: json, isWanted: radio.adapter != nil) }
+                        group.addTask { await Self.tellRadio(receiving, isJSON: json, isWanted: options.radio.adapter != nil) }
                         try await desk.serve(receiving, on: node)
                         group.cancelAll()
                     }

@@ -14,7 +14,7 @@ final class ReceivingDesk: Sendable {
     private let place: ReceivingPlace
     private let policy: Configuration.Accept
     private let quota: PeerQuota
-    private let isJSON: Bool
+    private let voice: DeskVoice
     private let endsAfterFirst: Bool
     private let questions: QuestionDesk?
     private let log: Logger
@@ -24,14 +24,14 @@ final class ReceivingDesk: Sendable {
     private static let spoolInterval = Duration.seconds(5)
 
     init(
-        machine: LocalMachine, place: ReceivingPlace, policy: Configuration.Accept, quota: PeerQuota, isJSON: Bool,
+        machine: LocalMachine, place: ReceivingPlace, policy: Configuration.Accept, quota: PeerQuota, voice: DeskVoice,
         endsAfterFirst: Bool, terminal: TerminalDevice?, log: Logger
     ) {
         self.machine = machine
         self.place = place
         self.policy = policy
         self.quota = quota
-        self.isJSON = isJSON
+        self.voice = voice
         self.endsAfterFirst = endsAfterFirst
         questions = policy == .ask ? terminal.map { QuestionDesk($0) } : nil
         self.log = log
@@ -41,7 +41,7 @@ final class ReceivingDesk: Sendable {
     func serve(_ receiving: Receiving, on node: Node) async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.questions?.run() }
-            group.addTask { await drawProgress { self.state.withLock { $0.running } } }
+            if self.voice.drawsProgress { group.addTask { await drawProgress { self.state.withLock { $0.running } } } }
             group.addTask { await self.deliverSpooled() }
             group.addTask { await self.compareCodes(receiving.comparisons) }
             await withDiscardingTaskGroup { answers in
@@ -84,7 +84,7 @@ final class ReceivingDesk: Sendable {
     private func answer(_ comparison: Comparison) async {
         let peer = comparison.peer
         guard let questions else {
-            Console.complain("\(peer.name.shown) wants to compare the short code, but nobody can be asked here")
+            voice.complain("\(peer.name.shown) wants to compare the short code, but nobody can be asked here")
             return comparison.answer(isSame: false)
         }
         let text =
@@ -98,7 +98,7 @@ final class ReceivingDesk: Sendable {
                 try machine.trust.change { $0.verified(peer.proven, called: peer.name, at: SystemClock.wall()) }
             }
             comparison.answer(isSame: true)
-            Console.say("\(peer.name.shown) is verified, if they say so as well")
+            voice.say("\(peer.name.shown) is verified, if they say so as well")
         case .no: comparison.answer(isSame: false)
         case .block:
             comparison.answer(isSame: false)
@@ -112,7 +112,7 @@ final class ReceivingDesk: Sendable {
     /// - Returns: whether it was accepted and is complete.
     private func answer(_ invitation: Invitation) async -> Bool {
         let peer = invitation.peer
-        if isJSON { JSONEvents.emit("invitation", describe(invitation)) }
+        if voice.isJSON { JSONEvents.emit("invitation", describe(invitation)) }
         switch await decide(invitation) {
         case .decline(let reason):
             invitation.decline(reason)
@@ -142,12 +142,12 @@ final class ReceivingDesk: Sendable {
         case .all:
             // Even where everybody is welcome, somebody who takes another's name is not.
             if case .nameClash = peer.standing {
-                Console.complain(clashWarning(peer))
+                voice.complain(clashWarning(peer))
                 return .decline(.identityChanged)
             }
             return unasked(invitation)
         case .friends:
-            if case .nameClash = peer.standing { Console.complain(clashWarning(peer)) }
+            if case .nameClash = peer.standing { voice.complain(clashWarning(peer)) }
             return peer.standing.isFriend ? unasked(invitation) : .decline(.notAllowed)
         case .ask:
             guard let questions else { return .decline(.notAllowed) }
@@ -169,7 +169,7 @@ final class ReceivingDesk: Sendable {
 
     private func unasked(_ invitation: Invitation) -> Decision {
         guard quota.take(invitation.offer, from: invitation.peer.proven.fingerprint) else {
-            Console.complain("\(invitation.peer.name.shown) has left as much as --max-per-peer allows; more is declined")
+            voice.complain("\(invitation.peer.name.shown) has left as much as --max-per-peer allows; more is declined")
             return .decline(.tooLarge)
         }
         return .accept
@@ -196,7 +196,7 @@ final class ReceivingDesk: Sendable {
         let transfer = invitation.accept(into: sink, keepsPartial: invitation.offer.totalSize != nil)
         let label = "\(peer.name.shown) → \(InvitationText.summary(invitation.offer))"
         state.withLock { $0.running.append((label, transfer)) }
-        if isJSON {
+        if voice.isJSON {
             JSONEvents.emit("accepted", ["transfer": .text(transfer.id.hex), "peer": .text(peer.id.hex)])
             for await progress in transfer.progress {
                 if progress.phase == .moving, progress.resumed > 0, progress.done == progress.resumed {
@@ -245,7 +245,7 @@ final class ReceivingDesk: Sendable {
                 book.setBlocked(peer.proven.fingerprint, true)
             }
         }
-        Console.say("\(peer.name.shown) is blocked; `nearshare peers unblock \(peer.id.hex)` lifts that")
+        voice.say("\(peer.name.shown) is blocked; `nearshare peers unblock \(peer.id.hex)` lifts that")
     }
 
     private func record(_ item: DeliveredItem, from peer: Peer) {
@@ -259,7 +259,7 @@ final class ReceivingDesk: Sendable {
 
     /// What can't be remembered must not lose what was received.
     private func attempt(_ body: () throws -> Void) {
-        do { try body() } catch { Console.complain("\(error)") }
+        do { try body() } catch { voice.complain("\(error)") }
     }
 
     // MARK: Telling
@@ -285,7 +285,7 @@ final class ReceivingDesk: Sendable {
     }
 
     private func tell(_ item: DeliveredItem, of invitation: Invitation?, transfer: Transfer? = nil) {
-        if isJSON {
+        if voice.isJSON {
             var fields: [String: JSONValue] = [
                 "path": .text(item.path), "name": .text(String(decoding: item.claimedName.bytes, as: UTF8.self)),
                 "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .text("\(item.kind)"),
@@ -300,24 +300,24 @@ final class ReceivingDesk: Sendable {
         if item.kind == .text, let text = TextFile.read(item.path) {
             let name = invitation?.peer.name.shown ?? "somebody"
             for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
-                Console.result("\(name): \(TerminalText.escaped(String(line), columns: 4096))")
+                voice.result("\(name): \(TerminalText.escaped(String(line), columns: 4096))")
             }
             return
         }
         guard item.path != "" else { return }
         let type = item.detectedType.map { ", \($0)" } ?? ""
         let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
-        Console.result("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
-        if let note = VoiceArrival.facts(of: item) { VoiceArrival.tell(note) }
-        if let warning = item.typeWarning { Console.complain("look twice before you open it: \(warning)") }
-        if !item.isInInbox { Console.complain("the inbox can't be written to; it waits in the spool and moves when it can be") }
+        voice.result("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
+        if let note = VoiceArrival.facts(of: item) { VoiceArrival.tell(note, voice) }
+        if let warning = item.typeWarning { voice.complain("look twice before you open it: \(warning)") }
+        if !item.isInInbox { voice.complain("the inbox can't be written to; it waits in the spool and moves when it can be") }
     }
 
     private func tellEnd(
         of invitation: Invitation, _ outcome: TransferOutcome, _ detail: String?, transfer: Transfer? = nil
     ) {
         let name = invitation.peer.name.shown
-        if isJSON {
+        if voice.isJSON {
             var fields: [String: JSONValue] = [
                 "outcome": .text(outcome.word), "peer": .text(invitation.peer.id.hex), "detail": JSONValue(detail),
             ]
@@ -327,12 +327,12 @@ final class ReceivingDesk: Sendable {
         }
         let what = InvitationText.summary(invitation.offer)
         switch outcome {
-        case .completed: Console.say("\(what) from \(name): complete")
-        case .declined(.declined): Console.say("\(what) from \(name): declined")
-        case .expired: Console.say("\(what) from \(name): not answered in time, so it was declined")
+        case .completed: voice.say("\(what) from \(name): complete")
+        case .declined(.declined): voice.say("\(what) from \(name): declined")
+        case .expired: voice.say("\(what) from \(name): not answered in time, so it was declined")
         case .declined(let reason):
-            Console.say("\(what) from \(name): declined (\(reason.words))\(detail.map { ": \($0)" } ?? "")")
-        default: Console.complain("\(what) from \(name): \(detail ?? outcome.sentence(name))")
+            voice.say("\(what) from \(name): declined (\(reason.words))\(detail.map { ": \($0)" } ?? "")")
+        default: voice.complain("\(what) from \(name): \(detail ?? outcome.sentence(name))")
         }
     }
 }

@@ -12,14 +12,18 @@ public struct NearshareCommand: AsyncParsableCommand {
             """,
         version: "nearshare 0.1.0",
         subcommands: [
-            ReceiveCommand.self, SendCommand.self, BrowseCommand.self, PeersCommand.self, IdentityCommand.self,
+            ReceiveCommand.self, SendCommand.self, BrowseCommand.self, FriendsCommand.self, ChatCommand.self,
+            MessageCommand.self, MessagesCommand.self, MeshCommand.self, PeersCommand.self, KeysCommand.self,
+            IdentityCommand.self,
             InboxCommand.self, VoiceCommand.self, DoctorCommand.self,
         ])
 
     public init() {}
 
     /// What `main` calls.
-    public static func start() async {
+    /// - Parameter stores: how a node's stores are opened, in an executable that has them.
+    public static func start(stores: NodeStores? = nil) async {
+        NodeStoreOpener.set(stores)
         // Bulk transfer uses and frees large blocks all the time.
         nearshare_keep_freed_memory()
         // A crash must not leave keys in a file (K5).

@@ -46,14 +46,20 @@ final class TerminalDevice: Sendable {
             let isOver = OnceFlag()
             continuation.onTermination = { _ in isOver.raise() }
             BlockingThread.start { [self] in
-                RawMode.begin(descriptor)
-                while !isOver.isRaised {
-                    guard let bytes = readSome(milliseconds: 50) else { break }
-                    if !bytes.isEmpty { continuation.yield(bytes) }
-                }
-                RawMode.end()
+                let mode = RawMode.begin(descriptor)
+                readKeys(until: isOver) { if !$0.isEmpty { continuation.yield($0) } }
+                RawMode.end(mode)
                 continuation.finish()
             }
+        }
+    }
+
+    /// Reads what is pressed until the flag is raised or the device ends. Blocks.
+    /// - Parameter take: gets the bytes of each read, and none when nothing was pressed for a while.
+    func readKeys(until isOver: OnceFlag, _ take: ([UInt8]) -> Void) {
+        while !isOver.isRaised {
+            guard let bytes = readSome(milliseconds: 50) else { break }
+            take(bytes)
         }
     }
 
@@ -81,19 +87,37 @@ final class OnceFlag: Sendable {
 }
 
 /// The terminal without line editing and echo. It is put back on every way out.
+///
+/// Screens follow one another: one that ends late does not end the mode of the one that has begun meanwhile.
 enum RawMode {
+    /// Who has begun it.
+    struct Mode: Sendable, Hashable {
+        fileprivate var number: Int
+    }
+
     // Touched by one thread at a time, and by atexit; plain memory, because a signal may come at any moment.
     nonisolated(unsafe) private static var saved = termios()
     private static let descriptor = Atomic<Int32>(-1)
+    private static let latest = Atomic<Int>(0)
 
-    static func begin(_ terminal: Int32) {
-        guard tcgetattr(terminal, &saved) == 0 else { return }
+    /// - Parameter keepsSignals: Ctrl-C and Ctrl-Z stay signals instead of becoming keys.
+    @discardableResult
+    static func begin(_ terminal: Int32, keepsSignals: Bool = true) -> Mode {
+        let mode = Mode(number: latest.add(1, ordering: .acquiringAndReleasing).newValue)
+        let isFirst = descriptor.load(ordering: .acquiring) < 0
+        if isFirst, tcgetattr(terminal, &saved) != 0 { return mode }
         var raw = saved
         cfmakeraw(&raw)
         raw.c_oflag |= tcflag_t(OPOST)
-        raw.c_lflag |= tcflag_t(ISIG)
-        if descriptor.exchange(terminal, ordering: .acquiringAndReleasing) < 0 { atexit { RawMode.end() } }
+        if keepsSignals { raw.c_lflag |= tcflag_t(ISIG) }
+        descriptor.store(terminal, ordering: .releasing)
+        if isFirst { atexit { RawMode.end() } }
         tcsetattr(terminal, TCSANOW, &raw)
+        return mode
+    }
+
+    static func end(_ mode: Mode) {
+        if mode.number == latest.load(ordering: .acquiring) { end() }
     }
 
     static func end() {

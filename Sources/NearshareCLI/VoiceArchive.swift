@@ -47,7 +47,7 @@ struct VoiceArchive {
     func create(at time: WallTime) throws -> NoteFile {
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        let moment = InboxCommand.when(time).filter { $0 != ":" }.map { $0 == " " ? "-" : String($0) }.joined()
+        let moment = time.forPeople.filter { $0 != ":" }.map { $0 == " " ? "-" : String($0) }.joined()
         let seconds = time.milliseconds / 1000 % 60
         let name = "voice-\(moment)\(seconds < 10 ? "0" : "")\(seconds)"
         for number in 1...100 {

@@ -11,7 +11,7 @@ struct VoiceFacts: Sendable {
     var waveform: Waveform? { summary.tags.waveform }
     /// Who made it, as it says itself.
     var speaker: String? { summary.tags.speaker.map { TerminalText.escaped($0, columns: 40) } }
-    var recorded: String? { summary.tags.recorded.map(InboxCommand.when) }
+    var recorded: String? { summary.tags.recorded?.forPeople }
 
     init(path: String) throws(AudioError) {
         self.path = path
@@ -69,11 +69,11 @@ enum VoiceArrival {
         return try? VoiceFacts(path: item.path)
     }
 
-    static func tell(_ note: VoiceFacts) {
+    static func tell(_ note: VoiceFacts, _ voice: DeskVoice) {
         let speaker = note.speaker.map { " of \($0)" } ?? ""
-        Console.result("  voice note\(speaker), \(note.duration.asClock); hear it with `nearshare voice play \(note.id)`")
+        voice.result("  voice note\(speaker), \(note.duration.asClock); hear it with `nearshare voice play \(note.id)`")
         let ink = Ink(isOn: Console.wantsColor(STDOUT_FILENO))
         let columns = Console.isTerminal(STDOUT_FILENO) ? Console.columns(STDOUT_FILENO) : 80
-        for line in VoiceScreen.summary(note, columns: columns - 2, ink: ink) { Console.result("  \(line)") }
+        for line in VoiceScreen.summary(note, columns: columns - 2, ink: ink) { voice.result("  \(line)") }
     }
 }

@@ -153,7 +153,7 @@ struct VoiceListCommand: AsyncParsableCommand {
             Table.lines(
                 entries.map { entry in
                     [
-                        entry.note.id, InboxCommand.when(entry.when), entry.way, entry.note.duration.asClock,
+                        entry.note.id, entry.when.forPeople, entry.way, entry.note.duration.asClock,
                         entry.note.summary.byteCount.asByteCount, TerminalText.escaped(place(entry.note.path), columns: 4096),
                     ]
                 })

@@ -16,7 +16,6 @@ struct MeshPeerSession {
     /// whoever says so. Strangers use up nobody's but their own.
     static let handshakesPerWindow = 10
     static let rateWindow = Duration.seconds(60)
-    static let lifetime = Duration.seconds(86_400)
     private static let maximumResponses = 2 * handshakesPerWindow
     private static let repetitionInterval = Duration.seconds(3)
     private static let answerInterval = Duration.seconds(1)
@@ -42,7 +41,8 @@ struct MeshPeerSession {
     private struct Established {
         var peer: ProvenPeer
         var transport: NoiseDatagrams
-        var since: MonotonicInstant
+        /// When it was made, or what the peer sealed in it came last: it counts as secure for a while from then on.
+        var renewed: MonotonicInstant
     }
 
     private let own: LocalIdentity
@@ -59,9 +59,13 @@ struct MeshPeerSession {
     private var claimed = RateWindow()
     private var failures = 0
 
-    init(own: LocalIdentity, peerID: PeerID) {
+    private let lifetime: Duration
+
+    /// - Parameter lifetime: a session that nothing comes in for so long is over.
+    init(own: LocalIdentity, peerID: PeerID, lifetime: Duration) {
         self.own = own
         self.peerID = peerID
+        self.lifetime = lifetime
     }
 
     var isEstablished: Bool { current != nil }
@@ -145,7 +149,7 @@ struct MeshPeerSession {
     private mutating func establish(_ keys: TransportKeys, now: MonotonicInstant) {
         previous = current?.transport
         current = Established(
-            peer: keys.peer, transport: NoiseDatagrams(send: keys.send, receive: keys.receive), since: now)
+            peer: keys.peer, transport: NoiseDatagrams(send: keys.send, receive: keys.receive), renewed: now)
         initiating = nil
         responding = []
         ending = nil
@@ -170,24 +174,28 @@ struct MeshPeerSession {
 
     /// - Throws: ``NoiseError/malformed`` without a session; ``NoiseError/nonceExhausted`` when it is used up.
     mutating func seal(_ plaintext: [UInt8], now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
-        guard let since = current?.since, now - since < Self.lifetime else {
-            current = nil
-            throw .malformed
-        }
+        end(ifOver: now)
+        guard current != nil else { throw .malformed }
         return try current!.transport.seal(plaintext)
     }
 
     /// - Throws: ``NoiseError``, and then ``shouldStartAnew`` says whether the session is worth replacing.
-    mutating func open(_ message: ArraySlice<UInt8>) throws(NoiseError) -> [UInt8] {
+    mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
+        end(ifOver: now)
         guard current != nil else { throw .malformed }
         do {
             let plaintext = try current!.transport.open(message)
             failures = 0
+            current!.renewed = now
             return plaintext
         } catch {
             if previous != nil, let plaintext = try? previous!.open(message) { return plaintext }
             throw error
         }
+    }
+
+    private mutating func end(ifOver now: MonotonicInstant) {
+        if let renewed = current?.renewed, now - renewed >= lifetime { current = nil }
     }
 
     /// Something that the peer may have sealed could not be opened.
@@ -199,6 +207,7 @@ struct MeshPeerSession {
     mutating func expire(now: MonotonicInstant) {
         responding.removeAll { $0.deadline <= now }
         if let deadline = initiating?.deadline, deadline <= now { initiating = nil }
+        end(ifOver: now)
     }
 
     private mutating func allowsAnswer(isVouched: Bool, now: MonotonicInstant) -> Bool {

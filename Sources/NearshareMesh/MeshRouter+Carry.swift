@@ -44,6 +44,12 @@ extension MeshRouter {
         return (agreementKey, signingKey)
     }
 
+    /// Whether the owner of the agreement key has said inside a session that the signing key is theirs, too.
+    public func hasProvenKeys(_ id: PeerID) -> Bool {
+        guard let record = peers[id], record.session.isEstablished, let signingKey = record.signingKey else { return false }
+        return record.state?.signingKey == signingKey.bytes
+    }
+
     /// Sends a packet to one of ``carryNeighbours``.
     public mutating func sendCarry(_ packet: CarryPacket, to id: PeerID, now: MeshMoment) {
         let isDirect = peers[id].map { !$0.links.isEmpty } ?? false
@@ -52,6 +58,21 @@ extension MeshRouter {
             recipient: id, payload: packet.encoded[...])
         // Who is at the other end of a link needs no proof of it; what phones pass on does.
         send(packet, signing: !isDirect)
+    }
+
+    /// Sends a packet to one of ``carryNeighbours`` inside the Noise session with it, so that who learns long-term keys later can't read
+    /// it. Where there is no session yet it waits for one; who is gone by then never gets it. It comes as
+    /// ``MeshEvent/carry(_:from:)`` like any other.
+    public mutating func sendPrivateCarry(_ packet: CarryPacket, to id: PeerID, now: MeshMoment) {
+        sendSealed([Self.carryPayloadKind] + packet.encoded, to: id, now: now)
+    }
+
+    /// What a session has opened; nil when it is about something else.
+    func carry(inSession plaintext: [UInt8]) -> CarryPacket? {
+        guard plaintext.first == Self.carryPayloadKind, capabilities.contains(.carries),
+            plaintext.count <= 1 + CarryPacket.maximumByteCount
+        else { return nil }
+        return try? CarryPacket(decoding: plaintext[1...])
     }
 
     mutating func handleCarry(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) -> Handling {
@@ -66,4 +87,7 @@ extension MeshRouter {
         events.append(.carry(carry, from: packet.sender))
         return .handled
     }
+
+    /// Section 13, Modes, of `docs/PROTOCOL.md`; bitchat has nothing of this number, and says nothing about what it doesn't know.
+    private static let carryPayloadKind: UInt8 = 0x7d
 }

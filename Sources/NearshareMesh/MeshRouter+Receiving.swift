@@ -235,7 +235,7 @@ extension MeshRouter {
             forget(oldest)
         }
         peers[id] = PeerRecord(
-            lastHeard: now, session: MeshPeerSession(own: identity, peerID: id),
+            lastHeard: now, session: MeshPeerSession(own: identity, peerID: id, lifetime: settings.sessionLifetime),
             offers: TokenBucket(capacity: 32, perSecond: 2, now: now),
             sealed: TokenBucket(capacity: settings.sealedBurst, perSecond: settings.sealedPerSecond, now: now),
             messages: TokenBucket(capacity: settings.messageBurst, perSecond: settings.messagesPerSecond, now: now))

@@ -40,6 +40,8 @@ public struct MeshRouter: Sendable {
         public var messageBurst = 200.0
         /// Passes on what is for others. Without, a node only sends and receives.
         public var isRelaying = true
+        /// A session with a peer counts as secure for so long; whatever comes in it renews it.
+        public var sessionLifetime = Duration.seconds(86_400)
 
         public init() {}
     }
@@ -172,6 +174,9 @@ public struct MeshRouter: Sendable {
 
     /// Everybody who has been heard of.
     public var knownPeers: [MeshPeer] { peers.keys.compactMap { peer($0) } }
+
+    /// With whom there is a session, so that nothing goes to them unsealed and their key is proven.
+    public var secureSessions: [PeerID] { peers.filter { $0.value.session.isEstablished }.keys.sorted { $0.hex < $1.hex } }
 
     public func peer(_ id: PeerID) -> MeshPeer? {
         guard let record = peers[id], let name = record.name, let key = record.noiseKey else { return nil }

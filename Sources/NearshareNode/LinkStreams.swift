@@ -31,7 +31,7 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// Lets a task or a thread go on.
+    /// Lets a task or a thread go on. Called, and let go of, without a lock.
     typealias Waker = @Sendable () -> Void
 
     /// So many frames are sealed and written at once.
@@ -112,13 +112,15 @@ final class LinkStreams: Sendable {
 
     /// The link is over, and all streams with it.
     func close() {
-        let waiting = state.withLock { state in
+        // Let go of without the lock: with a reader or a waiter the last hold on a stream may end, which takes it.
+        let (waiting, readers) = state.withLock { state in
             state.isClosed = true
-            state.readers = [:]
-            defer { state.waiting = [:] }
-            return state.waiting.values.flatMap { $0 }
+            defer { (state.waiting, state.readers) = ([:], [:]) }
+            return (state.waiting.values.flatMap { $0 }, state.readers)
         }
-        for waiter in waiting { waiter() }
+        withExtendedLifetime(readers) {
+            for waiter in waiting { waiter() }
+        }
         openedContinuation.finish()
     }
 
@@ -220,11 +222,12 @@ final class LinkStreams: Sendable {
     }
 
     func reset(_ id: StreamID, because reason: StreamResetReason) {
-        change { state in
+        let waiting = change { state in
             state.streams.reset(id, because: reason)
             // Whoever waits on it learns that it is gone.
-            Self.resume(&state, id)
+            return state.waiting.removeValue(forKey: id) ?? []
         }
+        for waiter in waiting { waiter() }
         wake()
     }
 
@@ -245,8 +248,9 @@ final class LinkStreams: Sendable {
     /// Changes the streams, and wakes whoever waits for what has happened.
     @discardableResult
     private func change<Result>(_ body: (inout State) -> Result) -> Result {
-        state.withLock { state in
+        let (result, waiting) = state.withLock { state in
             let result = body(&state)
+            var waiting: [Waker] = []
             for event in state.streams.takeEvents() {
                 switch event {
                 case .opened(let id, let purpose, let name):
@@ -255,15 +259,14 @@ final class LinkStreams: Sendable {
                     } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
                         state.streams.reset(id, because: .tooMany)
                     }
-                case .readable(let id), .writable(let id), .reset(let id, _): Self.resume(&state, id)
+                case .readable(let id), .writable(let id), .reset(let id, _):
+                    waiting += state.waiting.removeValue(forKey: id) ?? []
                 }
             }
-            return result
+            return (result, waiting)
         }
-    }
-
-    private static func resume(_ state: inout State, _ id: StreamID) {
-        for waiter in state.waiting.removeValue(forKey: id) ?? [] { waiter() }
+        for waiter in waiting { waiter() }
+        return result
     }
 
     /// Waits for a change on a stream, unless `isReady` holds already. A cancelled task goes on at once.
@@ -275,7 +278,7 @@ final class LinkStreams: Sendable {
             }
         } onCancel: {
             // All who wait on the stream look again; those who are not cancelled wait on.
-            state.withLock { Self.resume(&$0, id) }
+            for waiter in state.withLock({ $0.waiting.removeValue(forKey: id) }) ?? [] { waiter() }
         }
     }
 

@@ -14,9 +14,11 @@ extension Mesh {
         case .peerChanged(let peer):
             settings.log.debug("in the mesh: \(peer.name.shown) (\(peer.id))")
             messages.withLock { $0 }?.neighboursChanged()
+            tellText(.peerChanged(peer.id))
         case .peerLost(let id):
             settings.log.debug("left the mesh: \(id)")
             messages.withLock { $0 }?.neighboursChanged()
+            tellText(.peerChanged(id))
         case .carry(let packet, let peer): messages.withLock { $0 }?.take(packet, from: peer)
         case .clockDiffers(let id, let difference):
             settings.log.error(
@@ -24,11 +26,22 @@ extension Mesh {
                 the clock of \(id) and this one are \(difference.components.seconds) s apart, so neither hears the other in \
                 the mesh; set both clocks
                 """)
-        case .publicMessage, .read, .pong, .verificationAnswered: return
-        case .sessionEstablished(let peer): offerProven(by: peer)
-        case .privateMessage(let peer, _, let text): offerText(text, from: peer)
-        case .delivered(let id, _): acknowledged(id)
-        case .undelivered(let id, _): undelivered(id)
+        case .pong, .verificationAnswered: return
+        case .publicMessage(let peer, let id, let text, _): tellText(.everybody(from: peer, id: id, text: text))
+        case .read(let id, let peer): tellText(.read(id: id, by: peer))
+        case .sessionEstablished(let peer):
+            tellText(.peerChanged(peer.id))
+            offerProven(by: peer)
+        case .privateMessage(let peer, let id, let text):
+            // How phones say that they added us to their favourites; nothing that a person typed.
+            guard !text.hasPrefix("[FAVORITED]"), !text.hasPrefix("[UNFAVORITED]") else { return }
+            if !tellText(.toUs(from: peer, id: id, text: text)) { offerText(text, from: peer) }
+        case .delivered(let id, let peer):
+            acknowledged(id)
+            tellText(.delivered(id: id, by: peer))
+        case .undelivered(let id, let peer):
+            undelivered(id)
+            tellText(.undelivered(id: id, to: peer))
         case .fileOffered(let offer, let peer): invite(offer, from: peer)
         case .fragmentsReceived(let progress): moved(progress)
         case .fileReceived(let file): received(file)
@@ -44,6 +57,14 @@ extension Mesh {
             guard let file = files.withLock({ $0.outgoing.removeValue(forKey: id) }) else { return }
             file.transfer.end(result(of: outcome, for: file.peer))
         }
+    }
+
+    /// - Returns: whether somebody takes texts.
+    @discardableResult
+    private func tellText(_ text: MeshText) -> Bool {
+        guard let take = texts.withLock({ $0 }) else { return false }
+        take(text)
+        return true
     }
 
     /// Everything ends with the node.
@@ -110,8 +131,6 @@ extension Mesh {
     }
 
     private func offerText(_ text: String, from peer: ProvenPeer) {
-        // How phones say that they added us to their favourites; nothing that a person typed.
-        guard !text.hasPrefix("[FAVORITED]"), !text.hasPrefix("[UNFAVORITED]") else { return }
         let file = MeshFile(name: "message.txt", mediaType: ClaimedMediaType.text.text, content: Array(text.utf8)[...])
         offerUnasked(file, kind: .text, from: peer, resumeKey: settings.random(32))
     }

@@ -72,6 +72,8 @@ public final class Mesh: Sendable {
     let files = Mutex(Files())
     /// Messages that others carry, once they are wanted.
     let messages = Mutex<MeshMessages?>(nil)
+    /// Who takes texts that come through the mesh; nil where they are offered as files are.
+    let texts = Mutex<(@Sendable (MeshText) -> Void)?>(nil)
     /// Where what others offer goes; nil for a node that takes nothing.
     let invitations: AsyncStream<Invitation>.Continuation?
     /// The node stops.
@@ -93,10 +95,13 @@ public final class Mesh: Sendable {
         self.transfers = transfers
         self.invitations = invitations
         let now = MeshMoment(monotonic: settings.clock(), wall: settings.wallClock())
+        var routing = MeshRouter.Settings()
+        routing.sessionLifetime = settings.meshSessionLifetime
         state = Monitor(
             State(
                 router: MeshRouter(
-                    identity: settings.identity, name: settings.name, random: KernelRandom(draw: settings.random), now: now)))
+                    identity: settings.identity, name: settings.name, settings: routing,
+                    random: KernelRandom(draw: settings.random), now: now)))
         (events, eventContinuation) = AsyncStream.makeStream()
         (jobs, jobContinuation) = AsyncStream.makeStream()
     }

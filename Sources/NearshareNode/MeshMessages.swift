@@ -17,8 +17,6 @@ public final class MeshMessages: Sendable {
         var carrier: MessageCarrier
         var inputs: [Input] = []
         var isStopping = false
-        var listeners: [Int: AsyncStream<MeshMessageEvent>.Continuation] = [:]
-        var lastListener = 0
         /// Who carries and is near, and how they are called in the mesh.
         var neighbours: [CarriedAddress: PeerID] = [:]
     }
@@ -32,14 +30,20 @@ public final class MeshMessages: Sendable {
     private unowned let mesh: Mesh
     private let settings: NodeSettings
     private let store: any CarriedStore
+    private let observe: @Sendable (MeshMessageEvent) -> Void
+    private let listeners = Broadcast<MeshMessageEvent>()
     private let state: Monitor<State>
     /// Of this node: what it sends goes so far, and what it carries for others at most.
     public let profile: PropagationProfile
 
-    init(_ mesh: Mesh, _ settings: NodeSettings, profile: PropagationProfile, store: any CarriedStore) throws(StorageError) {
+    init(
+        _ mesh: Mesh, _ settings: NodeSettings, profile: PropagationProfile, store: any CarriedStore,
+        _ observe: @escaping @Sendable (MeshMessageEvent) -> Void
+    ) throws(StorageError) {
         self.mesh = mesh
         self.settings = settings
         self.store = store
+        self.observe = observe
         self.profile = profile
         var carrySettings = CarrySettings()
         carrySettings.profile = profile
@@ -68,41 +72,53 @@ public final class MeshMessages: Sendable {
         _ content: StructuredValue, mode: MessageMode, to receiver: CarriedContact? = nil, isEncrypted: Bool,
         isPrivate: Bool = false, profile: PropagationProfile? = nil
     ) throws(MessageRule) -> CarriedID {
+        let message = try prepare(
+            MessageRequest(
+                .structured(content), mode: mode, hasReceiver: receiver != nil, isEncrypted: isEncrypted, isPrivate: isPrivate),
+            to: receiver, profile: profile)
+        submit(message)
+        return message.id
+    }
+
+    /// A message that is sealed and has its id, and that nobody has been given yet.
+    struct Prepared: Sendable {
+        fileprivate let message: OutgoingMessage
+        /// Set for one that only goes to a neighbour.
+        fileprivate let neighbour: CarriedAddress?
+
+        var id: CarriedID { message.id }
+    }
+
+    func prepare(
+        _ request: MessageRequest, to receiver: CarriedContact?, profile: PropagationProfile? = nil
+    ) throws(MessageRule) -> Prepared {
         let address = receiver?.address
         let (isNear, needsRadio) = state.withLock { state in
             (address.map { state.carrier.isNear($0) } ?? false, state.carrier.needsRadio(to: address))
         }
-        let encoded = try MessageRule.check(
-            MessageRequest(
-                .structured(content), mode: mode, hasReceiver: receiver != nil, isEncrypted: isEncrypted,
-                isPrivate: isPrivate),
-            needsRadio: needsRadio)
-        let isDirect = mode == .direct || (mode == .full && isNear)
-        guard mode != .direct || isNear else { throw .receiverNotInRange }
+        let encoded = try MessageRule.check(request, needsRadio: needsRadio)
+        let isDirect = request.mode == .direct || (request.mode == .full && isNear)
+        guard request.mode != .direct || isNear else { throw .receiverNotInRange }
         var random = KernelRandom(draw: settings.random)
         let message = OutgoingMessage(
-            encoded, from: CarrierKeys(settings.identity), to: receiver, isSealed: isEncrypted, isPrivate: isPrivate,
-            profile: isDirect ? .direct : profile ?? self.profile, created: settings.wallClock(), random: &random)
-        state.update { $0.inputs.append(.send(message, directlyTo: isDirect ? address : nil)) }
-        return message.id
+            encoded, from: CarrierKeys(settings.identity), to: receiver, isSealed: request.isEncrypted,
+            isPrivate: request.isPrivate, profile: isDirect ? .direct : profile ?? self.profile, created: settings.wallClock(),
+            random: &random)
+        return Prepared(message: message, neighbour: isDirect ? address : nil)
+    }
+
+    func submit(_ prepared: Prepared) {
+        state.update { $0.inputs.append(.send(prepared.message, directlyTo: prepared.neighbour)) }
     }
 
     /// What becomes of messages from now on, until the node stops.
-    public func events() -> AsyncStream<MeshMessageEvent> {
-        let (stream, continuation) = AsyncStream<MeshMessageEvent>.makeStream(bufferingPolicy: .bufferingNewest(1_024))
-        let number: Int? = state.update { state in
-            guard !state.isStopping else { return nil }
-            state.lastListener += 1
-            state.listeners[state.lastListener] = continuation
-            return state.lastListener
-        }
-        guard let number else {
-            continuation.finish()
-            return stream
-        }
-        continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.listeners[number] = nil } }
-        return stream
-    }
+    public func events() -> AsyncStream<MeshMessageEvent> { listeners.listen() }
+
+    /// Whether a message of ours is still kept, to be handed to others.
+    func isKept(_ id: CarriedID) -> Bool { (try? store.copy(of: id)) != nil }
+
+    /// Whether somebody is a neighbour who carries.
+    func isNear(_ address: CarriedAddress) -> Bool { state.withLock { $0.carrier.isNear(address) } }
 
     /// Whom messages can be sealed for, as they announced themselves in the mesh; nil for somebody who hasn't been heard of.
     public func contact(_ id: PeerID) -> CarriedContact? {
@@ -149,11 +165,7 @@ public final class MeshMessages: Sendable {
             for input in work.flatMap(\.self) ?? [] { take(input) }
             change { carrier, now in carrier.advance(to: now) }
         }
-        let listeners = state.update { state in
-            defer { state.listeners = [:] }
-            return Array(state.listeners.values)
-        }
-        for listener in listeners { listener.finish() }
+        listeners.finish()
     }
 
     private func take(_ input: Input) {
@@ -263,8 +275,8 @@ public final class MeshMessages: Sendable {
     }
 
     private func tell(_ event: MeshMessageEvent) {
-        let listeners = state.withLock { Array($0.listeners.values) }
-        for listener in listeners { listener.yield(event) }
+        observe(event)
+        listeners.tell(event)
     }
 
     private static let maximumInputCount = 4_096

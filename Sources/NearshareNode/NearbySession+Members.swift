@@ -108,6 +108,15 @@ extension NearbySession {
 
     /// Follows a link that was opened here, for an invitation or to a member, until it ends.
     private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ approach: LinkApproach) async {
+        let isOver = state.withLock { state in
+            if !state.isOver { state.openings[ObjectIdentifier(driver)] = (driver, approach) }
+            return state.isOver
+        }
+        if isOver {
+            approach.outcome.happen(.failure(.left))
+            driver.close(.goingAway)
+        }
+        defer { state.withLock { $0.openings[ObjectIdentifier(driver)] = nil } }
         await node.run(driver) { [self] in
             var known = Acquaintance(link.remote)
             var open = OpenInvitations()

@@ -8,9 +8,11 @@ extension NearbySession {
     /// Sends a message.
     ///
     /// Reliably, it returns when all members' windows have taken it over: the message arrives, after a break too, unless its
-    /// receiver goes for good. Unreliably, it returns at once.
+    /// receiver goes for good (`SessionChange.left`) or begins anew (`SessionChange.restarted`). Who is named and goes while
+    /// others are waited for is an error; who goes from among everybody is not. Unreliably, it returns at once.
     /// - Parameter members: nil for everybody who is in the session now.
-    /// - Throws: ``SessionError``: nobody is named, or somebody who is not in the session; it is too long; cancelled.
+    /// - Throws: ``SessionError``: nobody is named, or nobody else is in the session; somebody is named who is not in it; the
+    ///   message is too long; cancelled.
     public func send(
         _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
     ) async throws(SessionError) {
@@ -22,7 +24,16 @@ extension NearbySession {
         let targets = try targets(members)
         switch mode {
         case .reliable:
-            for target in targets { try await append(message, for: target) }
+            var isTaken = false
+            for target in targets {
+                do throws(SessionError) {
+                    try await append(message, for: target)
+                    isTaken = true
+                } catch .notConnected where members == nil {
+                    // Of everybody who is in it now, those who have just gone are not one.
+                }
+            }
+            if !isTaken { throw Self.nobody }
         case .unreliable:
             for target in targets { sendUnreliably(message, to: target) }
         }
@@ -32,11 +43,18 @@ extension NearbySession {
         if let members, members.isEmpty { throw .invalidParameter("nobody is named to whom it should go") }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
             if state.isOver { return .failure(.left) }
-            guard let members else { return .success(state.roster.others.map(\.id)) }
+            guard let members else {
+                let all = state.roster.memberIDs
+                return all.isEmpty ? .failure(Self.nobody) : .success(all)
+            }
             let absent = members.first { state.roster.member($0) == nil }
             return absent.map { .failure(.notConnected($0)) } ?? .success(members)
         }
         return try found.get()
+    }
+
+    private static var nobody: SessionError {
+        .invalidParameter("nobody else is in the session; wait until somebody joins, or invite somebody")
     }
 
     private func append(_ message: SessionMessage, for member: PeerID) async throws(SessionError) {
@@ -130,13 +148,17 @@ extension NearbySession {
     private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
         var messages: [ReceivedMessage] = []
         var failure: MalformedInput?
+        var lostCount: Int?
         let (isToBeWoken, hasRoom) = state.withLock { state in
             guard state.members[link.peer] != nil else { return (false, false) }
             let hadRoom = state.members[link.peer]!.channel.hasRoom
             do throws(MalformedInput) {
                 for frame in frames {
-                    if case .message(let message) = try state.members[link.peer]!.channel.receive(frame, on: link.channelLink) {
+                    switch try state.members[link.peer]!.channel.receive(frame, on: link.channelLink) {
+                    case .message(let message):
                         messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
+                    case .restarted(let lost): lostCount = lost
+                    case nil: break
                     }
                 }
             } catch {
@@ -147,6 +169,7 @@ extension NearbySession {
             let channel = state.members[link.peer]!.channel
             return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
         }
+        if let lostCount { tell(.restarted(link.peer, lost: lostCount)) }
         if isToBeWoken { write(to: link) }
         if hasRoom { progress.wakeAll() }
         if let failure { throw failure }

@@ -64,6 +64,8 @@ public final class NearbySession: Sendable {
         var trusted: [PeerID: Fingerprint] = [:]
         /// Invitations of ours that nobody has answered.
         var pendingInvitations = 0
+        /// Links that were opened from here, until they have ended.
+        var openings: [ObjectIdentifier: (driver: LinkDriver, approach: LinkApproach)] = [:]
         /// Our own addresses, the latest first.
         var addresses: [SessionMember.Address] = []
         /// When what has been passed on is to be told at the latest.
@@ -178,10 +180,15 @@ public final class NearbySession: Sendable {
 
     /// Over at once.
     func end() {
-        let links = state.withLock { state in
-            defer { state.members = [:] }
+        let (links, openings) = state.withLock { state in
+            defer { (state.members, state.openings) = ([:], [:]) }
             state.isOver = true
-            return state.members.values.flatMap(\.links)
+            return (state.members.values.flatMap(\.links), Array(state.openings.values))
+        }
+        for (driver, approach) in openings where approach.link == nil {
+            approach.outcome.happen(.failure(.left))
+            driver.send(.withdraw(id))
+            driver.close(.goingAway)
         }
         for link in links { link.driver.close(.goingAway) }
         alarm.update { $0.isOver = true }
@@ -242,6 +249,10 @@ public final class NearbySession: Sendable {
         }
     }
 
+    func tell(_ change: SessionChange) {
+        continuations.changes.yield(change)
+    }
+
     func tell(_ invitation: Invitation) {
         continuations.resources.yield(invitation)
     }
@@ -279,7 +290,7 @@ public final class NearbySession: Sendable {
     /// Links through others, to members to whom we have one of our own by now.
     private var retiring: [SessionLink] {
         state.withLock { state in
-            state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id.hex < id.hex }
+            state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id < id }
                 .values.flatMap(\.links).filter { $0.relay != nil }
         }
     }

@@ -35,14 +35,22 @@ public struct Receiving: Sendable {
         get async { await radioEvent.happened }
     }
 
-    /// Joins the sessions that a policy allows, and declines all others.
+    /// Joins the sessions that a policy allows, and declines all others. Who invites is in each that comes, unless the trust policy
+    /// of the settings wants a person to be asked about them first: see ``SessionInvitation/accept(_:asksTrust:)``.
     public func sessions(
         _ policy: InvitationPolicy, _ settings: SessionSettings = SessionSettings()
     ) -> some AsyncSequence<NearbySession, Never> & Sendable {
         sessionInvitations.compactMap { invitation -> NearbySession? in
             // Dropped here, it is declined.
             guard await policy.accepts(invitation) else { return nil }
-            return try? invitation.accept(settings)
+            if policy.isProof { return try? invitation.accept(settings) }
+            guard let code = await invitation.shortCode else { return nil }
+            switch await settings.trust.judge(IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)) {
+            case .trusted: return try? invitation.accept(settings)
+            case .untrusted: invitation.decline(.untrusted)
+            case .ask: return try? invitation.accept(settings, asksTrust: true)
+            }
+            return nil
         }
     }
 

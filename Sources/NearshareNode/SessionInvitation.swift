@@ -20,7 +20,7 @@ public final class SessionInvitation: Sendable {
 
     private let proof: [UInt8]
     private let handshakeHash: [UInt8]
-    private let join: @Sendable (SessionSettings) throws(SessionError) -> NearbySession
+    private let join: @Sendable (SessionSettings, _ asksTrust: Bool) throws(SessionError) -> NearbySession
     private let refuse: @Sendable (SessionRefusal) -> Void
     private let state = Mutex(State.open)
     private let codeEvent = OneTimeEvent<ShortCodeText?>()
@@ -28,7 +28,7 @@ public final class SessionInvitation: Sendable {
 
     init(
         peer: Peer, session: SessionID, context: [UInt8], proof: [UInt8], handshakeHash: [UInt8],
-        join: @escaping @Sendable (SessionSettings) throws(SessionError) -> NearbySession,
+        join: @escaping @Sendable (SessionSettings, _ asksTrust: Bool) throws(SessionError) -> NearbySession,
         refuse: @escaping @Sendable (SessionRefusal) -> Void
     ) {
         self.peer = peer
@@ -56,11 +56,16 @@ public final class SessionInvitation: Sendable {
 
     /// Joins the session; in a session that this node is in already, that one.
     ///
-    /// Whoever accepts has seen who invites, so the settings' trust policy is not asked about them, but about all others.
+    /// A person who accepts has seen who invites, and their ``shortCode``.
+    /// - Parameter asksTrust: for programs that accept by themselves: the settings' trust policy decides about who invites as
+    ///   about all others, perhaps with a question in ``NearbySession/identityQuestions``. Until it has, nobody else is in the
+    ///   session; where the key is not trusted, the invitation is refused, and the session is over.
     /// - Throws: ``SessionError`` when the invitation is over, or the session is full.
-    public func accept(_ settings: SessionSettings = SessionSettings()) throws(SessionError) -> NearbySession {
+    public func accept(
+        _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false
+    ) throws(SessionError) -> NearbySession {
         switch takeAnswer(.answered) {
-        case .open: return try join(settings)
+        case .open: return try join(settings, asksTrust)
         case .answered: preconditionFailure("an invitation is answered once")
         case .over(let reason): throw reason
         }
@@ -104,17 +109,27 @@ public final class SessionInvitation: Sendable {
 /// Decides about invitations without asking a person.
 public struct InvitationPolicy: Sendable {
     let accepts: @Sendable (SessionInvitation) async -> Bool
+    /// Whoever is accepted has proven with it who they are; the trust policy has nothing to add.
+    let isProof: Bool
 
-    /// Decides by itself; accepted where it says true.
-    public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
+    private init(isProof: Bool, _ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.accepts = accepts
+        self.isProof = isProof
     }
 
-    /// Only friends.
-    public static let friends = InvitationPolicy { $0.peer.standing.isFriend }
+    /// Decides by itself; accepted where it says true. The trust policy of the session's settings is asked about the key as well.
+    public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
+        self.init(isProof: false, accepts)
+    }
 
-    /// Whoever proves to know a secret, such as a password that is spoken in a room.
-    public static func secret(_ secret: [UInt8]) -> InvitationPolicy { InvitationPolicy { $0.proves(secret) } }
+    /// Only friends, by the key that they have proven.
+    public static let friends = InvitationPolicy(isProof: true) { $0.peer.standing.isFriend }
+
+    /// Whoever proves to know a secret, such as a password that is spoken in a room: on this very link, so that nobody in between
+    /// can make use of it.
+    public static func secret(_ secret: [UInt8]) -> InvitationPolicy {
+        InvitationPolicy(isProof: true) { $0.proves(secret) }
+    }
 }
 
 enum SessionSecret {

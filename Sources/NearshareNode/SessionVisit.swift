@@ -100,8 +100,12 @@ extension Node {
             guard mayAsk(peer, visit.link.remote) else { return visit.driver.send(.refuse(id, .declined)) }
             let invitation = SessionInvitation(
                 peer: peer, session: id, context: context, proof: proof, handshakeHash: secrets.handshakeHash,
-                join: { [self] settings throws(SessionError) in
+                join: { [self] settings, asksTrust throws(SessionError) in
                     let session = makeSession(id, settings)
+                    if asksTrust {
+                        start { await self.letIn(peer, who: visit, invitesInto: session, known) }
+                        return session
+                    }
                     guard visit.join(session, known) else {
                         if session.members.isEmpty { session.end() }
                         throw .full
@@ -109,8 +113,9 @@ extension Node {
                     return session
                 },
                 refuse: { [self] reason in
-                    visit.driver.send(.refuse(id, reason))
+                    // First: the next one may come as soon as they have read it.
                     noteRefusal(visit.link.remote)
+                    visit.driver.send(.refuse(id, reason))
                 })
             visit.await(invitation)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
@@ -119,6 +124,27 @@ extension Node {
         case .withdraw: visit.withdraw(.unavailable("the invitation was taken back"))
         default: break
         }
+    }
+
+    /// Joins a session when the key of who invites is trusted.
+    private func letIn(
+        _ peer: Peer, who visit: SessionVisit, invitesInto session: NearbySession, _ known: Acquaintance
+    ) async {
+        if let code = await visit.shortCode.happened ?? nil {
+            let isTrusted = await withTaskGroup(of: Bool?.self) { group in
+                group.addTask { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: nil)) }
+                group.addTask {
+                    _ = await visit.linkEnd.happened
+                    return nil
+                }
+                // A question about somebody who has gone is not waited for.
+                defer { group.cancelAll() }
+                return await group.next() ?? nil
+            }
+            if isTrusted == true, visit.join(session, known) { return }
+            if isTrusted == false { visit.driver.send(.refuse(session.id, .untrusted)) }
+        }
+        if session.members.isEmpty { session.end() }
     }
 
     /// A member has opened a link to us.

@@ -20,6 +20,8 @@ public struct NodeSettings: Sendable {
     public var limits = NodeLimits()
     /// For all links of this node.
     public var encryption = EncryptionPreference.required
+    /// How long a session with a single peer in the mesh counts as secure; whatever comes in it renews it.
+    public var meshSessionLifetime = Duration.seconds(86_400)
     /// For unreliable messages; nil where they share the links with all else.
     public var datagrams: (any DatagramTransport)?
     /// Time that only goes forward.

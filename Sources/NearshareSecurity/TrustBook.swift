@@ -2,7 +2,7 @@ public import NearshareBase
 
 /// What a local person has made of a peer.
 public enum PeerTrust: String, Sendable, Hashable, Codable {
-    /// The key was pinned when something was first accepted from it or sent to it.
+    /// The key was pinned when something was first accepted from it or sent to it, or when the local person brought it.
     case seen
     /// Both people have compared the short code.
     case verified
@@ -110,6 +110,18 @@ public struct TrustBook: Sendable, Hashable {
     public mutating func verified(_ peer: ProvenPeer, called name: DisplayName, at now: WallTime) {
         note(peer.fingerprint, called: name, at: now)
         if entries[peer.fingerprint]?.trust != .blocked { entries[peer.fingerprint]?.trust = .verified }
+    }
+
+    /// The local person has brought the peer's key and says whose it is, so that nobody else can claim that name.
+    /// - Parameters:
+    ///   - claimed: what the peer calls itself.
+    ///   - given: what the local person calls it.
+    /// - Returns: false when there is no room, because somebody has decided about everybody in the book.
+    public mutating func introduced(
+        _ fingerprint: Fingerprint, claiming claimed: DisplayName, as given: DisplayName, at now: WallTime
+    ) -> Bool {
+        note(fingerprint, called: claimed, at: now)
+        return rename(fingerprint, to: given)
     }
 
     /// - Returns: false when no such peer is known; likewise below.

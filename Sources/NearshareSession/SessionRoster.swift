@@ -20,7 +20,10 @@ public enum SessionChange: Sendable, Hashable {
     case joined(SessionMember)
     /// A member is reached otherwise than before.
     case state(PeerID, MemberState)
-    /// Left, was gone for too long, or was shown out.
+    /// Its program has begun anew and knows nothing of before: so many reliable messages are lost, of which it had not said yet
+    /// that it has passed them on.
+    case restarted(PeerID, lost: Int)
+    /// Left, was gone for too long, or was shown out. Messages to it that it had not passed on are lost.
     case left(PeerID)
 }
 
@@ -93,13 +96,18 @@ public struct SessionRoster: Sendable {
     public var roster: SessionFrame { .roster(id, all) }
 
     private var all: [SessionMember] {
-        entries.values.sorted { ($0.presence.rawValue, $0.id.hex) < ($1.presence.rawValue, $1.id.hex) }
+        entries.values.sorted { ($0.presence.rawValue, $0.id) < ($1.presence.rawValue, $1.id) }
             .prefix(SessionFrame.maximumRosterCount).map { $0 }
+    }
+
+    /// Everybody else who is in it, in no order.
+    public var memberIDs: [PeerID] {
+        entries.compactMap { $0.value.presence == .present && $0.key != own ? $0.key : nil }
     }
 
     /// Everybody else who is in it, by id.
     public var others: [SessionMember] {
-        entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id.hex < $1.id.hex }
+        entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id < $1.id }
     }
 
     /// Somebody else, or ourselves; nil for who is not in it.
@@ -277,7 +285,7 @@ public struct SessionRoster: Sendable {
 
     private mutating func tellNeighbours() {
         guard var mine = entries[own] else { return }
-        let neighbours = states.filter { $0.value == .connected(via: nil) }.keys.sorted { $0.hex < $1.hex }
+        let neighbours = states.filter { $0.value == .connected(via: nil) }.keys.sorted()
         guard mine.neighbours != neighbours else { return }
         mine.neighbours = neighbours
         mine.revision += 1
@@ -296,9 +304,9 @@ public struct SessionRoster: Sendable {
             let mayConnect = !member.addresses.isEmpty
             switch state(of: member.id) {
             case .connected(via: nil): return nil
-            case .connected: return mayConnect && own.hex < member.id.hex ? .connect(member) : nil
+            case .connected: return mayConnect && own < member.id ? .connect(member) : nil
             case .connecting, .notConnected:
-                guard own.hex < member.id.hex || now >= secondChance(of: member.id) else { return nil }
+                guard own < member.id || now >= secondChance(of: member.id) else { return nil }
                 let isRelaysTurn = !(failures[member.id]?.count ?? 0).isMultiple(of: 2)
                 if isRelaysTurn || !mayConnect, let relay = relay(to: member) { return .relay(member, through: relay) }
                 return mayConnect ? .connect(member) : nil
@@ -311,21 +319,28 @@ public struct SessionRoster: Sendable {
         (missed[id] ?? MonotonicInstant(nanoseconds: 0)) + Self.headStart
     }
 
-    /// A member who has a link to it and whom we reach, best over a link of our own; else the one with the lowest id.
+    /// A member who says that they have a link to it and whom we reach, best over a link of our own. After each failure it is
+    /// another one's turn, as who says so may lie, or carry nothing.
     private func relay(to member: SessionMember) -> PeerID? {
         let able = others.filter { $0.id != member.id && $0.neighbours.contains(member.id) && state(of: $0.id).isConnected }
-        return (able.first { state(of: $0.id) == .connected(via: nil) } ?? able.first)?.id
+        let direct = able.filter { state(of: $0.id) == .connected(via: nil) }
+        let turn = (failures[member.id]?.count ?? 0) / 2
+        let candidates = direct.isEmpty ? able : direct
+        return candidates.isEmpty ? nil : candidates[turn % candidates.count].id
     }
 
     /// Members who are out of reach for too long are gone.
     public mutating func advance(to now: MonotonicInstant) {
-        for (id, doubt) in doubts where now - doubt.since >= Self.doubtTime { settleDoubt(of: id, now: now) }
-        for (id, since) in missed where now - since >= limits.patience { left(id, now: now) }
+        // In order, so that the same happens everywhere and again.
+        let settled = doubts.filter { now - $0.value.since >= Self.doubtTime }.keys
+        for id in settled.sorted() { settleDoubt(of: id, now: now) }
+        let missing = missed.filter { now - $0.value >= limits.patience }.keys
+        for id in missing.sorted() { left(id, now: now) }
     }
 
     /// When ``advance(to:)`` or ``approaches(now:)`` have something new to say by time alone, after they were asked at `now`.
     public func deadline(after now: MonotonicInstant) -> MonotonicInstant? {
-        let chances = missed.keys.filter { $0.hex < own.hex && !approached.contains($0) && failures[$0] == nil }
+        let chances = missed.keys.filter { $0 < own && !approached.contains($0) && failures[$0] == nil }
         let times =
             missed.values.map { $0 + limits.patience } + doubts.values.map { $0.since + Self.doubtTime }
             + chances.map { secondChance(of: $0) } + failures.filter { !approached.contains($0.key) }.values.map(\.until)

@@ -17,6 +17,35 @@ public struct Configuration: Sendable, Hashable {
     public var interface: String?
     /// How long an invitation waits for an answer.
     public var timeout: Duration?
+    /// How far messages go: a profile's name, one of nearshare's or of ``profiles``.
+    public var profile: String?
+    /// Profiles that the person has put together, by their names.
+    public var profiles: [String: Profile] = [:]
+    /// How long a session with a single peer in the mesh counts as secure.
+    public var sessionLifetime: Duration?
+
+    /// Numbers as they stand there; nil for those that are as in the standard profile.
+    public struct Profile: Sendable, Hashable {
+        public var hopLimit: Int?
+        /// Seconds.
+        public var timeToLive: Int?
+        /// Milliseconds.
+        public var sharingTime: Int?
+        public var maximumPropagation: Int?
+        public var tracklistLimit: Int?
+
+        /// - Returns: nil for a name that no setting has.
+        fileprivate static func place(_ key: Substring) -> WritableKeyPath<Profile, Int?>? {
+            switch key {
+            case "hop-limit": \.hopLimit
+            case "time-to-live": \.timeToLive
+            case "sharing-time": \.sharingTime
+            case "maximum-propagation": \.maximumPropagation
+            case "tracklist-limit": \.tracklistLimit
+            default: nil
+            }
+        }
+    }
 
     private static let maximumByteCount = 1 << 20
 
@@ -99,7 +128,21 @@ public struct Configuration: Sendable, Hashable {
                 throw Invalid(description: "a number of seconds from 1 to 600 is expected")
             }
             timeout = .seconds(seconds)
-        default: throw Invalid(description: "there is no such setting; nearshare(5) lists them")
+        case "profile": profile = try string()
+        case "session-lifetime":
+            guard let seconds = integer, (60...604_800).contains(seconds) else {
+                throw Invalid(description: "a number of seconds from 60 to 604800 is expected")
+            }
+            sessionLifetime = .seconds(seconds)
+        default:
+            let words = key.split(separator: ".", omittingEmptySubsequences: false)
+            guard words.count == 3, words[0] == "profiles", !words[1].isEmpty,
+                let place = Profile.place(words[2])
+            else { throw Invalid(description: "there is no such setting; nearshare(5) lists them") }
+            guard let number = integer.flatMap({ Int(exactly: $0) }) else {
+                throw Invalid(description: "a whole number is expected")
+            }
+            profiles[String(words[1]), default: Profile()][keyPath: place] = number
         }
     }
 }

@@ -3,6 +3,8 @@ public struct Directories: Sendable, Hashable {
     public var configuration: String
     public var state: String
     public var defaultInbox: String
+    /// For what lives as long as a login: sockets. Where the system has no place for it, beside the state.
+    public var runtime: String
 
     /// - Parameters:
     ///   - environment: the process's, or a test's.
@@ -16,6 +18,7 @@ public struct Directories: Sendable, Hashable {
         }
         configuration = base("XDG_CONFIG_HOME", ".config") + "/nearshare"
         state = base("XDG_STATE_HOME", ".local/state") + "/nearshare"
+        runtime = environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? "\($0)/nearshare" : nil } ?? "\(state)/run"
         defaultInbox = "\(home)/Inbox"
     }
 }

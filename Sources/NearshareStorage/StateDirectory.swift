@@ -5,11 +5,19 @@ public import NearshareEdges
 public import NearshareSecurity
 
 /// The directory with keys and what is remembered: 0700, its files 0600, each replaced as a whole or not at all.
+///
+/// Whoever has one open holds a shared lock on the directory itself, so that ``destroy()`` takes nothing away from under a process
+/// that still works with it.
 public final class StateDirectory: Sendable {
     public let path: String
     private let directory: Descriptor
 
     private static let keyFileName = "identity.key"
+    /// The key's name from the moment on at which everything is to go.
+    private static let destroyedKeyFileName = "identity.destroyed"
+    /// Held by a node for as long as it runs.
+    static let nodeLockName = "node.lock"
+    private static let lockName = "lock"
     private static let maximumFileByteCount = 16 << 20
 
     /// Makes it, and what is missing on the way to it, for its owner alone.
@@ -23,6 +31,13 @@ public final class StateDirectory: Sendable {
                 .noPermission, "\(shown(path)) belongs to somebody else; set XDG_STATE_HOME to a place of your own")
         }
         fchmod(directory.number, 0o700)
+        try share()
+        if directory.exists(Self.destroyedKeyFileName) {
+            // Somebody was killed in the middle of destroying it.
+            try lockDirectory(LOCK_EX)
+            if directory.exists(Self.destroyedKeyFileName) { try removeEverything() }
+            try share()
+        }
     }
 
     public var spoolPath: String { "\(path)/spool" }
@@ -68,6 +83,89 @@ public final class StateDirectory: Sendable {
             return try LocalIdentity(decoding: bytes)
         } catch {
             throw StorageError(.failed, "\(shown(path)) can't be used: \(error)")
+        }
+    }
+
+    // MARK: The end of it
+
+    /// Whether anything is remembered here.
+    public var isEmpty: Bool {
+        get throws(StorageError) { try directory.names().allSatisfy { $0 == Self.lockName || $0 == Self.nodeLockName } }
+    }
+
+    /// Throws where ``destroy()`` would, because somebody else works with what is here.
+    public func checkUnused() throws(StorageError) {
+        try claim()
+        try share()
+    }
+
+    /// Removes the key and everything that is remembered, whatever it is called; the empty directory stays. The key goes first,
+    /// and its bytes are overwritten, for what that is worth (docs/THREATS.md). Whoever is killed in the middle leaves a
+    /// directory without a key, which the next one to open it empties before anything else.
+    /// - Throws: ``StorageError`` with nothing touched while another process has the directory open, and with the key gone where
+    ///   something can't be removed.
+    public func destroy() throws(StorageError) {
+        try claim()
+        if directory.exists(Self.keyFileName) {
+            guard renameat(directory.number, Self.keyFileName, directory.number, Self.destroyedKeyFileName) == 0 else {
+                throw StorageError(errno, "can't remove \(shown(path))/\(Self.keyFileName)")
+            }
+        } else {
+            _ = try directory.createFile(Self.destroyedKeyFileName)
+        }
+        try directory.synchronize()
+        try removeEverything()
+        try share()
+    }
+
+    /// With the directory locked, and the key under its other name, which goes last.
+    private func removeEverything() throws(StorageError) {
+        overwriteKey()
+        for name in try directory.names() where name != Self.destroyedKeyFileName { directory.removeTree(name) }
+        if let left = try directory.names().first(where: { $0 != Self.destroyedKeyFileName }) {
+            throw StorageError(
+                .noPermission, "the key is gone, but \(shown(path))/\(shown(left)) can't be removed; remove it by hand")
+        }
+        // What is remembered is gone for good before the mark that says so is.
+        try directory.synchronize()
+        directory.removeTree(Self.destroyedKeyFileName)
+        try directory.synchronize()
+    }
+
+    /// As far as that can be done from here: a file system may write elsewhere. What is no plain file of ours holds no key.
+    private func overwriteKey() {
+        guard let file = try? directory.openForWriting(Self.destroyedKeyFileName), let size = try? file.status().st_size,
+            size <= Self.maximumFileByteCount
+        else { return }
+        try? file.write([UInt8](repeating: 0, count: Int(size)))
+        try? file.synchronize()
+    }
+
+    /// Keeps everybody else out, or says who is in.
+    private func claim() throws(StorageError) {
+        if let nodeLock = try? directory.openForReading(Self.nodeLockName) {
+            guard flock(nodeLock.number, LOCK_EX | LOCK_NB) == 0 else {
+                throw StorageError(.failed, "a node is running with this key; `nearshare mesh stop` ends it")
+            }
+            flock(nodeLock.number, LOCK_UN)
+        }
+        guard flock(directory.number, LOCK_EX | LOCK_NB) != 0 else { return }
+        let code = errno
+        // Asking for more has cost what was held.
+        try share()
+        guard code == EWOULDBLOCK else { throw StorageError(code, "can't lock \(shown(path))") }
+        throw StorageError(
+            .failed,
+            "another nearshare is at work with this key; end `nearshare receive` first, by Ctrl-C or `systemctl --user stop`")
+    }
+
+    private func share() throws(StorageError) { try lockDirectory(LOCK_SH) }
+
+    private func lockDirectory(_ kind: Int32) throws(StorageError) {
+        while flock(directory.number, kind) != 0 {
+            // Some file systems know no locks; there the last one to come must not be the one who destroys.
+            if errno == ENOLCK || errno == EOPNOTSUPP, kind == LOCK_SH { return }
+            guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
         }
     }
 
@@ -134,10 +232,14 @@ public final class StateDirectory: Sendable {
         fsync(directory.number)
     }
 
-    private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
-        let raw = nearshare_openat(directory.number, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    func openForLocking(_ name: String) throws(StorageError) -> Descriptor {
+        let raw = nearshare_openat(directory.number, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(path))") }
-        let lock = Descriptor(taking: raw)
+        return Descriptor(taking: raw)
+    }
+
+    private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
+        let lock = try openForLocking(Self.lockName)
         while flock(lock.number, LOCK_EX) != 0 {
             guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
         }
@@ -146,7 +248,8 @@ public final class StateDirectory: Sendable {
         return try body()
     }
 
-    private static func makeDirectories(_ path: String) throws(StorageError) {
+    /// For its owner alone; what is there already stays as it is.
+    public static func makeDirectories(_ path: String) throws(StorageError) {
         var made = path.hasPrefix("/") ? "" : "."
         for part in path.split(separator: "/") {
             made += "/" + part

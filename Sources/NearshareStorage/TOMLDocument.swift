@@ -1,6 +1,6 @@
 internal import CNearshareTOML
 
-/// The top level of a TOML document, sorted by keys.
+/// A TOML document, sorted by keys. A key in a table has its full name, such as "profiles.village.hop-limit".
 struct TOMLDocument {
     enum Value: Equatable {
         case text(String)

@@ -11,6 +11,10 @@ final class Neighbourhood: Sendable {
     private struct State {
         var owners: [UInt16: Int] = [:]
         var apart: Set<Set<Int>> = []
+        /// Who can't be reached by anybody any more.
+        var cutOff: Set<Int> = []
+        /// Between whom connecting takes until it is let go on.
+        var held: Set<Set<Int>> = []
         var links: [(pair: Set<Int>, link: WeakLink)] = []
     }
 
@@ -53,20 +57,49 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.apart.remove([one, other]) }
     }
 
+    /// As if the machine had lost its power: all its links break without a word, and nobody reaches it again.
+    func cutOff(_ number: Int) {
+        let broken = state.update { state in
+            state.cutOff.insert(number)
+            return state.links.filter { $0.pair.contains(number) }
+        }
+        for (_, link) in broken { link.link?.close() }
+    }
+
+    func bringBack(_ number: Int) {
+        state.update { _ = $0.cutOff.remove(number) }
+    }
+
+    /// Whoever connects from the one to the other waits from now on.
+    func holdConnecting(_ one: Int, _ other: Int) {
+        state.update { _ = $0.held.insert([one, other]) }
+    }
+
+    func letConnect(_ one: Int, _ other: Int) {
+        state.update { _ = $0.held.remove([one, other]) }
+    }
+
     fileprivate func own(_ port: UInt16, _ number: Int) {
         state.update { $0.owners[port] = number }
     }
 
     fileprivate func mayConnect(_ number: Int, to port: UInt16) -> Bool {
-        state.withLock { state in state.owners[port].map { !state.apart.contains([number, $0]) } ?? true }
+        state.wait { state in
+            guard let owner = state.owners[port] else { return true }
+            if state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner]) { return false }
+            return state.held.contains([number, owner]) ? nil : true
+        }
     }
 
     fileprivate func keep(_ link: any StreamLink, _ number: Int, to port: UInt16) {
-        state.update { state in
-            guard let owner = state.owners[port] else { return }
+        let isCut = state.update { state in
+            guard let owner = state.owners[port] else { return false }
             state.links.removeAll { $0.link.link == nil }
             state.links.append(([number, owner], WeakLink(link: link)))
+            return state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner])
         }
+        // Cut while it came about.
+        if isCut { link.close() }
     }
 }
 

@@ -97,7 +97,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("K6: a policy lets in who proves the secret, and nobody else", arguments: Way.allCases) func secrets(_ way: Way)
+    @Test("K6, S12: a policy lets in who proves the secret, and nobody else", arguments: Way.allCases) func secrets(_ way: Way)
         async throws
     {
         for (said, outcome) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined)), (nil, .failure(.declined))]
@@ -213,7 +213,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("a slow reader of one stream stops its own writer, and no other stream or message", arguments: Way.allCases)
+    @Test("S8: a slow reader of one stream stops its own writer, and no other stream or message", arguments: Way.allCases)
     func slowReader(_ way: Way) async throws {
         try await withSession(of: 2, way) { neighbourhood, sessions in
             let slow = try sessions[0].openStream(named: "slow", to: neighbourhood.id(1))

@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("A and C, kept apart, talk through B, and directly once they can", arguments: Way.allCases)
+    @Test("S2: A and C, kept apart, talk through B as themselves, and directly once they can", arguments: Way.allCases)
     func relays(_ way: Way) async throws {
         try await withSession(of: 3, way, apart: [(1, 2)]) { neighbourhood, sessions in
             #expect(sessions[1].state(of: neighbourhood.id(2)) == .connected(via: neighbourhood.id(0)))

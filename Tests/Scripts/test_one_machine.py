@@ -5,7 +5,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import Peer, Story, digest, has_namespaces
+from harness import INTERRUPT, Peer, Story, digest, has_namespaces
 
 
 class OneMachineStory(Story):
@@ -87,9 +87,9 @@ class OneMachineStory(Story):
         self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
         identity = json.loads(self.ben.run("identity", "show", "--json").stdout)
         # A5: nobody has compared the code, and nobody is there to be asked.
-        self.assertCode(5, self.anna.run("peers", "befriend", identity["id"]))
+        self.assertCode(5, self.anna.run("friends", "add", identity["id"]))
         self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
-        self.assertCode(0, self.anna.run("peers", "befriend", "--unverified", identity["id"]))
+        self.assertCode(0, self.anna.run("friends", "add", "--unverified", identity["id"]))
         self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
         self.assertCode(0, self.anna.run("peers", "block", identity["id"]))
         self.assertNotEqual(0, self.ben.run("send", photo, "--to", anna.address).returncode)
@@ -101,10 +101,12 @@ class OneMachineStory(Story):
         anna.wait_for("finished")
         (self.ben.home / "state/nearshare/identity.key").unlink()
         self.assertCode(5, self.ben.run("send", photo, "--to", anna.address))
+        anna.signal(INTERRUPT)
+        anna.end()
         self.assertTrue(any("another key" in line for line in anna.errors), anna.story())
 
     def test_K8_a_key_that_others_can_read_is_refused(self):
-        self.assertCode(0, self.ben.run("identity"))
+        self.assertCode(0, self.ben.run("keys", "export"))
         key = self.ben.home / "state/nearshare/identity.key"
         self.assertEqual(0o600, key.stat().st_mode & 0o777)
         key.chmod(0o644)

@@ -40,6 +40,20 @@ import Testing
         #expect(book[known.fingerprint]?.name == Self.ada)
     }
 
+    @Test("K2: a key that was brought is known by the name given with it, which nobody else can claim; what is known stays")
+    func introduced() throws {
+        var book = TrustBook()
+        let (ada, eve) = (try peer(10), try peer(11))
+        let given = try DisplayName("Boss")
+        #expect(book.introduced(ada.fingerprint, claiming: Self.ada, as: given, at: now) == true)
+        #expect(book[ada.fingerprint]?.name == given && book[ada.fingerprint]?.claimedName == Self.ada)
+        #expect(book[ada.fingerprint]?.trust == .seen && book[ada.fingerprint]?.isFriend == false)
+        #expect(book.standing(of: eve, claiming: given) == .nameClash(knownAs: ada.fingerprint))
+        book.verified(eve, called: try DisplayName("Eve"), at: now)
+        #expect(book.introduced(eve.fingerprint, claiming: Self.ada, as: try DisplayName("Eva"), at: now) == true)
+        #expect(book[eve.fingerprint]?.trust == .verified)
+    }
+
     @Test("K2: the pinned key of a name is never replaced by another") func neverOverwritten() throws {
         var book = TrustBook()
         let (first, second) = (try peer(10), try peer(11))

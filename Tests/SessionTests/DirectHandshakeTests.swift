@@ -203,6 +203,33 @@ import Testing
         }
     }
 
+    @Test("K12: two who could do without encryption are talked into it by no change of any bit") func noDowngrade() throws {
+        for message in 0..<3 {
+            var bit = 0
+            while true {
+                var (ada, bea) = (
+                    Side(.initiator, Self.ada, encryption: .optional), Side(.responder, Self.bea, encryption: .optional)
+                )
+                func change(_ number: Int, _ bytes: [UInt8]) -> [UInt8]? {
+                    guard number == message else { return bytes }
+                    guard bit < bytes.count * 8 else { return nil }
+                    var changed = bytes
+                    changed[bit / 8] ^= 1 << UInt8(bit % 8)
+                    return changed
+                }
+                guard let first = change(0, try ada.handshake.start()), let second = change(1, bea.take(first)),
+                    let third = change(2, ada.take(second))
+                else { break }
+                _ = bea.take(third)
+                for side in [ada, bea] {
+                    #expect(side.established?.cipher != .authenticatedOnly, "message \(message), bit \(bit)")
+                }
+                bit += 1
+            }
+            #expect(bit > 40 * 8)
+        }
+    }
+
     @Test("K12: whoever does without encryption still notices what was altered") func openButAuthentic() throws {
         var (ada, bea) = (Side(.initiator, Self.ada, encryption: .none), Side(.responder, Self.bea, encryption: .none))
         try run(&ada, &bea, piece: 4096)

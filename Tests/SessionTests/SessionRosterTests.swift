@@ -132,6 +132,26 @@ import Testing
         #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
     }
 
+    @Test("S5: who says that they have a link and carries nothing gets one turn of each round") func relaysTakeTurns() {
+        var roster = roster(1, with: 2, 3, 4)
+        var now = Self.start
+        for number in [3, 4] as [UInt8] {
+            var relay = member(number)
+            (relay.revision, relay.neighbours) = (1, [member(2).id])
+            roster.receive([relay], now: now)
+            roster.connected(relay.id, via: nil)
+        }
+        var relays: [PeerID] = []
+        for _ in 0..<8 {
+            for case .relay(_, let relay) in roster.approaches(now: now) { relays.append(relay) }
+            roster.connecting(member(2).id)
+            roster.failed(member(2).id, now: now)
+            // Others may be due earlier.
+            while roster.approaches(now: now).isEmpty { now = roster.deadline(after: now)! }
+        }
+        #expect(relays == [3, 4, 3, 4].map { member($0).id })
+    }
+
     @Test func whatWasDueAndLedToNothingIsNotWaitedFor() {
         // The other one connects, or has no address; asked again and again at once, nothing would change.
         var roster = roster(2, with: 1)

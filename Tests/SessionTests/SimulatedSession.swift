@@ -76,11 +76,13 @@ struct SimulatedSession {
 
     private static let id = SessionID(bytes: [UInt8](repeating: 5, count: 16))!
 
-    private static func identity(_ member: Int) -> SessionMember {
+    private static let identities = (0..<64).map { member in
         SessionMember(
             fingerprint: Fingerprint(bytes: [UInt8](repeating: UInt8(member + 1), count: 32))!,
             name: DisplayName(truncating: "node \(member)")!)
     }
+
+    private static func identity(_ member: Int) -> SessionMember { identities[member] }
 
     private func number(_ id: PeerID) -> Int { members.indices.first { Self.identity($0).id == id }! }
 
@@ -97,6 +99,8 @@ struct SimulatedSession {
     }
 
     mutating func begin(_ member: Int) {
+        // Those of who was here before, over which its last words still went.
+        for number in numbers({ $0.members.contains(member) }) { cut(number) }
         members[member].instance += 1
         members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member))
     }
@@ -109,9 +113,7 @@ struct SimulatedSession {
     }
 
     mutating func leave(_ member: Int) {
-        for (number, link) in links where link.members.contains(member) {
-            send(.leave(Self.id), on: number, from: member)
-        }
+        for number in numbers({ $0.members.contains(member) }) { send(.leave(Self.id), on: number, from: member) }
         // What was said last still arrives.
         stop(member, breaksLinks: false)
     }
@@ -123,7 +125,7 @@ struct SimulatedSession {
     private mutating func stop(_ member: Int, breaksLinks: Bool) {
         members[member].roster = nil
         members[member].channels = [:]
-        for (number, link) in links where link.members.contains(member) || link.relay == member {
+        for number in numbers({ $0.members.contains(member) || $0.relay == member }) {
             if breaksLinks {
                 cut(number)
             } else {
@@ -134,7 +136,7 @@ struct SimulatedSession {
 
     mutating func keepApart(_ one: Int, _ other: Int) {
         apart.insert([one, other])
-        for (number, link) in links where link.relay == nil && Set(link.members) == [one, other] { cut(number) }
+        for number in numbers({ $0.relay == nil && Set($0.members) == [one, other] }) { cut(number) }
     }
 
     mutating func letMeet(_ one: Int, _ other: Int) { apart.remove([one, other]) }
@@ -231,6 +233,11 @@ struct SimulatedSession {
         return true
     }
 
+    /// In order, so that one seed is one story.
+    private func numbers(_ isWanted: (Link) -> Bool) -> [LinkNumber] {
+        links.filter { isWanted($0.value) }.keys.sorted()
+    }
+
     private func isMember(_ member: Int, seenBy other: Int) -> Bool {
         members[other].roster?.member(Self.identity(member).id) != nil
     }
@@ -279,14 +286,14 @@ struct SimulatedSession {
 
     private mutating func noteLinks(_ member: Int, _ other: Int) {
         guard members[member].roster != nil else { return }
-        let between = links.values.filter { link in
+        let between = numbers { link in
             Set(link.members) == [member, other] && link.ends[link.side(of: member)].stream != nil
-        }
+        }.map { links[$0]! }
         let id = Self.identity(other).id
         if between.contains(where: { $0.relay == nil }) {
             members[member].roster!.connected(id, via: nil)
             if member < other {
-                for (number, link) in links where link.relay != nil && Set(link.members) == [member, other] { cut(number) }
+                for number in numbers({ $0.relay != nil && Set($0.members) == [member, other] }) { cut(number) }
             }
         } else if let relay = between.first?.relay {
             members[member].roster!.connected(id, via: Self.identity(relay).id)
@@ -301,7 +308,7 @@ struct SimulatedSession {
             members[link.members[side]].channels[link.members[1 - side]]?.detach(link.ends[side].channelLink)
             noteLinks(link.members[side], link.members[1 - side])
         }
-        for (other, dependent) in links where dependent.legs.contains(number) { cut(other) }
+        for dependent in numbers({ $0.legs.contains(number) }) { cut(dependent) }
         for member in link.members { pump(member) }
     }
 
@@ -354,13 +361,11 @@ struct SimulatedSession {
         for case .left(let id) in members[member].roster!.takeChanges() {
             let other = number(id)
             members[member].channels[other] = nil
-            for (link, value) in links where Set(value.members) == [member, other] { cut(link) }
+            for number in numbers({ Set($0.members) == [member, other] }) { cut(number) }
         }
         guard members[member].roster != nil else { return }
         if let news = members[member].roster!.takeNews() {
-            for number in links.keys.sorted() where links[number]!.members.contains(member) {
-                send(news, on: number, from: member)
-            }
+            for number in numbers({ $0.members.contains(member) }) { send(news, on: number, from: member) }
         }
         for approach in members[member].roster!.approaches(now: now) {
             let target =
@@ -371,7 +376,7 @@ struct SimulatedSession {
             let time = now + delay(50...500)
             schedule(.connects(member, approach, instance: members[member].instance), at: time)
         }
-        for number in links.keys.sorted() where links[number]!.members.contains(member) { write(number, member) }
+        for number in numbers({ $0.members.contains(member) }) { write(number, member) }
         guard let deadline = members[member].roster?.deadline(after: now) else { return }
         guard members[member].wakesAt.map({ deadline < $0 }) ?? true else { return }
         members[member].wakesAt = deadline

@@ -187,7 +187,7 @@ struct ConfigurationTests {
             ("nmae = \"x\"", "nmae"), ("name = 5", "name"), ("name = \"\"", "name"), ("accept = \"maybe\"", "accept"),
             ("max-size = \"big\"", "max-size"), ("max-size = -1", "max-size"), ("port = 65536", "port"),
             ("port = \"80\"", "port"),
-            ("timeout = 0", "timeout"), ("timeout = 1.5", "timeout"), ("inbox = []", "inbox"), ("[table]\nx = 1", "table"),
+            ("timeout = 0", "timeout"), ("timeout = 1.5", "timeout"), ("inbox = []", "inbox"), ("[table]\nx = 1", "table.x"),
             ("\"\\u001b[2J\" = 1", "\\u{1b}[2J"),
         ])
     func wrong(toml: String, key: String) {

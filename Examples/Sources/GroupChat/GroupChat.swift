@@ -54,6 +54,7 @@ import Nearshare
         for await change in session.changes {
             switch change {
             case .joined(let member): print("* \(member.name.shown) is here")
+            case .restarted(let id, let lost): print("* \(id.hex) began anew; \(lost) messages to them are lost")
             case .left(let id): print("* \(id.hex) is gone")
             case .state(let id, let state): print("* \(id.hex): \(state)")
             }

@@ -19,6 +19,9 @@ void nearshare_keep_freed_memory(void);
 /// `address` is a struct sockaddr: naming it here would make its header's types this module's instead of Glibc's.
 int nearshare_accept(int listener, void *address, uint32_t *length);
 
+/// Whose process is at the other end of a Unix socket: a user id, or -1. glibc declares the structure for GNU sources only.
+int64_t nearshare_peer_user(int descriptor);
+
 /// renameat2(2) with RENAME_NOREPLACE, which glibc declares for GNU sources only: fails with EEXIST rather than replace.
 int nearshare_rename_without_replacing(int from_directory, const char *from, int to_directory, const char *to);
 

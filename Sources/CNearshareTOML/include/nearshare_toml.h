@@ -1,4 +1,4 @@
-// TOML for C, and so for Swift: the top level of a document, read by toml++ (which is C++ and all headers).
+// TOML for C, and so for Swift: a document's texts and integers by their full names, read by toml++ (which is C++ and all headers).
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ struct nearshare_toml_entry {
     int64_t integer;
 };
 
-/// Calls `take` for each key of the top level, sorted, once the whole document has turned out to be valid.
+/// Calls `take` for each key, sorted, those in tables by their full names with dots, once the whole document has turned out to be valid.
 /// Returns 1, or 0 with the reason and its place in `problem`, terminated and cut to `problem_size`.
 int nearshare_toml_read(
     const char *bytes, size_t count, void *context, void (*take)(void *context, const struct nearshare_toml_entry *entry),

@@ -108,6 +108,7 @@ enum Probe {
         for await change in session.changes {
             switch change {
             case .joined(let member): say("joined", ["id": member.id.hex])
+            case .restarted(let id, let lost): say("restarted", ["id": id.hex, "lost": "\(lost)"])
             case .left(let id): say("left", ["id": id.hex])
             case .state(let id, .connected(let relay)):
                 say("state", ["id": id.hex, "state": "connected", "via": relay?.hex ?? ""])

@@ -1,6 +1,6 @@
 import Glibc
 import NearshareBase
-import NearshareCarryStore
+import NearshareDatabase
 import NearshareEdges
 
 // Fills a store as fast as it can, and says of each message, once it is kept, its number: for a test that kills it meanwhile.

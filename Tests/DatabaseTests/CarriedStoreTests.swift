@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 import NearshareBase
-import NearshareCarryStore
+import NearshareDatabase
 import NearshareEdges
 import NearshareTesting
 import Testing
@@ -124,7 +124,7 @@ struct SQLiteCarriedStoreTests {
     @Test("All that was confirmed is there after kill -9", arguments: 1...5)
     func killed(round: Int) throws {
         let directory = try scratch()
-        let probe = Bundle.testProducts + "/carry-store-probe"
+        let probe = Bundle.testProducts + "/carried-store-probe"
         var pipes: [Int32] = [0, 0]
         #expect(pipe(&pipes) == 0)
         var actions = posix_spawn_file_actions_t()
@@ -175,7 +175,7 @@ private enum Bundle {
         for argument in [own, executable] + CommandLine.arguments
         where argument.contains("/.build/") || argument.contains(".xctest") {
             let folder = argument.split(separator: "/").dropLast().joined(separator: "/")
-            if FileManager.default.fileExists(atPath: "/\(folder)/carry-store-probe") { return "/\(folder)" }
+            if FileManager.default.fileExists(atPath: "/\(folder)/carried-store-probe") { return "/\(folder)" }
         }
         return "."
     }

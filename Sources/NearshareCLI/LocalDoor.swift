@@ -1,0 +1,262 @@
+internal import Glibc
+internal import Nearshare
+internal import NearshareControl
+internal import Synchronization
+
+/// The door of the node in this process: what commands ask, answered by its ``Messenger`` and the person's files.
+final class LocalDoor: ControlDoor {
+    /// What the node was started with, as ``NodeStatus`` tells it.
+    struct Facts: Sendable {
+        var isStanding: Bool
+        var port: UInt16
+        var inbox: String
+        var started: MonotonicInstant
+        var sessionLifetime: Duration
+    }
+
+    private struct State {
+        var listeners: [Int: AsyncStream<ControlEvent>.Continuation] = [:]
+        var lastListener = 0
+        var bluetooth = "not there yet"
+        var isOver = false
+    }
+
+    private let machine: LocalMachine
+    private let node: Node
+    private let messenger: Messenger
+    private let people: PeopleDirectory
+    private let facts: Facts
+    private let state = Mutex(State())
+    /// Files that are on their way, to be followed.
+    private let transfers: AsyncStream<(line: TransferLine, transfer: Transfer)>
+    private let transferContinuation: AsyncStream<(line: TransferLine, transfer: Transfer)>.Continuation
+
+    private static let maximumWaitingEvents = 1_024
+    /// Somebody is heard of a moment before messages can be handed to them.
+    private static let linkTime = Duration.seconds(3)
+    private static let maximumLimit = 1_000
+
+    init(_ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ facts: Facts) {
+        self.machine = machine
+        self.node = node
+        self.messenger = messenger
+        self.facts = facts
+        people = PeopleDirectory(machine, messenger)
+        (transfers, transferContinuation) = AsyncStream.makeStream()
+    }
+
+    // MARK: Events
+
+    /// Tells what happens in the messenger, until the node shuts down.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask {
+                await withDiscardingTaskGroup { following in
+                    for await (line, transfer) in self.transfers {
+                        following.addTask { await self.follow(line, transfer) }
+                    }
+                }
+            }
+            for await event in messenger.events() { await take(event) }
+            transferContinuation.finish()
+        }
+        let listeners = state.withLock { state in
+            state.isOver = true
+            defer { state.listeners = [:] }
+            return Array(state.listeners.values)
+        }
+        for listener in listeners { listener.finish() }
+    }
+
+    func tell(_ event: ControlEvent) {
+        for listener in state.withLock({ Array($0.listeners.values) }) { listener.yield(event) }
+    }
+
+    func note(bluetooth: String) {
+        state.withLock { $0.bluetooth = bluetooth }
+    }
+
+    private func take(_ event: MessengerEvent) async {
+        switch event {
+        case .changed(let id, .sent): tell(.messageChanged(id: id.hex, state: .sent, detail: nil))
+        case .changed(let id, .delivered): tell(.messageChanged(id: id.hex, state: .delivered, detail: nil))
+        case .changed(let id, .failed(let why)): tell(.messageChanged(id: id.hex, state: .failed, detail: why))
+        case .arrived(let arrival): tell(.arrived(describe(arrival)))
+        case .entry(let entry): tell(.entry(entry))
+        case .marked(let entry): tell(.marked(id: entry.id, conversation: entry.conversation, mark: entry.mark))
+        case .peerChanged(let id):
+            do {
+                try people.meet(id)
+                tell(.people(try await people.all()))
+            } catch {
+                tell(.notice("\(error)"))
+            }
+        }
+    }
+
+    private func follow(_ line: TransferLine, _ transfer: Transfer) async {
+        var line = line
+        for await progress in transfer.progress {
+            (line.done, line.total) = (progress.done, progress.total)
+            tell(.transfer(line))
+        }
+        let result = await transfer.result
+        line.outcome = result.outcome.word
+        let name = (try? people.person(line.peer).name.shown) ?? line.peer.hex
+        line.detail = result.detail ?? result.outcome.sentence(name)
+        tell(.transfer(line))
+    }
+
+    func events() async -> AsyncStream<ControlEvent> {
+        let (stream, continuation) = AsyncStream<ControlEvent>.makeStream(
+            bufferingPolicy: .bufferingNewest(Self.maximumWaitingEvents))
+        let number: Int? = state.withLock { state in
+            guard !state.isOver else { return nil }
+            state.lastListener += 1
+            state.listeners[state.lastListener] = continuation
+            return state.lastListener
+        }
+        if let number {
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.state.withLock { $0.listeners.removeValue(forKey: number) }
+            }
+        } else {
+            continuation.finish()
+        }
+        return stream
+    }
+
+    // MARK: Requests
+
+    func ask(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+        do {
+            return try await answer(request)
+        } catch {
+            throw ControlFailure(error)
+        }
+    }
+
+    private func answer(_ request: ControlRequest) async throws -> ControlReply {
+        switch request {
+        case .status: return .status(try status())
+        case .people: return .people(try await people.all())
+        case .find(let text, let seconds): return .people([try await find(text, seconds)])
+        case .message(let order): return .accepted(try await send(order))
+        case .arrivals(let number, let limit):
+            let arrivals = try await messenger.arrivals(after: number, limit: min(max(limit, 0), Self.maximumLimit))
+            return .arrivals(arrivals.map(describe))
+        case .say(let text, let conversation): return .accepted(try await messenger.say(text, in: conversation).id)
+        case .conversations: return .conversations(try await messenger.conversations())
+        case .history(let conversation, let number, let limit):
+            return .entries(
+                try await messenger.history(
+                    of: conversation, before: number, limit: min(max(limit, 0), Self.maximumLimit)))
+        case .markRead(let conversation):
+            try await messenger.markRead(conversation)
+            return .done
+        case .sendFile(let path, let peer):
+            let source = try FileSource(paths: [path])
+            let transfer = try messenger.send(source, to: peer)
+            return .accepted(follow(transfer, source, to: peer))
+        case .follow: return .done
+        case .stop:
+            node.beginShutdown()
+            return .done
+        }
+    }
+
+    private func follow(_ transfer: Transfer, _ source: FileSource, to peer: PeerID) -> String {
+        let name = source.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
+        let line = TransferLine(
+            id: transfer.id.hex, isIncoming: false, peer: peer, name: name, done: 0, total: source.offer.totalSize)
+        transferContinuation.yield((line, transfer))
+        return line.id
+    }
+
+    private func find(_ text: String, _ seconds: Double) async throws -> Person {
+        if let person = try await people.known(text) { return person }
+        let peer = try await messenger.find(text, timeout: .milliseconds(Int64(min(max(seconds, 0), 600) * 1_000)))
+        return try people.person(peer.id)
+    }
+
+    private func send(_ order: MessageOrder) async throws -> String {
+        guard let mode = MessageMode(rawValue: order.mode) else {
+            throw ControlFailure(.refused, "there is no mode \(TerminalText.escaped(order.mode))")
+        }
+        guard case .structured(let content) = try CarriedContent(decoding: order.content[...]) else {
+            throw ControlFailure(.refused, "this node doesn't know that kind of message; update it")
+        }
+        let route = try MessageRoute(mode, to: order.receiver)
+        if let path = order.file {
+            // Checked before the file is opened.
+            guard case .direct(let peer) = route else { throw MessageRule.fileNeedsDirectMode(mode) }
+            let source = try FileSource(paths: [path])
+            let (id, transfer) = try await whenInRange { () throws(MessengerError) in
+                try self.messenger.send(content, with: source, to: peer, isEncrypted: order.isEncrypted)
+            }
+            _ = follow(transfer, source, to: peer)
+            return id.hex
+        }
+        return try await whenInRange { () throws(MessengerError) in
+            try self.messenger.send(content, using: route, isEncrypted: order.isEncrypted, isPrivate: order.isPrivate)
+        }.hex
+    }
+
+    /// Who has just been found may not be linked yet.
+    private func whenInRange<Result>(_ body: () throws(MessengerError) -> Result) async throws -> Result {
+        let end = SystemClock.monotonic() + Self.linkTime
+        while true {
+            do throws(MessengerError) {
+                return try body()
+            } catch {
+                guard case .rule(.receiverNotInRange) = error, SystemClock.monotonic() < end else { throw error }
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    private func describe(_ arrival: KeptArrival) -> Arrival {
+        Arrival(
+            number: arrival.number, id: arrival.id.hex, sender: arrival.sender,
+            senderName: arrival.sender.flatMap { try? people.person($0).name }, signer: arrival.signer.hex,
+            content: arrival.content, isForEverybody: arrival.isForEverybody, created: arrival.created,
+            received: arrival.received, hops: arrival.hops)
+    }
+
+    private func status() throws -> NodeStatus {
+        let profile = messenger.settings.profile
+        let neighbours = try messenger.peers.map { peer in
+            NodeStatus.Neighbour(person: try people.person(peer.id), isDirect: peer.isDirect)
+        }
+        return NodeStatus(
+            id: node.id, name: node.name, process: getpid(),
+            uptime: Int((SystemClock.monotonic() - facts.started).components.seconds), isStanding: facts.isStanding,
+            profile: NodeStatus.Profile(
+                name: profile.name, hopLimit: profile.hopLimit, timeToLive: profile.timeToLive,
+                sharingTime: profile.sharingTime, maximumPropagation: profile.maximumPropagation,
+                tracklistLimit: profile.tracklistLimit),
+            port: facts.port, neighbours: neighbours.sorted { $0.person.name.claimed < $1.person.name.claimed },
+            carriedCount: messenger.carriedCount, sessionLifetime: Int(facts.sessionLifetime.components.seconds),
+            secureSessions: messenger.secureSessions, bluetooth: state.withLock { $0.bluetooth }, inbox: facts.inbox)
+    }
+}
+
+extension ControlFailure {
+    /// What any of the layers below has thrown.
+    init(_ error: any Error) {
+        switch error {
+        case let failure as ControlFailure: self = failure
+        case let error as MessengerError:
+            switch error {
+            case .storage: self.init(.storage, error.description)
+            case .nothingToSay, .tooLong, .rule, .file: self.init(.refused, error.description)
+            }
+        case let error as MessageRule: self.init(.refused, error.description)
+        case let error as PeerLookupError: self.init(.peerNotFound, error.description)
+        case let error as StorageError: self.init(.storage, error.description)
+        case let error as NodeError: self.init(.unavailable, error.description)
+        case is CancellationError: self.init(.gone, "the node has ended in the middle; try it again")
+        default: self.init(.unavailable, "\(error)")
+        }
+    }
+}

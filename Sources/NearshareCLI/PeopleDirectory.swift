@@ -1,0 +1,84 @@
+internal import Nearshare
+internal import NearshareControl
+
+/// Who is to be shown: those in the mesh, the friends, and those with whom there is a conversation.
+struct PeopleDirectory: Sendable {
+    private let machine: LocalMachine
+    private let messenger: Messenger
+
+    init(_ machine: LocalMachine, _ messenger: Messenger) {
+        self.machine = machine
+        self.messenger = messenger
+    }
+
+    /// Those who are near first, then by name.
+    func all() async throws -> [Person] {
+        let book = try machine.trust.read()
+        let near = messenger.peers
+        var ids = Set(near.map(\.id))
+        ids.formUnion(book.entries.filter { $0.value.isFriend }.keys.map(\.peerID))
+        for summary in try await messenger.conversations() {
+            if case .peer(let id) = summary.conversation { ids.insert(id) }
+        }
+        let contacts = try machine.contacts.read()
+        return ids.map { person($0, book, contacts, near) }.filter { $0.standing != "blocked" }
+            .sorted {
+                ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
+                    $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
+                )
+            }
+    }
+
+    func person(_ id: PeerID) throws -> Person {
+        person(id, try machine.trust.read(), try machine.contacts.read(), messenger.peers)
+    }
+
+    private func person(_ id: PeerID, _ book: TrustBook, _ contacts: ContactBook, _ near: [MeshPeer]) -> Person {
+        let known = book.entry(claiming: id)
+        let contact = contacts.entry(of: id)
+        let peer = near.first { $0.id == id }
+        let fingerprint = known?.fingerprint ?? peer?.fingerprint ?? contact?.fingerprint
+        let name = known?.entry.givenName ?? peer?.name ?? known?.entry.claimedName ?? contact?.name
+        let standing = fingerprint.map { book.standing(of: $0, claiming: peer?.name) } ?? .new
+        return Person(
+            id: id, name: name ?? DisplayName(truncating: id.hex)!, standing: standing.word, isFriend: standing.isFriend,
+            isNear: peer != nil, software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
+            hasKeys: messenger.contact(id) != nil)
+    }
+
+    /// Whom a name means among those whom the person knows: friends, imported keys, conversations.
+    /// - Returns: nil when it means none of them; those in the mesh are to be asked for then.
+    func known(_ text: String) async throws -> Person? {
+        let people = try await all()
+        let contacts = try machine.contacts.read()
+        let ids = Set(people.map(\.id)).union(contacts.entries.keys.map(\.peerID))
+        let wanted = text.lowercased()
+        if let id = PeerID(hex: wanted), ids.contains(id) { return try person(id) }
+        let candidates = try ids.map { try person($0) }
+        func matches(_ test: (String) -> Bool) -> [Person] { candidates.filter { test($0.name.claimed.lowercased()) } }
+        var found = matches { $0 == wanted }
+        if found.isEmpty { found = matches { $0.hasPrefix(wanted) } }
+        guard found.count > 1 else { return found.first }
+        let list = found.map { "\n  \($0.name.shown)  \($0.id)" }.sorted().joined()
+        throw ControlFailure(.peerNotFound, "\(TerminalText.escaped(text)) can mean several; say which by its id:\(list)")
+    }
+
+    /// Notes down the keys of somebody who is heard of: friends and those one talks with are worth a proof.
+    func meet(_ id: PeerID) throws {
+        guard let (contact, isProven) = messenger.announcedKeys(of: id),
+            let peer = messenger.peers.first(where: { $0.id == id })
+        else { return }
+        let book = try machine.trust.read()
+        if !isProven, book.entries[contact.fingerprint]?.isFriend == true { messenger.secure(id) }
+        let isFriend: (Fingerprint) -> Bool = { book.entries[$0]?.isFriend ?? false }
+        let now = SystemClock.wall()
+        // A copy is asked first: most meetings change nothing, and the file is locked and written for a change.
+        var copy = try machine.contacts.read()
+        func note(_ contacts: inout ContactBook) -> Bool {
+            contacts.met(
+                agreementKey: contact.agreementKey, signingKey: contact.signingKey, name: peer.name, isProven: isProven,
+                isFriend: isFriend, at: now)
+        }
+        if note(&copy) { try machine.contacts.change { _ = note(&$0) } }
+    }
+}

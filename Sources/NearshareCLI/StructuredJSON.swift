@@ -1,0 +1,50 @@
+internal import FoundationEssentials
+internal import Nearshare
+
+/// Structured values as JSON. Bytes, which JSON has none of, are an object with one member: `{"$base64": "…"}`.
+enum StructuredJSON {
+    private static let binaryKey = "$base64"
+
+    /// - Throws: ``CommandFailure`` for what is no JSON.
+    static func value(of text: String) throws -> StructuredValue {
+        guard let value = try? JSONDecoder().decode(StructuredValue.self, from: Data(text.utf8)) else {
+            throw CommandFailure(.usage, "that is not valid JSON; put it into single quotes, such as '{\"temperature\": 21.5}'")
+        }
+        return try withBytes(value)
+    }
+
+    private static func withBytes(_ value: StructuredValue) throws -> StructuredValue {
+        switch value {
+        case .array(let elements): return .array(try elements.map(withBytes))
+        case .object(let members):
+            if members.count == 1, case .string(let text)? = members[binaryKey] {
+                guard let bytes = Data(base64Encoded: text) else {
+                    throw CommandFailure(.usage, "\(binaryKey) is followed by a text in base64; this one isn't")
+                }
+                return .binary(Array(bytes))
+            }
+            return .object(try members.mapValues(withBytes))
+        default: return value
+        }
+    }
+
+    static func json(_ value: StructuredValue) -> JSONValue {
+        switch value {
+        case .null: .null
+        case .bool(let truth): .flag(truth)
+        case .integer(let number): .integer(number)
+        case .number(let number): .rate(number)
+        case .string(let text): .text(text)
+        case .binary(let bytes): .object([binaryKey: .text(Data(bytes).base64EncodedString())])
+        case .array(let elements): .list(elements.map(json))
+        case .object(let members): .object(members.mapValues(json))
+        }
+    }
+
+    /// In one line, for people.
+    static func text(_ value: StructuredValue) -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return (try? encoder.encode(json(value))).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+}

@@ -1,0 +1,8 @@
+/// The way to a node: the one in this process, or one that runs beside it.
+public protocol ControlDoor: Sendable {
+    /// - Throws: ``ControlFailure``, also for ``ControlReply/failed(_:)``.
+    func ask(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply
+
+    /// Events from now on, in their order, until the node ends. Who reads too slowly loses the oldest.
+    func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
+}

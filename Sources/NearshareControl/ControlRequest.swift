@@ -1,0 +1,295 @@
+public import NearshareBase
+public import NearshareEdges
+
+/// What a command asks the node that runs on this machine to do.
+public enum ControlRequest: Sendable, Hashable, Codable {
+    /// What the node is doing. Answer: ``ControlReply/status(_:)``.
+    case status
+    /// Who is near, and who is a friend or has a conversation. Answer: ``ControlReply/people(_:)``.
+    case people
+    /// Whom a name means: an id, a name, or the beginning of one. Waits until somebody is heard of, for at most so many seconds.
+    /// Answer: ``ControlReply/people(_:)`` with one.
+    case find(String, seconds: Double)
+    /// Sends a message. Answer: ``ControlReply/accepted(_:)``; what becomes of it follows as
+    /// ``ControlEvent/messageChanged(id:state:detail:)``.
+    case message(MessageOrder)
+    /// Messages that have come, after a number. Answer: ``ControlReply/arrivals(_:)``.
+    case arrivals(after: Int, limit: Int)
+    /// Says something in a conversation. Answer: ``ControlReply/accepted(_:)`` with the id of the line, which also comes as
+    /// ``ControlEvent/entry(_:)``.
+    case say(String, in: Conversation)
+    /// Answer: ``ControlReply/conversations(_:)``.
+    case conversations
+    /// The newest lines before a number, the oldest of them first. Answer: ``ControlReply/entries(_:)``.
+    case history(Conversation, before: Int?, limit: Int)
+    /// The person has seen what is in a conversation. Answer: ``ControlReply/done``.
+    case markRead(Conversation)
+    /// Sends a file; an absolute path. Answer: ``ControlReply/accepted(_:)`` with the transfer's id; how it goes follows as
+    /// ``ControlEvent/transfer(_:)``.
+    case sendFile(path: String, to: PeerID)
+    /// Events from now on. Answer: ``ControlReply/done``; before it, none comes.
+    case follow
+    /// Ends the node, when it is one that only runs in the background. Answer: ``ControlReply/done``.
+    case stop
+}
+
+/// The answer to one request.
+public enum ControlReply: Sendable, Hashable, Codable {
+    case done
+    /// The id of what will be done.
+    case accepted(String)
+    case status(NodeStatus)
+    case people([Person])
+    case arrivals([Arrival])
+    case conversations([ConversationSummary])
+    case entries([ChatEntry])
+    case failed(ControlFailure)
+}
+
+/// What happens in the node.
+public enum ControlEvent: Sendable, Hashable, Codable {
+    /// A message of ours, by its id.
+    case messageChanged(id: String, state: MessageState, detail: String?)
+    case arrived(Arrival)
+    /// A line was written, here or elsewhere, and is in the conversation now.
+    case entry(ChatEntry)
+    case marked(id: String, conversation: Conversation, mark: ChatMark)
+    /// Somebody came, went, or changed; all who are to be shown now.
+    case people([Person])
+    case transfer(TransferLine)
+    /// A sentence for the person.
+    case notice(String)
+}
+
+/// What becomes of a message.
+public enum MessageState: String, Sendable, Hashable, Codable {
+    /// A carrier, or the receiver, has taken it.
+    case sent
+    /// The receiver has acknowledged it.
+    case delivered
+    case failed
+}
+
+/// Why a request was not fulfilled.
+public struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringConvertible {
+    public enum Kind: String, Sendable, Hashable, Codable {
+        /// What was asked breaks a rule.
+        case refused
+        case peerNotFound
+        case notTrusted
+        case storage
+        case unavailable
+        /// The node has ended in the middle.
+        case gone
+    }
+
+    public var kind: Kind
+    /// What failed, and what to try.
+    public var description: String
+
+    public init(_ kind: Kind, _ description: String) {
+        self.kind = kind
+        self.description = description
+    }
+}
+
+/// Somebody who is near, a friend, or in a conversation.
+public struct Person: Sendable, Hashable, Codable {
+    /// What they can do.
+    public enum Software: String, Sendable, Hashable, Codable {
+        case nearshare
+        /// bitchat: texts and files, not carried.
+        case phone
+        /// BlueChat over Bluetooth: text.
+        case blueChat
+        /// Not heard of now.
+        case unknown
+    }
+
+    public var id: PeerID
+    /// What they call themselves, or what the person here calls them.
+    public var name: DisplayName
+    /// new, seen, verified, friend, blocked or changed.
+    public var standing: String
+    public var isFriend: Bool
+    /// Heard of in the mesh, or found by discovery, at the moment.
+    public var isNear: Bool
+    public var software: Software
+    /// Messages can be sealed for them although they aren't near.
+    public var hasKeys: Bool
+
+    public init(
+        id: PeerID, name: DisplayName, standing: String, isFriend: Bool, isNear: Bool, software: Software, hasKeys: Bool
+    ) {
+        self.id = id
+        self.name = name
+        self.standing = standing
+        self.isFriend = isFriend
+        self.isNear = isNear
+        self.software = software
+        self.hasKeys = hasKeys
+    }
+}
+
+/// A message that is to be sent.
+public struct MessageOrder: Sendable, Hashable, Codable {
+    /// An encoded structured value.
+    public var content: [UInt8]
+    /// direct, mesh, full or broadcast.
+    public var mode: String
+    public var receiver: PeerID?
+    public var isEncrypted: Bool
+    public var isPrivate: Bool
+    /// An absolute path of a file to go beside it.
+    public var file: String?
+
+    public init(
+        content: [UInt8], mode: String, receiver: PeerID?, isEncrypted: Bool, isPrivate: Bool = false, file: String? = nil
+    ) {
+        self.content = content
+        self.mode = mode
+        self.receiver = receiver
+        self.isEncrypted = isEncrypted
+        self.isPrivate = isPrivate
+        self.file = file
+    }
+}
+
+/// A message that has come.
+public struct Arrival: Sendable, Hashable, Codable {
+    /// In which order messages came, from 1.
+    public var number: Int
+    public var id: String
+    /// Whose key sealed it; nil for what was not sealed.
+    public var sender: PeerID?
+    public var senderName: DisplayName?
+    /// Of the key that signed it, in hexadecimal digits.
+    public var signer: String
+    /// An encoded structured value.
+    public var content: [UInt8]
+    public var isForEverybody: Bool
+    /// By its sender's clock.
+    public var created: WallTime
+    public var received: WallTime
+    public var hops: Int
+
+    public init(
+        number: Int, id: String, sender: PeerID?, senderName: DisplayName?, signer: String, content: [UInt8],
+        isForEverybody: Bool, created: WallTime, received: WallTime, hops: Int
+    ) {
+        self.number = number
+        self.id = id
+        self.sender = sender
+        self.senderName = senderName
+        self.signer = signer
+        self.content = content
+        self.isForEverybody = isForEverybody
+        self.created = created
+        self.received = received
+        self.hops = hops
+    }
+}
+
+/// How a file goes.
+public struct TransferLine: Sendable, Hashable, Codable {
+    public var id: String
+    public var isIncoming: Bool
+    public var peer: PeerID
+    public var name: String
+    public var done: UInt64
+    public var total: UInt64?
+    /// completed, declined, expired, cancelled, failed or interrupted; nil while it goes on.
+    public var outcome: String?
+    /// A sentence for the person, once it has ended.
+    public var detail: String?
+
+    public init(
+        id: String, isIncoming: Bool, peer: PeerID, name: String, done: UInt64, total: UInt64?, outcome: String? = nil,
+        detail: String? = nil
+    ) {
+        self.id = id
+        self.isIncoming = isIncoming
+        self.peer = peer
+        self.name = name
+        self.done = done
+        self.total = total
+        self.outcome = outcome
+        self.detail = detail
+    }
+}
+
+/// What a node is doing.
+public struct NodeStatus: Sendable, Hashable, Codable {
+    public struct Profile: Sendable, Hashable, Codable {
+        /// nil for one that the person has put together.
+        public var name: String?
+        public var hopLimit: Int
+        /// Seconds.
+        public var timeToLive: Int
+        /// Milliseconds.
+        public var sharingTime: Int
+        public var maximumPropagation: Int
+        public var tracklistLimit: Int
+
+        public init(
+            name: String?, hopLimit: Int, timeToLive: Int, sharingTime: Int, maximumPropagation: Int, tracklistLimit: Int
+        ) {
+            self.name = name
+            self.hopLimit = hopLimit
+            self.timeToLive = timeToLive
+            self.sharingTime = sharingTime
+            self.maximumPropagation = maximumPropagation
+            self.tracklistLimit = tracklistLimit
+        }
+    }
+
+    /// Frames go to somebody without others between.
+    public struct Neighbour: Sendable, Hashable, Codable {
+        public var person: Person
+        public var isDirect: Bool
+
+        public init(person: Person, isDirect: Bool) {
+            self.person = person
+            self.isDirect = isDirect
+        }
+    }
+
+    public var id: PeerID
+    public var name: DisplayName
+    public var process: Int32
+    /// Seconds since it began.
+    public var uptime: Int
+    /// It was started to run by itself, rather than by a command that needed one.
+    public var isStanding: Bool
+    public var profile: Profile
+    public var port: UInt16
+    public var neighbours: [Neighbour]
+    /// Messages that are carried, its own and others'.
+    public var carriedCount: Int
+    /// Seconds that a secure session counts without being used.
+    public var sessionLifetime: Int
+    public var secureSessions: [PeerID]
+    /// What is to be said of Bluetooth.
+    public var bluetooth: String
+    public var inbox: String
+
+    public init(
+        id: PeerID, name: DisplayName, process: Int32, uptime: Int, isStanding: Bool, profile: Profile, port: UInt16,
+        neighbours: [Neighbour], carriedCount: Int, sessionLifetime: Int, secureSessions: [PeerID], bluetooth: String,
+        inbox: String
+    ) {
+        self.id = id
+        self.name = name
+        self.process = process
+        self.uptime = uptime
+        self.isStanding = isStanding
+        self.profile = profile
+        self.port = port
+        self.neighbours = neighbours
+        self.carriedCount = carriedCount
+        self.sessionLifetime = sessionLifetime
+        self.secureSessions = secureSessions
+        self.bluetooth = bluetooth
+        self.inbox = inbox
+    }
+}

@@ -1,0 +1,290 @@
+internal import Logging
+public import NearshareBase
+public import NearshareCarry
+public import NearshareEdges
+public import NearshareMesh
+public import NearshareWire
+internal import Synchronization
+
+/// Messages and conversations of this node, as long as it runs: sends, receives, carries for others, and keeps what was said.
+/// Made by ``Node/startMessenger(_:)``.
+///
+///     say ──► kept as waiting ──► keys known? ──► sealed ──► what it goes out as is noted ──► carrier ──► sent, delivered
+///                                  └─ near, and doesn't carry (a phone) ──► text in the mesh ──► delivered, read
+///                                  └─ neither ──► waits until they come
+///
+/// Everything is written down before it is done, so a process that is killed goes on where it was: a line that no carrier has is given
+/// to one again, and receivers know lines by their ids.
+public final class Messenger: Sendable {
+    private struct State {
+        var inputs: [Input] = []
+        var isStopping = false
+        /// Texts to phones that are on their way: not given to the mesh a second time.
+        var onTheirWay: Set<String> = []
+    }
+
+    private enum Input: Sendable {
+        case text(MeshText)
+        case resume
+    }
+
+    /// How it was started.
+    public let settings: MessengerSettings
+    let mesh: Mesh
+    let node: NodeSettings
+    let listeners = Broadcast<MessengerEvent>()
+    let store: any ConversationStore
+    private let state = Monitor(State())
+    private let carrier = Mutex<MeshMessages?>(nil)
+
+    private static let maximumInputCount = 4_096
+
+    init(_ mesh: Mesh, _ node: NodeSettings, _ settings: MessengerSettings) throws(StorageError) {
+        self.mesh = mesh
+        self.node = node
+        self.settings = settings
+        store = settings.conversations
+    }
+
+    /// - Throws: `StorageError` when what is kept can't be read.
+    func start() throws(StorageError) {
+        let messages = try mesh.startMessages(profile: settings.profile, store: settings.carried) { [weak self] in
+            self?.take($0)
+        }
+        carrier.withLock { $0 = messages }
+        mesh.texts.withLock { $0 = { [weak self] in self?.take($0) } }
+        mesh.start { [self] in
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await onThread { self.work() } }
+                group.addTask {
+                    _ = await self.mesh.stopping.happened
+                    self.state.update { $0.isStopping = true }
+                }
+            }
+            listeners.finish()
+        }
+        state.update { $0.inputs.append(.resume) }
+    }
+
+    // MARK: What people use
+
+    /// What happens from now on, until the node stops. Who listens too slowly loses what is oldest.
+    public func events() -> AsyncStream<MessengerEvent> { listeners.listen() }
+
+    /// Everybody who is heard of in the mesh.
+    public var peers: [MeshPeer] { mesh.peers }
+
+    /// Waits until somebody is heard of in the mesh whom `text` means: an id, a name, or the beginning of one.
+    /// - Throws: ``PeerLookupError``.
+    public func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
+        try await mesh.find(text, timeout: timeout)
+    }
+
+    /// How many messages this node carries, its own and others'.
+    public var carriedCount: Int { messages.carriedCount }
+
+    /// Peers with whom there is a session that counts as secure.
+    public var secureSessions: [PeerID] { mesh.look { $0.secureSessions } }
+
+    /// Whom messages can be sealed for: by the settings' keys, or by those that were announced in the mesh.
+    public func contact(_ id: PeerID) -> CarriedContact? {
+        // Who is near and doesn't carry can't open them, whatever keys there are.
+        if let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.carries) != true { return nil }
+        // Anybody can announce another's agreement key beside a signing key of their own.
+        return settings.contact(id) ?? messages.contact(id)
+    }
+
+    /// The keys that somebody who is heard of in the mesh has announced, and whether they have proven, inside a session, that both
+    /// are theirs; nil for those who don't carry.
+    public func announcedKeys(of id: PeerID) -> (contact: CarriedContact, isProven: Bool)? {
+        guard let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.carries) == true,
+            let contact = messages.contact(id)
+        else { return nil }
+        return (contact, mesh.look { $0.hasProvenKeys(id) })
+    }
+
+    /// Makes a session with somebody who is heard of in the mesh, unless there is one, so that their keys are proven.
+    public func secure(_ id: PeerID) {
+        mesh.change { router, now in
+            if router.peer(id) != nil { router.ensureSession(with: id, now: now) }
+        }
+    }
+
+    /// Sends a message, or says which rule it breaks. It has its id at once; what becomes of it follows among ``events()``.
+    /// - Parameters:
+    ///   - isEncrypted: nil for encrypted, but for broadcasts.
+    ///   - isPrivate: carriers learn neither who sent it nor whom it is for.
+    public func send(
+        _ content: StructuredValue, using route: MessageRoute, isEncrypted: Bool? = nil, isPrivate: Bool = false
+    ) throws(MessengerError) -> CarriedID {
+        try submit(.structured(content), using: route, isEncrypted: isEncrypted, isPrivate: isPrivate, fileByteCount: nil)
+    }
+
+    /// Sends a message with a file beside it, to somebody in range. The receiver is asked for the file as for any other.
+    /// - Parameter file: one file, of at most 5 MiB.
+    public func send(
+        _ content: StructuredValue, with file: any ResourceSource, to peer: PeerID, isEncrypted: Bool? = nil
+    ) throws(MessengerError) -> (id: CarriedID, transfer: Transfer) {
+        guard let meshPeer = mesh.look({ $0.peer(peer) }) else { throw .rule(.receiverNotInRange) }
+        let name = file.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
+        let id = try submit(
+            .besideFile(content, name: name), using: .direct(peer), isEncrypted: isEncrypted, isPrivate: false,
+            fileByteCount: Int(clamping: file.offer.totalSize ?? 0))
+        do {
+            return (id, try mesh.send(file, to: meshPeer))
+        } catch {
+            throw .file(error)
+        }
+    }
+
+    /// Offers a file to somebody in the mesh.
+    /// - Throws: ``NodeError``, also when they aren't heard of.
+    public func send(_ file: any ResourceSource, to peer: PeerID) throws(NodeError) -> Transfer {
+        guard let meshPeer = mesh.look({ $0.peer(peer) }) else {
+            throw .unreachable("they are not in range; files go to those who are")
+        }
+        return try mesh.send(file, to: meshPeer)
+    }
+
+    private func submit(
+        _ content: CarriedContent, using route: MessageRoute, isEncrypted: Bool?, isPrivate: Bool, fileByteCount: Int?
+    ) throws(MessengerError) -> CarriedID {
+        do throws(MessageRule) {
+            var receiver: CarriedContact?
+            if let id = route.receiver {
+                receiver = contact(id)
+                guard receiver != nil else {
+                    throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
+                }
+            }
+            let prepared = try messages.prepare(
+                MessageRequest(
+                    content, mode: route.mode, hasReceiver: receiver != nil, isEncrypted: isEncrypted ?? (receiver != nil),
+                    isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
+            messages.submit(prepared)
+            return prepared.id
+        } catch {
+            throw .rule(error)
+        }
+    }
+
+    /// Says something. The line is kept before this returns; it goes now, or when somebody comes who can take it.
+    /// - Parameter text: of 1 to ``ChatEntry/maximumTextByteCount`` bytes.
+    public func say(_ text: String, in conversation: Conversation) async throws(MessengerError) -> ChatEntry {
+        guard text.contains(where: { !$0.isWhitespace }) else { throw .nothingToSay }
+        guard text.utf8.count <= ChatEntry.maximumTextByteCount else {
+            throw .tooLong(limit: ChatEntry.maximumTextByteCount)
+        }
+        return try await stored { () throws(StorageError) in
+            var entry = ChatEntry(
+                id: Hex.encode(self.node.random(16)), conversation: conversation, author: nil, authorName: self.node.name,
+                text: text, when: self.node.wallClock(), mark: .waiting)
+            entry.number = try self.store.insert(entry) ?? 0
+            self.listeners.tell(.entry(entry))
+            try self.dispatch(entry)
+            return entry
+        }
+    }
+
+    /// The person has seen what is in a conversation; those who wrote it are told, unless the settings say otherwise.
+    public func markRead(_ conversation: Conversation) async throws(MessengerError) {
+        try await stored { () throws(StorageError) in
+            let ids = try self.store.markRead(conversation)
+            if case .peer(let peer) = conversation, self.settings.sendsReadMarks { self.tellRead(ids, to: peer) }
+        }
+    }
+
+    /// Conversations with a line in them, the one with the newest first.
+    public func conversations() async throws(MessengerError) -> [ConversationSummary] {
+        try await stored { () throws(StorageError) in try self.store.conversations() }
+    }
+
+    /// The newest lines before a number, the oldest of them first.
+    public func history(
+        of conversation: Conversation, before number: Int? = nil, limit: Int = 100
+    ) async throws(MessengerError) -> [ChatEntry] {
+        try await stored { () throws(StorageError) in
+            try self.store.entries(of: conversation, before: number, limit: limit)
+        }
+    }
+
+    /// Messages that have come, after a number, the oldest first.
+    public func arrivals(after number: Int = 0, limit: Int = 1_000) async throws(MessengerError) -> [KeptArrival] {
+        try await stored { () throws(StorageError) in try self.store.arrivals(after: number, limit: limit) }
+    }
+
+    /// The store's calls block, so each has a thread for as long as it takes.
+    private func stored<Result: Sendable>(
+        _ body: @escaping @Sendable () throws(StorageError) -> Result
+    ) async throws(MessengerError) -> Result {
+        let result = await onThread { () -> Swift.Result<Result, StorageError> in
+            do throws(StorageError) {
+                return .success(try body())
+            } catch {
+                return .failure(error)
+            }
+        }
+        switch result {
+        case .success(let value): return value
+        case .failure(let error): throw .storage(error)
+        }
+    }
+
+    /// Set before anybody holds this.
+    var messages: MeshMessages { carrier.withLock { $0! } }
+
+    // MARK: The thread
+
+    private func take(_ text: MeshText) {
+        state.update { state in
+            // A flood waits its turn in the links' own buffers.
+            if state.inputs.count < Self.maximumInputCount { state.inputs.append(.text(text)) }
+        }
+    }
+
+    private func work() {
+        while true {
+            let inputs = state.wait { state -> [Input]? in
+                // What has come is still kept: its sender was told that it has arrived.
+                guard !state.inputs.isEmpty || state.isStopping else { return nil }
+                defer { state.inputs = [] }
+                return state.inputs
+            }
+            guard !inputs.isEmpty else { return }
+            for input in inputs {
+                attempt { () throws(StorageError) in
+                    switch input {
+                    case .text(let text): try process(text)
+                    case .resume: try resume()
+                    }
+                }
+            }
+        }
+    }
+
+    func attempt(_ body: () throws(StorageError) -> Void) {
+        do throws(StorageError) {
+            try body()
+        } catch {
+            node.log.error("\(error)")
+        }
+    }
+
+    /// A text to a phone begins or ends being on its way.
+    /// - Returns: false when it is already.
+    func claim(_ id: String) -> Bool { state.withLock { $0.onTheirWay.insert(id).inserted } }
+
+    func release(_ id: String) { state.withLock { _ = $0.onTheirWay.remove(id) } }
+}
+
+extension Node {
+    /// Sends, receives and carries messages, and keeps conversations, until the node shuts down.
+    ///
+    /// A node that receives is found by others; one that does not finds them.
+    /// - Throws: `StorageError` when what is kept can't be read.
+    public func startMessenger(_ settings: MessengerSettings) throws(StorageError) -> Messenger {
+        let messenger = try Messenger(joinMesh(), self.settings, settings)
+        try messenger.start()
+        return messenger
+    }
+}

@@ -1,0 +1,210 @@
+import Glibc
+import Nearshare
+import NearshareControl
+import Synchronization
+import Testing
+
+@testable import NearshareCLI
+
+@Suite struct ChatPipeTests {
+    private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
+
+    private func pipe(_ goal: ChatMark = .sent) -> ChatPipe { ChatPipe(.peer(anna), goal: goal) }
+
+    private func marked(_ id: String, _ mark: ChatMark) -> ControlEvent {
+        .marked(id: id, conversation: .peer(anna), mark: mark)
+    }
+
+    @Test("it is done when all lines were read and have come as far as was asked")
+    func done() {
+        var pipe = pipe(.delivered)
+        pipe.accepted("a")
+        pipe.take(marked("a", .delivered))
+        #expect(!pipe.isDone)
+        pipe.accepted("b")
+        pipe.end()
+        pipe.take(marked("b", .sent))
+        #expect(!pipe.isDone)
+        pipe.take(marked("b", .read))
+        #expect(pipe.isDone)
+        #expect(pipe.failure(name: "anna") == nil)
+    }
+
+    @Test("a mark may overtake the answer that names its line, and marks of others' lines do nothing")
+    func early() {
+        var pipe = pipe()
+        pipe.take(marked("a", .sent))
+        pipe.take(marked("other", .sent))
+        pipe.take(.marked(id: "a", conversation: .everybody, mark: .failed))
+        pipe.accepted("a")
+        pipe.end()
+        #expect(pipe.isDone)
+        #expect(pipe.reachedCount == 1)
+        #expect(pipe.failures.isEmpty)
+    }
+
+    @Test("what the node has stored makes up for an event that was lost")
+    func lost() {
+        var pipe = pipe()
+        pipe.accepted("a")
+        pipe.end()
+        pipe.take(
+            ChatEntry(
+                number: 1, id: "a", conversation: .peer(anna), author: nil, authorName: nil, text: "hi",
+                when: WallTime(milliseconds: 0), mark: .delivered))
+        #expect(pipe.isDone)
+    }
+
+    @Test("what goes wrong is told with a status that fits")
+    func failures() throws {
+        var pipe = pipe()
+        pipe.accepted("a")
+        pipe.take(.messageChanged(id: "a", state: .failed, detail: "too old\u{1b}"))
+        pipe.end()
+        let all = try #require(pipe.failure(name: "anna"))
+        #expect(all.status == .failure)
+        #expect(all.message == "not sent: too old\\u{1b}")
+        pipe.accepted("b")
+        pipe.take(marked("b", .sent))
+        let some = try #require(pipe.failure(name: "anna"))
+        #expect(some.status == .partly)
+        #expect(some.message.hasPrefix("1 of 2 lines"))
+    }
+
+    @Test("what has not come in time waits, and is said to")
+    func timeout() throws {
+        var pipe = pipe(.delivered)
+        pipe.accepted("a")
+        pipe.end()
+        #expect(pipe.failure(name: "anna") == nil)
+        let waiting = try #require(pipe.failure(name: "anna", timedOutAfter: 30))
+        #expect(waiting.status == .timedOut)
+        #expect(waiting.message.contains("anna is not near"))
+        pipe.take(marked("a", .sent))
+        let sent = try #require(pipe.failure(name: "anna", timedOutAfter: 30))
+        #expect(sent.message.contains("has not acknowledged"))
+    }
+
+    @Test("T7: what is written for people steers no terminal, whoever reads it")
+    func report() {
+        let entry = ChatEntry(
+            number: 1, id: "a", conversation: .everybody, author: anna, authorName: try? DisplayName("an\u{1b}na"),
+            text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), mark: .delivered)
+        let lines = ChatReport.lines(entry, called: "anna")
+        #expect(lines.count == 2)
+        #expect(lines[0].hasSuffix(" an\\u{1b}na#1a2b: one\\u{7}"))
+        #expect(lines[1] == "    two")
+    }
+
+    @Test("events of other conversations are not reported")
+    func otherConversations() {
+        let entry = ChatEntry(
+            number: 1, id: "a", conversation: .everybody, author: anna, authorName: nil, text: "x",
+            when: WallTime(milliseconds: 0), mark: .delivered)
+        #expect(ChatReport.fields(.entry(entry), of: .peer(anna)) == nil)
+        #expect(ChatReport.fields(.entry(entry), of: .everybody)?.0 == "line")
+        #expect(ChatReport.fields(marked("a", .sent), of: .everybody) == nil)
+    }
+}
+
+/// A node that takes every line, and marks it as it is told to.
+private final class ScriptedDoor: ControlDoor {
+    let said = Mutex<[String]>([])
+    private let mark: ChatMark?
+    private let stream: AsyncStream<ControlEvent>
+    private let sink: AsyncStream<ControlEvent>.Continuation
+    static let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
+
+    init(marking mark: ChatMark?) {
+        self.mark = mark
+        (stream, sink) = AsyncStream.makeStream(of: ControlEvent.self)
+    }
+
+    func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { stream }
+
+    func ask(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+        switch request {
+        case .find("anna", _):
+            return .people([
+                Person(
+                    id: Self.anna, name: DisplayName(truncating: "anna")!, standing: "seen", isFriend: false, isNear: true,
+                    software: .nearshare, hasKeys: true)
+            ])
+        case .find(let name, _): throw ControlFailure(.peerNotFound, "nobody is called \(name)")
+        case .say(let text, let conversation):
+            let number = said.withLock { said in
+                said.append(text)
+                return said.count
+            }
+            if text == "refuse" { throw ControlFailure(.refused, "as you wish") }
+            // Before the answer: the way of events is another one.
+            if let mark { sink.yield(.marked(id: "line-\(number)", conversation: conversation, mark: mark)) }
+            return .accepted("line-\(number)")
+        case .history: return .entries([])
+        default: return .done
+        }
+    }
+}
+
+@Suite struct ChatPipingTests {
+    private func run(_ text: String, _ door: ScriptedDoor, to peer: String = "anna", goal: ChatMark = .sent) async throws {
+        var ends: [Int32] = [0, 0]
+        try #require(Glibc.pipe(&ends) == 0)
+        let bytes = Array(text.utf8)
+        try #require(write(ends[1], bytes, bytes.count) == bytes.count)
+        close(ends[1])
+        defer { close(ends[0]) }
+        let order = ChatPiping.Order(
+            peer: peer, goal: goal, timeout: .milliseconds(300), follows: false, history: 0, isJSON: false)
+        try await ChatPiping(door: door, order: order, input: ends[0]).run()
+    }
+
+    @Test("each line is a message, also the last one without an end; empty ones are none")
+    func lines() async throws {
+        let door = ScriptedDoor(marking: .sent)
+        try await run("hi\r\n\n  \nthere\u{e9}", door)
+        #expect(door.said.withLock { $0 } == ["hi", "there\u{e9}"])
+    }
+
+    @Test("it ends with a status that says what was missing")
+    func statuses() async {
+        await #expect { try await run("hi\n", ScriptedDoor(marking: .sent), goal: .delivered) } throws: {
+            CommandFailure($0).status == .timedOut
+        }
+        await #expect { try await run("hi\n", ScriptedDoor(marking: nil)) } throws: { CommandFailure($0).status == .timedOut }
+        await #expect { try await run("hi\nrefuse\n", ScriptedDoor(marking: .sent)) } throws: {
+            CommandFailure($0).status == .partly
+        }
+        await #expect { try await run("hi\n", ScriptedDoor(marking: .failed)) } throws: {
+            CommandFailure($0).status == .failure
+        }
+        await #expect { try await run("hi\n", ScriptedDoor(marking: .sent), to: "zoe") } throws: {
+            CommandFailure($0).status == .peerNotFound
+        }
+    }
+
+    @Test("nothing is said when nothing comes")
+    func nothing() async throws {
+        let door = ScriptedDoor(marking: nil)
+        try await run("", door)
+        #expect(door.said.withLock { $0 }.isEmpty)
+    }
+
+    @Test("a line without an end does not fill the memory")
+    func endless() async throws {
+        var ends: [Int32] = [0, 0]
+        try #require(Glibc.pipe(&ends) == 0)
+        let input = LineInput(ends[0])
+        let writer = ends[1]
+        BlockingThread.start {
+            let bytes = [UInt8](repeating: 0x78, count: 1 << 16)
+            for _ in 0..<8 { _ = write(writer, bytes, bytes.count) }
+            close(writer)
+        }
+        var lengths: [Int] = []
+        while let line = try await input.next() { lengths.append(line.utf8.count) }
+        close(ends[0])
+        #expect(lengths.reduce(0, +) == 8 << 16)
+        #expect(lengths.allSatisfy { $0 <= ChatEntry.maximumTextByteCount * 2 + 16 * 1024 })
+    }
+}

@@ -1,0 +1,176 @@
+import FoundationEssentials
+import Glibc
+import NearshareBase
+import NearshareDatabase
+import NearshareEdges
+import Testing
+
+@Suite("conversations in SQLite")
+struct ConversationStoreTests {
+    private let anna = PeerID(bytes: [1, 1, 1, 1, 1, 1, 1, 1])!
+    private let ben = PeerID(bytes: [2, 2, 2, 2, 2, 2, 2, 2])!
+    private let directory: String
+    private let store: SQLiteConversationStore
+
+    init() throws {
+        var template = Array("/tmp/nearshare-conversations-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw StorageError(.failed, "no scratch directory") }
+        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        store = try SQLiteConversationStore(directory: directory)
+    }
+
+    private func line(
+        _ id: String, in conversation: Conversation, by author: PeerID? = nil, _ text: String = "hello", mark: ChatMark? = nil
+    ) -> ChatEntry {
+        ChatEntry(
+            id: id, conversation: conversation, author: author, authorName: try? DisplayName("somebody"), text: text,
+            when: WallTime(milliseconds: 1_000), mark: mark ?? (author == nil ? .waiting : .delivered))
+    }
+
+    @Test("Lines come back in their order and after a new start, with what they were stored with")
+    func order() throws {
+        let entries = [
+            line("1", in: .peer(anna), "Grüße, 世界 👩‍👩‍👧"), line("2", in: .peer(anna), by: anna, "a\nb"),
+            line("3", in: .everybody, by: ben),
+        ]
+        for entry in entries { #expect(try store.insert(entry) != nil) }
+        let again = try SQLiteConversationStore(directory: directory)
+        var kept = try again.entries(of: .peer(anna), before: nil, limit: 10)
+        #expect(kept.map(\.number) == [1, 2])
+        for index in kept.indices { kept[index].number = 0 }
+        #expect(kept == Array(entries[..<2]))
+        #expect(try again.entries(of: .peer(anna), before: 2, limit: 10).map(\.id) == ["1"])
+        #expect(try again.entries(of: .peer(anna), before: nil, limit: 1).map(\.id) == ["2"])
+        #expect(try again.conversations().map(\.conversation) == [.everybody, .peer(anna)])
+        #expect(try again.conversations().map(\.unreadCount) == [1, 1])
+    }
+
+    @Test("M5: a line that comes again is not doubled; ids of two people don't get in each other's way")
+    func doubled() throws {
+        #expect(try store.insert(line("same", in: .everybody, by: anna)) != nil)
+        #expect(try store.insert(line("same", in: .everybody, by: anna, "another text")) == nil)
+        #expect(try store.insert(line("same", in: .everybody, by: ben)) != nil)
+        #expect(try store.insert(line("same", in: .everybody)) != nil)
+        #expect(try store.insert(line("same", in: .everybody)) == nil)
+        #expect(try store.entries(of: .everybody, before: nil, limit: 10).map(\.text) == ["hello", "hello", "hello"])
+    }
+
+    @Test("A mark goes up, never down, and others' lines can't be marked as ours")
+    func marks() throws {
+        _ = try store.insert(line("x", in: .peer(anna)))
+        _ = try store.insert(line("y", in: .peer(anna), by: anna))
+        #expect(try store.mark("x", in: .peer(anna), .sent))
+        #expect(try !store.mark("x", in: .peer(anna), .sent))
+        #expect(try !store.mark("x", in: .peer(ben), .delivered))
+        #expect(try store.mark("x", in: .peer(anna), .failed))
+        // It has arrived after all.
+        #expect(try store.mark("x", in: .peer(anna), .delivered))
+        #expect(try !store.mark("x", in: .peer(anna), .failed))
+        #expect(try store.mark("x", in: .peer(anna), .read))
+        #expect(try !store.mark("x", in: .peer(anna), .sent))
+        #expect(try !store.mark("y", in: .peer(anna), .read))
+        #expect(try store.entry("y") == nil)
+    }
+
+    @Test("A line in several messages is as far as the last of them")
+    func parts() throws {
+        _ = try store.insert(line("long", in: .peer(anna)))
+        try store.dispatch(["a", "b"].map { DispatchedPart(id: $0, isCarried: true) }, of: "long", in: .peer(anna))
+        #expect(try store.advance("a", to: .delivered) == nil)
+        #expect(try store.advance("b", to: .sent)?.mark == .sent)
+        #expect(try store.unfinished().map(\.parts.count) == [2])
+        // Told again, and late.
+        #expect(try store.advance("a", to: .sent) == nil)
+        #expect(try store.advance("b", to: .delivered)?.mark == .delivered)
+        #expect(try store.advance("b", to: .failed) == nil)
+        #expect(try store.unfinished().isEmpty)
+        #expect(try store.advance("unknown", to: .sent) == nil)
+    }
+
+    @Test("One part that is lost, and the line is; sent once more, it may arrive")
+    func lost() throws {
+        _ = try store.insert(line("long", in: .peer(anna)))
+        try store.dispatch(["a", "b"].map { DispatchedPart(id: $0, isCarried: true) }, of: "long", in: .peer(anna))
+        #expect(try store.advance("a", to: .failed)?.mark == .failed)
+        try store.dispatch([DispatchedPart(id: "c", isCarried: true)], of: "long", in: .peer(anna))
+        #expect(try store.advance("b", to: .delivered) == nil)
+        #expect(try store.advance("c", to: .delivered)?.mark == .delivered)
+    }
+
+    @Test("Reading gives what was unread, once, in its order")
+    func reading() throws {
+        for id in ["1", "2"] { _ = try store.insert(line(id, in: .peer(anna), by: anna)) }
+        _ = try store.insert(line("3", in: .peer(anna)))
+        #expect(try store.markRead(.peer(anna)) == ["1", "2"])
+        #expect(try store.markRead(.peer(anna)).isEmpty)
+        #expect(try store.conversations().map(\.unreadCount) == [0])
+    }
+
+    @Test("X3: pieces of a text are joined in any order, doubled or not; what never becomes whole is bounded")
+    func pieces() throws {
+        func piece(_ id: String, _ index: Int, of count: Int = 3, at time: Int64 = 0) throws -> String? {
+            let piece = TextPiece(sender: anna, textID: id, index: index, count: count, text: "\(index)")!
+            return try store.collect(piece, now: WallTime(milliseconds: time))
+        }
+        #expect(try piece("t", 2) == nil)
+        #expect(try piece("t", 0) == nil)
+        #expect(try piece("t", 0) == nil)
+        #expect(try piece("t", 1) == "012")
+        #expect(try piece("t", 1) == nil)
+        // The oldest of too many is forgotten: its other pieces don't make it whole.
+        #expect(try piece("old", 0, of: 2, at: 1) == nil)
+        for number in 0..<16 { #expect(try piece("n\(number)", 0, at: 2 + Int64(number)) == nil) }
+        #expect(try piece("old", 1, of: 2, at: 100) == nil)
+        #expect(TextPiece(sender: anna, textID: "x", index: 3, count: 3, text: "") == nil)
+        #expect(TextPiece(sender: anna, textID: "x", index: 0, count: 65, text: "") == nil)
+        #expect(TextPiece(sender: anna, textID: "", index: 0, count: 2, text: "") == nil)
+    }
+
+    @Test("M6: arrivals are kept once, in their order, and no more than so many")
+    func arrivals() throws {
+        func arrival(_ number: UInt16) -> KeptArrival {
+            let id = CarriedID(bytes: [UInt8](repeating: 0, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])!
+            return KeptArrival(
+                id: id, sender: number % 2 == 0 ? anna : nil, signer: CarriedAddress(rawValue: .max), content: [1, 0xf6],
+                isForEverybody: false, created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 3)
+        }
+        var limits = ConversationLimits()
+        limits.arrivals = 10
+        let store = try SQLiteConversationStore(directory: directory, limits: limits)
+        for number in 1...13 as ClosedRange<UInt16> { #expect(try store.keep(arrival(number)) == Int(number)) }
+        #expect(try store.keep(arrival(13)) == nil)
+        #expect(try store.arrivals(after: 0, limit: 2).map(\.number) == [4, 5])
+        var last = try #require(try store.arrivals(after: 12, limit: 5).first)
+        #expect(last.number == 13 && last.sender == nil)
+        last.number = 0
+        #expect(last == arrival(13))
+    }
+
+    @Test("M6: of a conversation the oldest lines go")
+    func manyLines() throws {
+        var limits = ConversationLimits()
+        limits.lines = 3
+        let store = try SQLiteConversationStore(directory: directory, limits: limits)
+        for number in 1...5 { _ = try store.insert(line("\(number)", in: .everybody, by: ben)) }
+        _ = try store.insert(line("mine", in: .peer(anna)))
+        #expect(try store.entries(of: .everybody, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
+        #expect(try store.entries(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
+    }
+
+    @Test("X1: texts that would steer SQLite are texts")
+    func injection() throws {
+        let text = "'; DROP TABLE line; --"
+        _ = try store.insert(line(text, in: .peer(anna), by: anna, text))
+        #expect(try store.entries(of: .peer(anna), before: nil, limit: 5).map(\.text) == [text])
+    }
+
+    @Test("Removing leaves nothing, and the file is its owner's alone")
+    func removal() throws {
+        _ = try store.insert(line("1", in: .everybody, by: anna, "a secret of mine"))
+        try store.removeAll()
+        #expect(try store.conversations().isEmpty)
+        var status = stat()
+        #expect(stat("\(directory)/conversations.sqlite", &status) == 0)
+        #expect(status.st_mode & 0o777 == 0o600)
+    }
+}

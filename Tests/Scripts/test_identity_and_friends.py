@@ -1,0 +1,401 @@
+"""Who this machine is, whose keys it knows, and who is a friend: what people see, and what they are told when it goes wrong."""
+import json
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+from harness import MachinesInARow, Peer, Story, has_namespaces
+from test_voice import Screen
+
+
+class Home(Story):
+    """With words of a result as text, and what a JSON command tells."""
+
+    def say(self, code, peer, *arguments, **options):
+        result = peer.run(*arguments, **options)
+        self.assertCode(code, result)
+        return result.stderr.decode()
+
+    def tell(self, peer, *arguments):
+        result = peer.run(*arguments, "--json")
+        self.assertCode(0, result)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def identity(self, peer):
+        return self.tell(peer, "identity")[0]
+
+    def state(self, peer):
+        return peer.home / "state/nearshare"
+
+    def export(self, peer, name="exported"):
+        path = peer.home / name
+        self.assertCode(0, peer.run("keys", "export", "--output", path))
+        return path
+
+    def screen(self, peer, *arguments):
+        return Screen(self, peer.command(*arguments), peer.environment())
+
+
+class IdentityStory(Home):
+    def test_looking_makes_no_key(self):
+        self.assertIn("no identity yet", self.say(0, self.anna, "identity"))
+        self.assertEqual({"event": "identity", "exists": False}, self.identity(self.anna))
+        for command in (["peers"], ["friends"], ["keys"], ["identity", "rename", "anna"], ["inbox"]):
+            self.assertCode(0, self.anna.run(*command))
+        self.assertFalse(self.identity(self.anna)["exists"])
+        self.assertFalse((self.state(self.anna) / "identity.key").exists())
+
+    def test_it_is_made_when_something_is_received_or_sent(self):
+        anna = self.anna.receive("--once")
+        self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", anna.address))
+        anna.end()
+        shown = [self.identity(peer) for peer in (self.anna, self.ben)]
+        self.assertTrue(all(each["exists"] for each in shown))
+        self.assertEqual(anna.ready["id"], shown[0]["id"])
+        self.assertIn(shown[0]["fingerprint"], self.anna.run("identity", "show").stdout.decode())
+
+    def test_destroying_leaves_nothing_but_the_inbox_and_the_configuration(self):
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", self.file("photo.jpg", 4000), "--to", anna.address))
+        anna.wait_for("delivered")
+        anna.signal(signal.SIGTERM)
+        anna.end()
+        self.say(0, self.anna, "keys", "import", self.export(self.ben), "--for", self.identity(self.ben)["id"])
+        self.say(0, self.anna, "identity", "rename", "anna")
+        configuration = self.anna.home / "config/nearshare/config.toml"
+        configuration.parent.mkdir(parents=True)
+        configuration.write_text('accept = "ask"\n')
+        (self.state(self.anna) / "something of a later version").write_text("x")
+        before = self.identity(self.anna)["id"]
+        self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
+        self.assertEqual([], os.listdir(self.state(self.anna)))
+        self.assertEqual(["photo.jpg"], list(self.anna.received()))
+        self.assertTrue(configuration.exists())
+        self.assertFalse(self.identity(self.anna)["exists"])
+        self.assertEqual([], self.tell(self.anna, "peers") + self.tell(self.anna, "keys"))
+        self.assertIn("nothing is remembered", self.say(0, self.anna, "identity", "destroy"))
+        again = self.anna.receive("--once")
+        self.assertNotEqual(before, again.ready["id"])
+
+    def test_destroying_asks_first(self):
+        self.export(self.anna)
+        before = self.identity(self.anna)["id"]
+        # Nobody is there to be asked.
+        self.assertIn("--yes", self.say(2, self.anna, "identity", "destroy"))
+        screen = self.screen(self.anna, "identity", "destroy")
+        screen.wait_for(r"remove it\?")
+        self.assertIn(before, screen.text)
+        self.assertIn(str(self.anna.inbox), screen.text)
+        screen.press("what?\n")
+        screen.wait_for("answer y or n")
+        screen.press("n\n")
+        self.assertEqual(130, screen.end())
+        self.assertIn("nothing was removed", screen.text)
+        self.assertEqual(before, self.identity(self.anna)["id"])
+        screen = self.screen(self.anna, "identity", "destroy")
+        screen.wait_for(r"remove it\?")
+        screen.press("y\n")
+        self.assertEqual(0, screen.end())
+        self.assertEqual([], os.listdir(self.state(self.anna)))
+
+    def test_what_waits_for_the_inbox_is_named_in_the_question(self):
+        anna = self.anna.receive()
+        self.anna.inbox.rmdir()
+        self.anna.inbox.write_text("in the way")
+        self.assertCode(0, self.ben.run("send", self.file("photo.jpg", 4000), "--to", anna.address))
+        anna.wait_for("delivered")
+        anna.signal(signal.SIGTERM)
+        anna.end()
+        screen = self.screen(self.anna, "identity", "destroy")
+        screen.wait_for(r"remove it\?")
+        self.assertRegex(screen.text, r"waits for the inbox: 1\b")
+        screen.press("n\n")
+        screen.end()
+
+    def test_destroying_is_refused_while_somebody_works_with_the_key(self):
+        anna = self.anna.receive()
+        before = sorted(os.listdir(self.state(self.anna)))
+        self.assertIn("end `nearshare receive` first", self.say(1, self.anna, "identity", "destroy", "--yes"))
+        self.assertEqual(before, sorted(os.listdir(self.state(self.anna))))
+        self.assertCode(0, self.ben.run("send", "--text", "still here?", "--to", anna.address))
+        anna.wait_for("delivered")
+        anna.signal(signal.SIGTERM)
+        anna.end()
+        self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
+
+    def test_destroying_is_refused_while_a_node_runs(self):
+        node = self.anna.start("mesh", "run", "--json", "--adapter", "none", "--inbox", self.anna.inbox)
+        node.wait_for("ready")
+        self.assertIn("`nearshare mesh stop`", self.say(1, self.anna, "identity", "destroy", "--yes"))
+        self.assertTrue(self.identity(self.anna)["exists"])
+        self.assertCode(0, self.anna.run("mesh", "stop"))
+        node.end()
+        self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
+        self.assertEqual([], os.listdir(self.state(self.anna)))
+
+    def test_killed_in_the_middle_it_is_finished_by_the_next_command(self):
+        # Killed with something left besides the mark, so often.
+        cut = 0
+        for attempt in range(6):
+            self.export(self.anna, f"keys {attempt}")
+            trust = self.state(self.anna) / "trust.json"
+            trust.write_text("[]")
+            pile = self.state(self.anna) / "spool"
+            for number in range(400):
+                (pile / str(number) / "items").mkdir(parents=True)
+                (pile / str(number) / "items" / "0").write_bytes(b"x")
+            process = subprocess.Popen(
+                self.anna.command("identity", "destroy", "--yes"), env=self.anna.environment(), stderr=subprocess.DEVNULL)
+            # At a step that the seed chooses: when so many of the folders are gone.
+            goal = self.random.randint(1, 400)
+            while process.poll() is None:
+                try:
+                    left = len(os.listdir(pile))
+                except FileNotFoundError:
+                    left = 0
+                if left <= 400 - goal:
+                    process.kill()
+                    break
+            process.wait()
+            left = os.listdir(self.state(self.anna))
+            cut += left not in ([], ["identity.destroyed"])
+            with self.subTest(attempt=attempt, seed=self.seed, left=left):
+                self.assertNotIn("identity.key", left)
+                self.assertFalse(self.identity(self.anna)["exists"])
+                self.assertEqual([], os.listdir(self.state(self.anna)))
+        self.assertGreater(cut, 0, f"seed {self.seed}: none was killed in the middle")
+
+    @unittest.skipUnless(has_namespaces(), "a mount of its own needs root")
+    def test_what_cannot_be_removed_is_named_and_the_key_is_gone_all_the_same(self):
+        self.export(self.anna)
+        stuck = self.state(self.anna) / "stuck"
+        stuck.mkdir()
+        command = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{stuck}" && exec "$@"', "sh",
+                   *self.anna.command("identity", "destroy", "--yes")]
+        result = subprocess.run(command, env=self.anna.environment(), capture_output=True, timeout=60)
+        self.assertCode(1, result)
+        self.assertIn("stuck can't be removed", result.stderr.decode())
+        self.assertFalse((self.state(self.anna) / "identity.key").exists())
+        # Without the mount, whatever comes next finishes it.
+        self.assertFalse(self.identity(self.anna)["exists"])
+        self.assertEqual([], os.listdir(self.state(self.anna)))
+
+
+class KeysStory(Home):
+    def test_keys_go_from_one_machine_to_the_other(self):
+        self.say(0, self.anna, "identity", "rename", "Anna")
+        exported = self.anna.run("keys", "export")
+        self.assertCode(0, exported)
+        self.assertEqual(exported.stdout, self.export(self.anna).read_bytes())
+        anna = self.identity(self.anna)
+        self.assertIn(anna["id"], self.say(0, self.ben, "keys", "import", "-", "--for", "annie", input=exported.stdout))
+        key, = self.tell(self.ben, "keys", "list")
+        self.assertEqual(
+            ("annie", anna["fingerprint"], anna["id"], "imported", False),
+            tuple(key[member] for member in ("name", "fingerprint", "id", "origin", "friend")))
+        shown = self.ben.run("keys").stdout.decode()
+        self.assertRegex(shown, rf"annie +{anna['id']} +imported \d{{4}}-\d\d-\d\d \d\d:\d\d")
+        peer, = self.tell(self.ben, "peers")
+        self.assertEqual(("annie", "Anna", "seen"), (peer["name"], peer["claimed_name"], peer["trust"]))
+        # Once more, by every way of saying whose they are.
+        for whose in ("annie", anna["id"], anna["fingerprint"]):
+            self.say(0, self.ben, "keys", "import", self.anna.home / "exported", "--for", whose)
+        self.assertEqual(1, len(self.tell(self.ben, "keys")))
+        self.say(0, self.ben, "friends", "add", "--unverified", "annie")
+        self.assertTrue(self.tell(self.ben, "keys")[0]["friend"])
+        self.assertIn("friend", self.ben.run("keys").stdout.decode())
+        self.say(0, self.ben, "keys", "forget", "ann")
+        self.assertEqual([], self.tell(self.ben, "keys"))
+        self.assertEqual(1, len(self.tell(self.ben, "peers")))
+
+    def test_forgetting_a_peer_forgets_its_keys(self):
+        self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
+        self.say(0, self.ben, "peers", "forget", "anna")
+        self.assertEqual([], self.tell(self.ben, "keys") + self.tell(self.ben, "peers"))
+
+    def test_K2_keys_that_are_not_those_of_the_one_named_are_refused(self):
+        carla = Peer(self.place / "carla")
+        self.addCleanup(carla.stop_all)
+        self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
+        forged = self.export(carla)
+        anna, other = self.identity(self.anna)["id"], self.identity(carla)["id"]
+        for whose in ("anna", "ANNA", "an na", anna):
+            with self.subTest(whose):
+                words = self.say(5, self.ben, "keys", "import", forged, "--for", whose)
+                self.assertIn(anna, words)
+                self.assertIn(other, words)
+        # And one key does not go by two names.
+        self.assertIn("anna", self.say(5, self.ben, "keys", "import", self.anna.home / "exported", "--for", "dora"))
+        self.assertEqual([anna], [key["id"] for key in self.tell(self.ben, "keys")])
+        self.assertEqual([anna], [peer["id"] for peer in self.tell(self.ben, "peers")])
+
+    def test_blocked_means_no_keys_either(self):
+        exported = self.export(self.anna)
+        self.say(0, self.ben, "keys", "import", exported, "--for", "anna")
+        self.say(0, self.ben, "keys", "forget", "anna")
+        self.say(0, self.ben, "peers", "block", "anna")
+        self.assertIn("is blocked", self.say(5, self.ben, "keys", "import", exported, "--for", "anna"))
+        self.assertEqual([], self.tell(self.ben, "keys"))
+
+    def test_files_that_are_no_keys(self):
+        exported = self.export(self.anna)
+        text = exported.read_text()
+        later = text.replace("keys 1", "keys 2")
+        renamed = re.sub("name [0-9a-f]+", "name 657665", text)
+        for content, words in (
+            (b"", "no file of exported keys"), (b"\xff\xfe" * 20, "no file of exported keys"),
+            (self.random.randbytes(100_000), "no file of exported keys"), (later.encode(), "later nearshare"),
+            (renamed.encode(), "has changed since"), (text[:-40].encode(), "has changed since"),
+        ):
+            with self.subTest(words=words, length=len(content)):
+                self.assertIn(words, self.say(1, self.ben, "keys", "import", "-", "--for", "anna", input=content))
+        self.assertIn("no such file", self.say(1, self.ben, "keys", "import", self.place / "missing", "--for", "anna"))
+        self.assertIn("is a directory", self.say(1, self.ben, "keys", "import", self.place, "--for", "anna"))
+        self.assertIn("this machine", self.say(1, self.anna, "keys", "import", exported, "--for", "me"))
+        for name in ("", "n" * 64):
+            self.say(5, self.ben, "keys", "import", exported, "--for", name)
+        self.say(2, self.ben, "keys", "import", exported)
+        self.assertEqual([], self.tell(self.ben, "keys") + self.tell(self.ben, "peers"))
+
+    def test_a_file_that_is_there_is_not_replaced(self):
+        taken = self.place / "taken"
+        taken.write_text("mine")
+        self.assertIn("is there already", self.say(1, self.anna, "keys", "export", "--output", taken))
+        self.assertEqual("mine", taken.read_text())
+        self.assertIn("no such file", self.say(1, self.anna, "keys", "export", "--output", self.place / "no/where"))
+
+    def test_P4_a_link_is_not_written_through(self):
+        link = self.place / "link"
+        link.symlink_to(self.place / "elsewhere")
+        self.assertIn("is there already", self.say(1, self.anna, "keys", "export", "--output", link))
+        self.assertFalse((self.place / "elsewhere").exists())
+
+    @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")
+    def test_a_full_disk_is_told_and_leaves_no_half_a_file(self):
+        disk = self.place / "disk"
+        disk.mkdir()
+        self.export(self.anna)
+        command = ["unshare", "--mount", "sh", "-c",
+                   f'mount -t tmpfs -o size=4k none "{disk}" && head -c 4096 /dev/zero > "{disk}/full" && {{ "$@"; c=$?; }}; '
+                   f'ls "{disk}"; exit $c', "sh", *self.anna.command("keys", "export", "--output", disk / "mine")]
+        result = subprocess.run(command, env=self.anna.environment(), capture_output=True, timeout=60)
+        self.assertCode(7, result)
+        self.assertEqual(b"full\n", result.stdout)
+
+    def test_forgetting_whom_nobody_knows(self):
+        self.assertIn("there are no keys of", self.say(3, self.anna, "keys", "forget", "zoe\x1b[2J"))
+        self.assertNotIn("\x1b", self.say(3, self.anna, "keys", "forget", "zoe\x1b[2J"))
+
+    def test_T1_a_claimed_name_does_not_steer_the_terminal(self):
+        self.say(0, self.anna, "identity", "rename", "a\u202enna\u0007")
+        self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", self.identity(self.anna)["id"])
+        for command in (["keys"], ["keys", "--json"], ["peers"]):
+            shown = self.ben.run(*command).stdout
+            self.assertTrue(shown)
+            self.assertNotIn("\u202e".encode(), shown)
+            self.assertNotIn(b"\x07", shown)
+
+
+class FriendsStory(Home):
+    def test_somebody_at_an_address_becomes_a_friend_without_being_asked(self):
+        anna = self.anna.receive(accept="none")
+        self.assertIn("no friends yet", self.say(0, self.ben, "friends"))
+        words = self.say(0, self.ben, "friends", "add", "--unverified", anna.address)
+        self.assertIn(f"({anna.ready['id']}) is a friend now", words)
+        friend, = self.tell(self.ben, "friends")
+        self.assertEqual(("anna", anna.ready["id"], False), (friend["name"], friend["id"], friend["verified"]))
+        self.assertIn("not verified", self.ben.run("friends").stdout.decode())
+        self.assertIn("already", self.say(0, self.ben, "friends", "add", "anna"))
+        self.assertEqual([], [event for event in anna.events if event["event"] == "invitation"])
+        self.say(0, self.ben, "friends", "remove", "anna")
+        self.assertEqual([], self.tell(self.ben, "friends"))
+        # Still in the address book.
+        self.assertEqual(["seen"], [peer["trust"] for peer in self.tell(self.ben, "peers")])
+        self.assertIn("not among your friends", self.say(3, self.ben, "friends", "remove", "anna"))
+
+    def test_a_known_one_need_not_be_near(self):
+        self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
+        self.say(0, self.ben, "friends", "add", "--unverified", "ann")
+        friend, = self.tell(self.ben, "friends", "list")
+        self.assertEqual(("anna", True), (friend["name"], friend["keys"]))
+
+    def test_A5_a_key_that_nobody_has_verified_is_asked_about(self):
+        anna = self.anna.receive()
+        self.assertIn("--unverified", self.say(5, self.ben, "friends", "add", anna.address))
+        self.assertEqual([], self.tell(self.ben, "friends") + self.tell(self.ben, "peers"))
+        for answer, code in (("n", 5), ("y", 0)):
+            screen = self.screen(self.ben, "friends", "add", anna.address)
+            screen.wait_for(r"\[y\]es, \[n\]o")
+            self.assertIn(anna.ready["id"], screen.text)
+            screen.press(f"{answer}\n")
+            self.assertEqual(code, screen.end(), screen.text)
+        self.assertEqual(["anna"], [friend["name"] for friend in self.tell(self.ben, "friends")])
+
+    def test_K2_somebody_who_uses_a_known_name_becomes_no_friend(self):
+        carla = Peer(self.place / "carla")
+        self.addCleanup(carla.stop_all)
+        self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
+        impostor = carla.receive()
+        words = self.say(5, self.ben, "friends", "add", "--unverified", impostor.address)
+        self.assertIn(self.identity(self.anna)["id"], words)
+        self.assertIn(impostor.ready["id"], words)
+        self.assertEqual([], self.tell(self.ben, "friends"))
+
+    def test_a_blocked_one_becomes_no_friend(self):
+        self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
+        self.say(0, self.ben, "peers", "block", "anna")
+        self.assertIn("is blocked", self.say(5, self.ben, "friends", "add", "--unverified", "anna"))
+
+    def test_K3_a_verified_one_is_not_asked_about(self):
+        anna = self.screen(self.anna, "receive", "--name", "anna", "--adapter", "none")
+        anna.wait_for(r"port \d+")
+        port = re.search(r"port (\d+)", anna.text)[1]
+        ben = self.screen(self.ben, "peers", "verify", f"127.0.0.1:{port}")
+        ben.wait_for(r"are they the same\?")
+        ben.press("y\n")
+        anna.wait_for(r"\[y\]es")
+        code = re.search(r"\d{4} \d{4}", ben.text)[0]
+        self.assertIn(code, anna.text)
+        anna.press("y\n")
+        self.assertEqual(0, ben.end(), ben.text)
+        self.assertIn("anna is verified", ben.text)
+        self.say(0, self.ben, "friends", "add", "anna")
+        self.assertTrue(self.tell(self.ben, "friends")[0]["verified"])
+        anna.press("\x03")
+        anna.end()
+
+    def test_nobody_there(self):
+        self.assertCode(3, self.ben.run("friends", "add", "127.0.0.1:9"))
+
+    def test_usage(self):
+        for arguments in (["friends", "add"], ["friends", "remove"], ["keys", "forget"], ["peers", "befriend", "anna"]):
+            self.assertCode(2, self.anna.run(*arguments))
+
+
+@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
+class NearbyFriendsStory(Home):
+    def people(self):
+        self.network = MachinesInARow()
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__)
+        self.anna = Peer(self.place / "anna", self.network.names[0])
+        self.ben = Peer(self.place / "ben", self.network.names[1])
+
+    def test_a_friend_by_name_whose_things_come_unasked(self):
+        anna = self.anna.receive(accept="none", name="anna")
+        self.say(0, self.ben, "friends", "add", "--unverified", "--adapter", "none", "anna")
+        anna.signal(signal.SIGTERM)
+        anna.end()
+        ben = self.ben.receive("--once", accept="friends", name="ben")
+        self.assertCode(0, self.anna.run("send", "--text", "hello", "--to", "ben"))
+        self.assertEqual("hello", ben.wait_for("delivered")["text"])
+
+    def test_nobody_of_that_name(self):
+        self.assertIn("nobody is nearby", self.say(3, self.ben, "friends", "add", "anna", "--adapter", "none"))
+        self.assertEqual([], self.tell(self.ben, "friends"))
+
+
+if __name__ == "__main__":
+    unittest.main()
