@@ -76,8 +76,9 @@ static int give(int to, const uint8_t *packet, size_t size) {
 
 // A host that switches its controller off says so to nobody; and one that is off does not advertise.
 static int is_listening(int index) {
-    static const uint8_t nothing_done[] = {EVENT, PACKETS_DONE, 1, 0};
-    return give(index, nothing_done, sizeof nothing_done);
+    // A vendor's, of which nobody knows anything.
+    static const uint8_t nothing[] = {EVENT, VENDOR, 1, 0};
+    return give(index, nothing, sizeof nothing);
 }
 
 static void tell(int to, uint8_t code, const void *parameters, size_t size) {

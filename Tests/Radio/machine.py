@@ -13,6 +13,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ def main():
     options.add_argument("-s", "--share", type=pathlib.Path, help="a directory in which the machine may write")
     options.add_argument("command", nargs="+")
     arguments = options.parse_args()
+    # As with the interrupt from the keyboard: the machine ends with us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = prepare()
     run = pathlib.Path(tempfile.mkdtemp(prefix="nearshare-radio-"))
     try:
