@@ -83,7 +83,8 @@ final class LocalDoor: ControlDoor {
         case .changed(let id, .failed(let why)): tell(.messageChanged(id: id.hex, state: .failed, detail: why))
         case .arrived(let arrival): tell(.arrived(describe(arrival)))
         case .entry(let entry): tell(.entry(entry))
-        case .marked(let entry): tell(.marked(id: entry.id, conversation: entry.conversation, mark: entry.mark))
+        case .marked(let entry, let reason):
+            tell(.marked(id: entry.id, conversation: entry.conversation, mark: entry.mark, reason: reason))
         case .peerChanged(let id):
             do {
                 try people.meet(id)

@@ -53,7 +53,8 @@ public enum ControlEvent: Sendable, Hashable, Codable {
     case arrived(Arrival)
     /// A line was written, here or elsewhere, and is in the conversation now.
     case entry(ChatEntry)
-    case marked(id: String, conversation: Conversation, mark: ChatMark)
+    /// A line of ours has come further, or failed; then why, for people.
+    case marked(id: String, conversation: Conversation, mark: ChatMark, reason: String?)
     /// Somebody came, went, or changed; all who are to be shown now.
     case people([Person])
     case transfer(TransferLine)

@@ -87,6 +87,7 @@ public final class MeshMessages: Sendable {
         fileprivate let neighbour: CarriedAddress?
 
         var id: CarriedID { message.id }
+        var isDirect: Bool { neighbour != nil }
     }
 
     func prepare(
@@ -95,7 +96,9 @@ public final class MeshMessages: Sendable {
         let address = receiver?.address
         let (isNear, needsRadio) = state.withLock { state in
             // Anybody can sign for an address; the session in which a direct message goes proves the other key.
-            let isNear = receiver.map { state.carrier.isNear($0.address) && state.neighbours[$0.address] == $0.fingerprint.peerID }
+            let isNear = receiver.map {
+                state.carrier.isNear($0.address) && state.neighbours[$0.address] == $0.fingerprint.peerID
+            }
             return (isNear ?? false, state.carrier.needsRadio(to: address))
         }
         let encoded = try MessageRule.check(request, needsRadio: needsRadio)

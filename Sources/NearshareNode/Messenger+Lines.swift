@@ -27,12 +27,11 @@ extension Messenger {
         let prepared: [MeshMessages.Prepared]
         do {
             prepared = try ChatContent.cut(entry.text, id: entry.id).map { (content) throws(MessageRule) in
-                try messages.prepare(
+                try prepare(
                     MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: contact)
             }
         } catch {
-            node.log.error("a line can't be sent: \(error)")
-            return try tellIfMarked(entry, .failed)
+            return try tellIfMarked(entry, .failed, error.description)
         }
         // Noted before it is sent: what becomes of it may be told at once.
         try store.dispatch(
@@ -60,25 +59,24 @@ extension Messenger {
     }
 
     private func dispatchToEverybody(_ entry: ChatEntry) throws(StorageError) {
-        var mark = ChatMark.sent
+        var reason: String?
         do throws(MeshSendError) {
             try mesh.change { (router, now) throws(MeshSendError) in try router.sendPublicMessage(entry.text, now: now) }
         } catch {
-            node.log.error("a line can't be sent: \(error)")
-            mark = .failed
+            reason = error.description
         }
-        try tellIfMarked(entry, mark)
+        try tellIfMarked(entry, reason == nil ? .sent : .failed, reason)
     }
 
-    private func tellIfMarked(_ entry: ChatEntry, _ mark: ChatMark) throws(StorageError) {
+    private func tellIfMarked(_ entry: ChatEntry, _ mark: ChatMark, _ reason: String? = nil) throws(StorageError) {
         guard try store.mark(entry.id, in: entry.conversation, mark) else { return }
         var entry = entry
         entry.mark = mark
-        listeners.tell(.marked(entry))
+        listeners.tell(.marked(entry, reason: reason))
     }
 
-    private func advance(_ part: String, to mark: ChatMark) throws(StorageError) {
-        if let entry = try store.advance(part, to: mark) { listeners.tell(.marked(entry)) }
+    private func advance(_ part: String, to mark: ChatMark, _ reason: String? = nil) throws(StorageError) {
+        if let entry = try store.advance(part, to: mark) { listeners.tell(.marked(entry, reason: reason)) }
     }
 
     /// Tells somebody that their lines were read.
@@ -102,6 +100,8 @@ extension Messenger {
     /// After a start: what was on its way when the last process ended, and is not kept by its carrier, goes once more.
     func resume() throws(StorageError) {
         for line in try store.unfinished() {
+            // Said once; nobody says when all have heard it.
+            if line.entry.conversation == .everybody, line.entry.mark >= .sent { continue }
             let carried = line.parts.filter(\.isCarried)
             let isKept = !carried.isEmpty && carried.contains { CarriedID(hex: $0.id).map(messages.isKept) ?? false }
             if !isKept { try dispatch(line.entry) }
@@ -123,14 +123,20 @@ extension Messenger {
     func take(_ event: MeshMessageEvent) {
         attempt { () throws(StorageError) in
             switch event {
-            case .sent(let id):
+            case .sent(let carried):
+                let id = original(of: carried)
                 try advance(id.hex, to: .sent)
                 listeners.tell(.changed(id, .sent))
-            case .delivered(let id):
+            case .delivered(let carried):
+                let id = original(of: carried)
+                finish(carried)
                 try advance(id.hex, to: .delivered)
                 listeners.tell(.changed(id, .delivered))
-            case .failed(let id, let why):
-                try advance(id.hex, to: .failed)
+            case .failed(let carried, let why):
+                if sendAnotherWay(carried) { return }
+                let id = original(of: carried)
+                finish(carried)
+                try advance(id.hex, to: .failed, why)
                 listeners.tell(.changed(id, .failed(why)))
             case .received(let message): try take(message)
             }

@@ -21,6 +21,15 @@ public final class Messenger: Sendable {
         var isStopping = false
         /// Texts to phones that are on their way: not given to the mesh a second time.
         var onTheirWay: Set<String> = []
+        /// What went directly, and goes by the mesh if nobody acknowledges it.
+        var direct: [CarriedID: Fallback] = [:]
+        /// What goes by the mesh after all, and the ids under which it is known here.
+        var originals: [CarriedID: CarriedID] = [:]
+    }
+
+    private struct Fallback: Sendable {
+        let request: MessageRequest
+        let receiver: CarriedContact
     }
 
     private enum Input: Sendable {
@@ -157,7 +166,7 @@ public final class Messenger: Sendable {
                     throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
                 }
             }
-            let prepared = try messages.prepare(
+            let prepared = try prepare(
                 MessageRequest(
                     content, mode: route.mode, hasReceiver: receiver != nil, isEncrypted: isEncrypted ?? (receiver != nil),
                     isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
@@ -268,6 +277,38 @@ public final class Messenger: Sendable {
         } catch {
             node.log.error("\(error)")
         }
+    }
+
+    /// As the carrier does; what goes directly although it need not is kept for another way.
+    func prepare(_ request: MessageRequest, to receiver: CarriedContact?) throws(MessageRule) -> MeshMessages.Prepared {
+        let prepared = try messages.prepare(request, to: receiver)
+        if request.mode == .full, prepared.isDirect, let receiver {
+            state.withLock { $0.direct[prepared.id] = Fallback(request: request, receiver: receiver) }
+        }
+        return prepared
+    }
+
+    /// The id under which a message is known here.
+    func original(of id: CarriedID) -> CarriedID { state.withLock { $0.originals[id] ?? id } }
+
+    /// Nothing more will be told of a message.
+    func finish(_ id: CarriedID) {
+        state.withLock { state in
+            state.direct[id] = nil
+            state.originals[id] = nil
+        }
+    }
+
+    /// Somebody seemed to be in range, and has not answered.
+    /// - Returns: whether the message goes by the mesh now.
+    func sendAnotherWay(_ id: CarriedID) -> Bool {
+        guard let fallback = state.withLock({ $0.direct.removeValue(forKey: id) }) else { return false }
+        var request = fallback.request
+        request.mode = .mesh
+        guard let prepared = try? messages.prepare(request, to: fallback.receiver) else { return false }
+        state.withLock { $0.originals[prepared.id] = id }
+        messages.submit(prepared)
+        return true
     }
 
     /// A text to a phone begins or ends being on its way.

@@ -81,8 +81,8 @@ public enum MessengerEvent: Sendable, Hashable {
     case arrived(KeptArrival)
     /// A line is in its conversation: one of ours, or one that has come.
     case entry(ChatEntry)
-    /// A line of ours has come further, or failed.
-    case marked(ChatEntry)
+    /// A line of ours has come further, or failed; then why, for people.
+    case marked(ChatEntry, reason: String?)
     /// Somebody came, changed, proved their key, or went.
     case peerChanged(PeerID)
 }

@@ -12,7 +12,7 @@ import Testing
     private func pipe(_ goal: ChatMark = .sent) -> ChatPipe { ChatPipe(.peer(anna), goal: goal) }
 
     private func marked(_ id: String, _ mark: ChatMark) -> ControlEvent {
-        .marked(id: id, conversation: .peer(anna), mark: mark)
+        .marked(id: id, conversation: .peer(anna), mark: mark, reason: nil)
     }
 
     @Test("it is done when all lines were read and have come as far as was asked")
@@ -35,7 +35,7 @@ import Testing
         var pipe = pipe()
         pipe.take(marked("a", .sent))
         pipe.take(marked("other", .sent))
-        pipe.take(.marked(id: "a", conversation: .everybody, mark: .failed))
+        pipe.take(.marked(id: "a", conversation: .everybody, mark: .failed, reason: nil))
         pipe.accepted("a")
         pipe.end()
         #expect(pipe.isDone)
@@ -59,7 +59,7 @@ import Testing
     func failures() throws {
         var pipe = pipe()
         pipe.accepted("a")
-        pipe.take(.messageChanged(id: "a", state: .failed, detail: "too old\u{1b}"))
+        pipe.take(.marked(id: "a", conversation: .peer(anna), mark: .failed, reason: "too old\u{1b}"))
         pipe.end()
         let all = try #require(pipe.failure(name: "anna"))
         #expect(all.status == .failure)
@@ -138,7 +138,7 @@ private final class ScriptedDoor: ControlDoor {
             }
             if text == "refuse" { throw ControlFailure(.refused, "as you wish") }
             // Before the answer: the way of events is another one.
-            if let mark { sink.yield(.marked(id: "line-\(number)", conversation: conversation, mark: mark)) }
+            if let mark { sink.yield(.marked(id: "line-\(number)", conversation: conversation, mark: mark, reason: nil)) }
             return .accepted("line-\(number)")
         case .history: return .entries([])
         default: return .done

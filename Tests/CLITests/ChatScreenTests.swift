@@ -116,13 +116,13 @@ private final class Sitting {
         let sitting = Sitting()
         sitting.give(.event(.entry(Sitting.entry(1, "hi", from: nil, mark: .waiting))))
         #expect(sitting.text.contains("12:01 you: hi ·"))
-        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .delivered)))
+        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .delivered, reason: nil)))
         #expect(sitting.text.contains("you: hi ✓✓"))
-        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .sent)))
+        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .sent, reason: nil)))
         #expect(sitting.text.contains("you: hi ✓✓"))
         // Read looks different from delivered, by colour.
         let delivered = sitting.screen.render()
-        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .read)))
+        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .read, reason: nil)))
         #expect(sitting.screen.render() != delivered)
     }
 
@@ -131,7 +131,7 @@ private final class Sitting {
         let sitting = Sitting(hasColor: hasColor, hasUTF8: hasUTF8)
         sitting.give(.event(.entry(Sitting.entry(1, "hi", from: nil, mark: .waiting))))
         for (mark, word) in [(ChatMark.sent, "sent"), (.delivered, "delivered"), (.read, "read")] {
-            sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: mark)))
+            sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: mark, reason: nil)))
             #expect(sitting.text.contains("you: hi \(word)"))
         }
     }
@@ -140,7 +140,7 @@ private final class Sitting {
     func failed() {
         let sitting = Sitting()
         sitting.give(.event(.entry(Sitting.entry(1, "hi", from: nil, mark: .waiting))))
-        sitting.give(.event(.messageChanged(id: "id-1", state: .failed, detail: "too old\u{1b}[2J")))
+        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .failed, reason: "too old\u{1b}[2J")))
         #expect(sitting.text.contains("you: hi not sent: too old\\u{1b}[2J"))
     }
 
@@ -350,7 +350,9 @@ private final class Sitting {
                         .event(.entry(Sitting.entry(number + 100, text, from: Sitting.ben, named: text, in: .everybody))))
                 }
                 sitting.give(.event(.entry(Sitting.entry(60, "mine", from: nil, mark: .waiting))))
-                sitting.give(.event(.messageChanged(id: "id-60", state: .failed, detail: hostileTexts.joined())))
+                sitting.give(
+                    .event(
+                        .marked(id: "id-60", conversation: .peer(Sitting.anna), mark: .failed, reason: hostileTexts.joined())))
                 sitting.press(.paste("a draft 漢字\nof three\nlines \u{1b}[2J \u{301}\u{301}\u{301}"), .pageUp, .pageUp, .left)
                 for key in [TerminalKey.alt("1"), .alt("2"), .pageDown] {
                     sitting.press(key)

@@ -64,7 +64,7 @@ struct MessengerStoryTests {
     }
 
     private func isMark(_ event: MessengerEvent, _ mark: ChatMark, of id: String) -> Bool {
-        if case .marked(let entry) = event { entry.id == id && entry.mark == mark } else { false }
+        if case .marked(let entry, _) = event { entry.id == id && entry.mark == mark } else { false }
     }
 
     @Test(

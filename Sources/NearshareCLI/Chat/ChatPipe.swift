@@ -44,11 +44,10 @@ struct ChatPipe: Sendable {
 
     mutating func take(_ event: ControlEvent) {
         switch event {
-        case .marked(let id, conversation, let mark): self.mark(id, mark)
+        case .marked(let id, conversation, let mark, let reason):
+            if let reason, open[id] != nil { reasons[id] = reason }
+            self.mark(id, mark)
         case .entry(let entry): take(entry)
-        case .messageChanged(let id, .failed, let detail):
-            if let detail, open[id] != nil { reasons[id] = detail }
-            mark(id, .failed)
         default: break
         }
     }

@@ -215,9 +215,13 @@ struct ChatReport: Sendable {
         case .entry(let entry):
             guard entry.conversation == conversation else { return nil }
             return ("line", ChatLine.describe(entry))
-        case .marked(let id, conversation, let mark):
+        case .marked(let id, conversation, let mark, let reason):
             return (
-                "mark", ["conversation": .text(conversation.text), "id": .text(id), "mark": .text(mark.word)]
+                "mark",
+                [
+                    "conversation": .text(conversation.text), "id": .text(id), "mark": .text(mark.word),
+                    "reason": JSONValue(reason),
+                ]
             )
         case .people(let people): return ("people", ["people": .list(people.map { .object(fields($0)) })])
         case .transfer(let transfer):
@@ -231,8 +235,6 @@ struct ChatReport: Sendable {
                 ]
             )
         case .notice(let text): return ("notice", ["text": .text(text)])
-        // Of whatever conversation: ids are told apart by who reads them.
-        case .messageChanged(let id, .failed, let detail?): return ("failed", ["id": .text(id), "reason": .text(detail)])
         case .marked, .messageChanged, .arrived: return nil
         }
     }

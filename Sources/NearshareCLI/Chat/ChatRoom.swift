@@ -109,7 +109,8 @@ struct ChatRoom: Sendable {
     mutating func mark(_ id: String, _ mark: ChatMark) -> Bool {
         guard let index = index(of: id), case .entry(var entry) = items[index].content else { return false }
         // A mark only goes up; events may overtake each other on their way through two sockets.
-        if mark > entry.mark { entry.mark = mark }
+        // What was given up may still turn out to have arrived.
+        if mark > entry.mark || (entry.mark == .failed && mark >= .delivered) { entry.mark = mark }
         items[index].content = .entry(entry)
         return true
     }

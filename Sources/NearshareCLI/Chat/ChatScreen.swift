@@ -216,12 +216,10 @@ struct ChatScreen: Sendable {
     private mutating func take(_ event: ControlEvent, at now: WallTime) -> [Effect] {
         switch event {
         case .entry(let entry): return take(entry, at: now)
-        case .marked(let id, let conversation, let mark):
-            if let index = rooms.firstIndex(where: { $0.conversation == conversation }) { _ = rooms[index].mark(id, mark) }
-        case .messageChanged(let id, .failed, let detail?):
-            if let index = rooms.firstIndex(where: { $0.contains(id) }) {
-                _ = rooms[index].mark(id, .failed)
-                rooms[index].reasons[id] = detail
+        case .marked(let id, let conversation, let mark, let reason):
+            if let index = rooms.firstIndex(where: { $0.conversation == conversation }) {
+                _ = rooms[index].mark(id, mark)
+                rooms[index].reasons[id] = reason
             }
         case .people(let all): setPeople(all)
         case .transfer(let transfer):
