@@ -13,7 +13,7 @@ RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test test-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
+.PHONY: build demo test test-bluetooth build-without-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
 .PHONY: install uninstall packages packages-test completions
 
 build: packages
@@ -42,6 +42,11 @@ test-bluetooth: packages
 	swift build --product nearshare
 	swift build --product radio-probe
 	Tests/Radio/run
+
+# As somebody builds it who has no libbluetooth-dev. By itself, because all is compiled anew for it.
+build-without-bluetooth: packages
+	swift build --disable-default-traits --scratch-path .build/without-bluetooth --product nearshare
+	! nm .build/without-bluetooth/debug/nearshare | grep -q nearshare_l2cap
 
 # What a change must not break besides the tests.
 check: packages-test

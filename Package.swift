@@ -73,7 +73,7 @@ let package = Package(
         library("NearshareBus", ["NearshareBase", "NearshareEdges", "CSystemd", "CNearshareShims"]),
         library(
             "NearshareBluetooth",
-            ["NearshareBase", "NearshareEdges", "NearshareBus", "CNearshareBluetooth", "CNearshareShims"]),
+            ["NearshareBase", "NearshareWire", "NearshareEdges", "NearshareBus", "CNearshareBluetooth", "CNearshareShims"]),
         library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "NearshareBus", "CAvahi", "CNearshareShims"]),
         library(
             "NearshareStorage",
@@ -169,7 +169,8 @@ let package = Package(
         .executableTarget(
             name: "radio-probe", dependencies: ["NearshareBase", "NearshareBluetooth", "NearshareEdges"],
             path: "Tests/Support/radio-probe", swiftSettings: strict),
-        tests("BluetoothTests", ["NearshareBluetooth", "NearshareEdges", "NearshareTesting"]),
+        tests(
+            "BluetoothTests", ["NearshareBase", "NearshareWire", "NearshareBluetooth", "NearshareEdges", "NearshareTesting"]),
         tests(
             "DiscoveryTests",
             ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),

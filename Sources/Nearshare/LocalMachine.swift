@@ -70,7 +70,8 @@ public final class LocalMachine: Sendable {
         #if Bluetooth
             return { () throws(DiscoveryError) in
                 do throws(BluetoothError) {
-                    return try BluetoothRadio.open(adapter: adapter) { log.debug("Bluetooth: \($0)") }
+                    return try BluetoothRadio.open(
+                        adapter: adapter, log: { log.debug("Bluetooth: \($0)") }, warn: { log.warning("\($0)") })
                 } catch {
                     throw DiscoveryError(error.description)
                 }

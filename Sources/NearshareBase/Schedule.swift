@@ -40,14 +40,20 @@ public struct Schedule<Element: Sendable>: Sendable {
     public mutating func removeDue(_ now: MonotonicInstant) -> Element? {
         guard let first = heap.first, first.at <= now else { return nil }
         removeFirst()
-        guard !heap.isEmpty else {
-            // What was needed for a flood is not kept.
-            defer { (elements, freePlaces) = ([], []) }
-            return elements[first.place]
-        }
+        let element = elements[first.place].take()
         freePlaces.append(first.place)
-        return elements[first.place].take()
+        if elements.count >= Self.spareCount, elements.count > 4 * heap.count { shrink() }
+        return element
     }
+
+    /// What was needed for a flood is not kept.
+    private mutating func shrink() {
+        elements = heap.map { elements[$0.place] }
+        heap = heap.enumerated().map { ($1.at, $0) }
+        freePlaces = []
+    }
+
+    private static var spareCount: Int { 16 }
 
     private mutating func removeFirst() {
         let last = heap.removeLast()

@@ -61,6 +61,16 @@ enum BlueZ {
         return adapters[index]
     }
 
+    /// Of a characteristic's frames: somebody else on this machine has them.
+    static func isTakenElsewhere(_ error: BusError) -> Bool {
+        error.name == "org.bluez.Error.NotPermitted" || error.name == "org.bluez.Error.InProgress"
+    }
+
+    /// Of a device's object path, in which it is written. Centrals use addresses of their own making, mostly; so it is taken for one.
+    static func address(ofDevice path: String) -> BluetoothAddress? {
+        BluetoothAddress(String(path.suffix(17).map { $0 == "_" ? ":" : $0 }), kind: "random")
+    }
+
     /// The last part of an object's path.
     static func name(of path: String) -> String {
         String(path[path.index(after: path.lastIndex(of: "/") ?? path.startIndex)...])

@@ -9,12 +9,15 @@ public enum BluetoothRadio {
     /// - Parameters:
     ///   - adapter: such as "hci0"; nil for the first that is switched on.
     ///   - log: is told what happens, for those who look for a cause; called on a thread of the radio's own.
+    ///   - warn: is told what does not work and will not by itself, and what to do; called as `log` is.
     public static func open(
-        adapter: String? = nil, log: @escaping @Sendable (String) -> Void = { _ in }
+        adapter: String? = nil, log: @escaping @Sendable (String) -> Void = { _ in },
+        warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws(BluetoothError) -> Radio {
-        let radio = try RadioThread(adapter: adapter, log: log)
+        let radio = try RadioThread(adapter: adapter, log: log, warn: warn)
         return Radio(
-            frames: BluetoothFrames(radio), transport: L2CAPTransport(radio), discovery: BluetoothDiscovery(radio))
+            frames: BluetoothFrames(radio), transport: L2CAPTransport(radio), discovery: BluetoothDiscovery(radio),
+            chat: BluetoothChat(radio))
     }
 }
 
@@ -22,13 +25,15 @@ public enum BluetoothRadio {
 final class RadioThread: Sendable {
     let thread: Confined<RadioLoop>
 
-    init(adapter: String?, log: @escaping @Sendable (String) -> Void) throws(BluetoothError) {
+    init(
+        adapter: String?, log: @escaping @Sendable (String) -> Void, warn: @escaping @Sendable (String) -> Void
+    ) throws(BluetoothError) {
         let failure = Mutex<BluetoothError?>(nil)
         let poster = Poster()
         do throws(DiscoveryError) {
             thread = try Confined { wakeup throws(DiscoveryError) in
                 do throws(BluetoothError) {
-                    return try RadioLoop(adapter: adapter, wakeup: wakeup, log: log, post: { poster.post($0) })
+                    return try RadioLoop(adapter: adapter, wakeup: wakeup, log: log, warn: warn, post: { poster.post($0) })
                 } catch {
                     failure.withLock { $0 = error }
                     throw DiscoveryError(error.description)
@@ -109,6 +114,43 @@ private final class BluetoothFrames: FrameRadio {
         continuation.onTermination = { [radio] _ in radio.thread.post { $0.closeFrames() } }
         return stream
     }
+}
+
+/// BlueChat's texts.
+private final class BluetoothChat: ChatRadio {
+    private let radio: RadioThread
+    private let turns = Atomic(0)
+
+    init(_ radio: RadioThread) {
+        self.radio = radio
+    }
+
+    func join(as name: DisplayName) -> AsyncStream<ChatRadioEvent> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: ChatRadioEvent.self, bufferingPolicy: .bufferingNewest(Self.maximumEventCount))
+        // One that has been ended by its successor must not end that.
+        let turn = turns.add(1, ordering: .relaxed).newValue
+        radio.thread.post { $0.joinChat(as: name, turn, continuation) }
+        continuation.onTermination = { [radio] _ in radio.thread.post { $0.leaveChat(turn) } }
+        return stream
+    }
+
+    func send(_ text: String, to peer: LinkAddress) throws(LinkError) {
+        let answer = Monitor<LinkError??>(nil)
+        radio.thread.post { $0.chat.send(text, to: peer) { error in answer.update { $0 = .some(error) } } }
+        let deadline = (MonotonicInstant.now + Self.patience).nanoseconds
+        guard let outcome = answer.wait(untilNanoseconds: deadline, { $0 }) else {
+            throw LinkError(.timedOut, "\(peer.host) takes no text over Bluetooth; is it near enough?")
+        }
+        if let outcome { throw outcome }
+    }
+
+    func disconnect(_ peer: LinkAddress) {
+        radio.thread.post { $0.chat.disconnect(from: peer, at: .now) }
+    }
+
+    private static let maximumEventCount = 256
+    private static let patience = Duration.seconds(60)
 }
 
 /// Finds peers by what they tell over GATT, and tells of us.

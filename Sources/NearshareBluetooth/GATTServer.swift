@@ -167,18 +167,20 @@ final class GATTServer {
     }
 
     /// Somebody has connected, with which a controller stops advertising; and Linux does not begin again before they leave. Whoever
-    /// connects and says nothing would keep everybody else out.
-    func connected(at now: MonotonicInstant) {
+    /// connects and says nothing would keep everybody else out. Or somebody has left: then Linux takes up, on adapters before
+    /// Bluetooth 5, the advertisement of when they came, which by now is another; nobody can connect to what it advertises instead.
+    func connectionsChanged(at now: MonotonicInstant) {
         if isAdvertising, links.count < Self.maximumLinks { advertiseAt = now + Self.readvertisingPause }
     }
 
     private func written(_ bytes: [UInt8], by device: String, mtu: Int) {
         guard mayServe(device) else { return }
         if links[device] == nil {
-            guard links.count < Self.maximumLinks else { return }
+            // Whom it belongs to, the frames say.
+            guard links.count < Self.maximumLinks, let address = BlueZ.address(ofDevice: device) else { return }
             let link = PeripheralLink(
                 device: device, largestWrite: min(mtu - GATTProfile.headerByteCount, GATTProfile.largestWrite),
-                remote: Self.address(ofDevice: device).linkAddress(port: 0), queue: queue,
+                remote: address.linkAddress(port: 0), queue: queue,
                 onClose: { [post] in post { $0.server.ended(device) } })
             links[device] = (link, .now)
             onCentral(link)
@@ -190,12 +192,6 @@ final class GATTServer {
     private func ended(_ device: String) {
         guard let (link, _) = links[device], link.isClosed else { return }
         links[device] = nil
-    }
-
-    /// Centrals use addresses of their own making, mostly; whom it belongs to, the frames say.
-    private static func address(ofDevice path: String) -> BluetoothAddress {
-        let text = String(path.suffix(17).map { $0 == "_" ? ":" : $0 })
-        return BluetoothAddress(text, kind: "random") ?? BluetoothAddress("00:00:00:00:00:00", kind: "random")!
     }
 
     private func pump() {

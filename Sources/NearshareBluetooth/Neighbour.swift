@@ -24,6 +24,8 @@ struct Neighbour {
 
         var isConnecting: Bool { deadline != nil }
 
+        var isIdle: Bool { if case .idle = self { true } else { false } }
+
         var isAttached: Bool { if case .attached = self { true } else { false } }
     }
 
@@ -33,7 +35,12 @@ struct Neighbour {
     var since: MonotonicInstant
     var phase = Phase.idle
     var isHeard = false
+    /// In dBm, as it was heard last.
+    var strength = Self.weakest
     var speaksMesh = false
+    /// BlueChat's service.
+    var chats = false
+    var name: String?
     /// BlueZ has asked it for its services at some time, and believes that answer rather than what is advertised since.
     var isKnownByHeart = false
     /// Paired, or trusted by the person here: not ours to forget.
@@ -53,6 +60,8 @@ struct Neighbour {
     /// The other one, whose turn it is to connect, has this long.
     static let courtesyTime = Duration.seconds(4)
     static let longestPause = Duration.seconds(60)
+    /// Of what a radio hears at all; also where it is not known.
+    static let weakest = -127
     /// Then it counts as out of range, though BlueZ may remember it for longer.
     static let givesUpAfter = 3
 
@@ -64,7 +73,7 @@ struct Neighbour {
     }
 
     /// It may have taken up our service since BlueZ asked, as somebody does who has sent something and now receives.
-    var isStale: Bool { isHeard && isKnownByHeart && !speaksMesh && !isConnected && !isBonded }
+    var isStale: Bool { isHeard && isKnownByHeart && !speaksMesh && !chats && !isConnected && !isBonded }
 
     var link: CentralLink? { if case .linked(let link, _) = phase { link } else { nil } }
 

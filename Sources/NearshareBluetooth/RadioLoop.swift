@@ -2,6 +2,7 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareBus
 internal import NearshareEdges
+internal import NearshareWire
 
 /// One adapter as this process uses it, over BlueZ's daemon, confined to a thread of its own.
 ///
@@ -16,8 +17,10 @@ final class RadioLoop: ConfinedLoop {
     let bus: SystemBus
     private let wakeup: Int32
     private let wanted: String?
-    var neighbours: [String: Neighbour] = [:]
+    var neighbours = Neighbourhood()
     private(set) var server: GATTServer!
+    private(set) var chat: ChatRoom!
+    private var chatTurn = 0
     private(set) var adapter: Adapter
     private var frames: AsyncStream<any FrameLink>.Continuation?
     private var browsers: [UInt64: Browser] = [:]
@@ -29,8 +32,11 @@ final class RadioLoop: ConfinedLoop {
     /// The daemon is new, or has said that it is not ready: when to look at everything again.
     private var renewAt: MonotonicInstant?
     private let log: @Sendable (String) -> Void
+    private let warn: @Sendable (String) -> Void
     /// Since when connections are kept that nobody has asked for.
     private var unwantedSince: MonotonicInstant?
+    /// When a device that is not remembered is looked at next.
+    private var strangersFrom = MonotonicInstant(nanoseconds: 0)
     /// Devices that BlueZ was made to forget, and when.
     private var refreshed: [BluetoothAddress: MonotonicInstant] = [:]
     let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
@@ -63,10 +69,10 @@ final class RadioLoop: ConfinedLoop {
     private static let restsFromLinkCount = 3
     private static let scanTime = Duration.seconds(5)
     private static let restTime = Duration.seconds(10)
-    /// In a crowd, so many are remembered.
-    private static let maximumNeighbours = 256
     private static let settleTime = Duration.seconds(3)
     private static let connectTime = Duration.seconds(10)
+    /// Between two looks at devices that were not worth remembering.
+    private static let strangerPause = Duration.milliseconds(250)
     private static let graceTime = Duration.seconds(10)
     private static let refreshPause = Duration.seconds(60)
     /// A channel that is open past the grace time is looked at so often.
@@ -74,11 +80,13 @@ final class RadioLoop: ConfinedLoop {
 
     init(
         adapter name: String?, wakeup: Int32, log: @escaping @Sendable (String) -> Void,
+        warn: @escaping @Sendable (String) -> Void,
         post: @escaping @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
     ) throws(BluetoothError) {
         self.wakeup = wakeup
         self.post = post
         self.log = log
+        self.warn = warn
         wanted = name
         do throws(BusError) {
             bus = try SystemBus()
@@ -95,6 +103,7 @@ final class RadioLoop: ConfinedLoop {
         adapter = try Self.adapter(name, in: objects)
         do throws(BusError) {
             server = try GATTServer(bus: bus, post: post)
+            chat = try ChatRoom(bus: bus, log: log)
             try listen()
         } catch {
             throw BluetoothError(error)
@@ -104,6 +113,10 @@ final class RadioLoop: ConfinedLoop {
             frames.yield(link)
         }
         server.mayServe = { [unowned self] device in mayServe(device) }
+        chat.unidentified = { [unowned self] in
+            neighbours.values.filter { $0.isConnected && !$0.isOurs && !$0.speaksMesh && !server.hasLink($0.path) }
+                .map { ($0.path, $0.name) }
+        }
         take(objects)
     }
 
@@ -160,15 +173,31 @@ final class RadioLoop: ConfinedLoop {
 
     private func takeDevice(_ path: String, _ properties: BlueZ.Properties) {
         guard neighbours[path] == nil else { return change(path, BlueZ.device, properties, gone: []) }
-        guard neighbours.count < Self.maximumNeighbours, let text = properties["Address"]?.text,
-            let address = BluetoothAddress(text, kind: properties["AddressType"]?.text ?? "public")
+        guard let text = properties["Address"]?.text,
+            let address = BluetoothAddress(text, kind: properties["AddressType"]?.text ?? "public"),
+            let room = neighbours.room(forStrength: properties["RSSI"]?.integer ?? Neighbour.weakest)
         else { return }
+        if case .taken(let other) = room { forget(other) }
         neighbours[path] = Neighbour(path: path, address: address, since: .now)
         change(path, BlueZ.device, properties, gone: [])
     }
 
+    /// One that was not worth remembering may be by now: it has come nearer, or others have gone.
+    private func lookAtStranger(_ path: String, strength: Int, at now: MonotonicInstant) {
+        guard now >= strangersFrom, path.hasPrefix(adapter.path + "/dev_"), neighbours.room(forStrength: strength) != nil else {
+            return
+        }
+        strangersFrom = now + Self.strangerPause
+        let call = BlueZ.call(path, BlueZ.properties, "GetAll", [.string(BlueZ.device)])
+        try? bus.call(call, timeout: Self.connectTime) { [weak self] result in
+            guard let self, let properties = (try? result.get())?.dictionary(), neighbours[path] == nil else { return }
+            takeDevice(path, properties)
+        }
+    }
+
     private func takeCharacteristic(_ path: String, _ properties: BlueZ.Properties) {
         guard let device = devicePath(of: path), neighbours[device] != nil, let uuid = properties["UUID"]?.text else { return }
+        chat.tookCharacteristic(path, uuid: uuid.lowercased(), of: device)
         switch uuid.lowercased() {
         case GATTProfile.meshCharacteristic: neighbours[device]!.meshPath = path
         case GATTProfile.recordCharacteristic: neighbours[device]!.recordPath = path
@@ -187,23 +216,38 @@ final class RadioLoop: ConfinedLoop {
         if path == adapter.path, interface == BlueZ.adapter, let isPowered = changed["Powered"]?.flag {
             return setPowered(isPowered)
         }
-        guard interface == BlueZ.device, neighbours[path] != nil else { return }
+        if interface == BlueZ.characteristic, let value = changed["Value"]?.bytes {
+            return chat.valueChanged(path, value, at: .now)
+        }
+        guard interface == BlueZ.device else { return }
+        guard neighbours[path] != nil else {
+            if let strength = changed["RSSI"]?.integer { lookAtStranger(path, strength: strength, at: .now) }
+            return
+        }
+        if let name = changed["Name"]?.text { neighbours[path]!.name = name }
         if let uuids = changed["UUIDs"]?.texts {
             neighbours[path]!.speaksMesh = uuids.contains { $0.lowercased() == GATTProfile.meshService }
             neighbours[path]!.isKnownByHeart = uuids.contains { $0.lowercased() == GATTProfile.attributeService }
+            neighbours[path]!.chats = uuids.contains { $0.lowercased() == BlueChat.service }
         }
         if changed["Paired"]?.flag == true || changed["Trusted"]?.flag == true { neighbours[path]!.isBonded = true }
-        if changed["RSSI"] != nil { neighbours[path]!.isHeard = true }
+        if let strength = changed["RSSI"]?.integer {
+            neighbours[path]!.isHeard = true
+            neighbours[path]!.strength = strength
+        }
         if gone.contains("RSSI") { neighbours[path]!.isHeard = false }
+        noteChat(path)
         if let isResolved = changed["ServicesResolved"]?.flag {
             neighbours[path]!.isResolved = isResolved
             resolve(path)
+            if isResolved { chat.subscribe(path) }
         }
         if let isConnected = changed["Connected"]?.flag {
             if isConnected, !neighbours[path]!.isConnected, !neighbours[path]!.phase.isConnecting {
                 neighbours[path]!.since = .now
-                server.connected(at: .now)
+                server.connectionsChanged(at: .now)
             }
+            if !isConnected, neighbours[path]!.isConnected { server.connectionsChanged(at: .now) }
             neighbours[path]!.isConnected = isConnected
             if !isConnected { disconnected(path) }
         }
@@ -240,8 +284,9 @@ final class RadioLoop: ConfinedLoop {
     }
 
     private func dropAll() {
-        for path in Array(neighbours.keys) { forget(path) }
+        for path in neighbours.paths { forget(path) }
         server.dropAll()
+        chat.dropAll()
         discovery = .atRest
     }
 
@@ -249,6 +294,7 @@ final class RadioLoop: ConfinedLoop {
 
     private func disconnected(_ path: String) {
         server.disconnected(path)
+        chat.disconnected(path, at: .now)
         guard let neighbour = neighbours[path] else { return }
         neighbours[path]!.isResolved = false
         neighbours[path]!.isOurs = false
@@ -260,7 +306,9 @@ final class RadioLoop: ConfinedLoop {
 
     private func forget(_ path: String) {
         server.disconnected(path)
-        guard let neighbour = neighbours.removeValue(forKey: path) else { return }
+        chat.forget(path)
+        guard let neighbour = neighbours[path] else { return }
+        neighbours[path] = nil
         neighbour.link?.close()
         tellGone(neighbour)
     }
@@ -288,6 +336,7 @@ final class RadioLoop: ConfinedLoop {
     // MARK: What is wanted
 
     private var wantsNeighbours: Bool { frames != nil || !browsers.isEmpty }
+    private var isConnecting: Bool { chat.isConnecting || neighbours.values.contains { $0.phase.isConnecting } }
 
     func openFrames(_ continuation: AsyncStream<any FrameLink>.Continuation) {
         frames?.finish()
@@ -320,6 +369,36 @@ final class RadioLoop: ConfinedLoop {
     func update(_ txt: [[UInt8]]) { server.record?.txt = txt }
 
     func withdraw() { server.stop(on: adapter.path) }
+
+    // MARK: Chat
+
+    /// - Parameter turn: who asks; only they can leave again.
+    func joinChat(as name: DisplayName, _ turn: Int, _ continuation: AsyncStream<ChatRadioEvent>.Continuation) {
+        chatTurn = turn
+        chat.join(as: name, continuation, on: adapter.path)
+        for path in neighbours.paths { noteChat(path) }
+        // The filter is another one.
+        stopDiscovery()
+    }
+
+    func leaveChat(_ turn: Int) {
+        guard turn == chatTurn else { return }
+        chat.leave(on: adapter.path)
+        stopDiscovery()
+    }
+
+    /// Those who speak bitchat's service have a better way to us.
+    private func noteChat(_ path: String) {
+        guard let neighbour = neighbours[path], neighbour.chats, !neighbour.speaksMesh else { return }
+        chat.heard(path, neighbour.address, name: neighbour.name, at: .now)
+    }
+
+    private func isReachableForChat(_ path: String) -> Bool {
+        guard let neighbour = neighbours[path] else { return false }
+        // Who has connected to us is about to write.
+        if neighbour.isConnected { return MonotonicInstant.now - neighbour.since >= Neighbour.courtesyTime }
+        return neighbour.isHeard
+    }
 
     private func tell(_ event: DiscoveryEvent) {
         for browser in browsers.values { browser.continuation.yield(event) }
@@ -355,8 +434,9 @@ final class RadioLoop: ConfinedLoop {
 
     private func startDiscovery(at now: MonotonicInstant) {
         // Without a filter, BlueZ keeps devices to itself that do not call themselves generally discoverable.
+        let services = [GATTProfile.meshService] + (chat.isOn ? [BlueChat.service] : [])
         let filter: BusValue = .dictionary([
-            "UUIDs": .strings([GATTProfile.meshService]), "Transport": .string("le"), "DuplicateData": .boolean(true),
+            "UUIDs": .strings(services), "Transport": .string("le"), "DuplicateData": .boolean(true),
         ])
         discovery = .on(since: now)
         log("looking for others")
@@ -369,8 +449,8 @@ final class RadioLoop: ConfinedLoop {
     }
 
     private func steerDiscovery(at now: MonotonicInstant) {
-        let isConnecting = neighbours.values.contains { $0.phase.isConnecting }
-        guard adapter.isPowered, wantsNeighbours, holds.isEmpty, !isConnecting, linkCount < Self.maximumLinks else {
+        guard adapter.isPowered, wantsNeighbours || chat.isOn, holds.isEmpty, !isConnecting, linkCount < Self.maximumLinks
+        else {
             return stopDiscovery()
         }
         switch discovery {
@@ -387,13 +467,16 @@ final class RadioLoop: ConfinedLoop {
     var nextDeadline: MonotonicInstant? {
         guard !isBroken else { return nil }
         var deadlines = [
-            renewAt, bus.deadline, server.deadline, unwantedSince.map { max($0 + Self.graceTime, .now + Self.lookAgain) },
+            renewAt, bus.deadline, server.deadline, chat.deadline,
+            unwantedSince.map { max($0 + Self.graceTime, .now + Self.lookAgain) },
         ]
         deadlines += browsers.values.map(\.settledAt)
         if wantsNeighbours, adapter.isPowered {
             deadlines += neighbours.values.filter { mayBegin($0) || $0.phase.deadline != nil }.map {
                 $0.phase.deadline ?? dueAt($0)
             }
+        }
+        if wantsNeighbours || chat.isOn, adapter.isPowered {
             switch discovery {
             case .off(let until): if until > .now { deadlines.append(until) }
             case .on(let since):
@@ -411,13 +494,15 @@ final class RadioLoop: ConfinedLoop {
             browser.continuation.yield(.settled)
         }
         server.tick(at: now, on: adapter.path)
-        for (path, neighbour) in neighbours {
+        for (path, neighbour) in neighbours.all {
             if let deadline = neighbour.phase.deadline, now >= deadline { giveUp(path) }
         }
         if adapter.isPowered, wantsNeighbours {
             refreshStale(at: now)
             connectNext(at: now)
         }
+        if adapter.isPowered { connectNextToChat(at: now) }
+        chat.tick(at: now)
         letGoIfUnwanted(at: now)
         steerDiscovery(at: now)
         bus.flush()
@@ -435,6 +520,7 @@ final class RadioLoop: ConfinedLoop {
         adapter = found
         take(objects)
         server.renew(on: adapter.path)
+        chat.renew(on: adapter.path)
     }
 
     private func giveUp(_ path: String) {
@@ -455,7 +541,7 @@ final class RadioLoop: ConfinedLoop {
         let since = unwantedSince ?? now
         unwantedSince = since
         guard now - since >= Self.graceTime else { return }
-        for (path, neighbour) in neighbours where neighbour.phase.isAttached && holds[neighbour.address] == nil {
+        for (path, neighbour) in neighbours.all where neighbour.phase.isAttached && holds[neighbour.address] == nil {
             disconnect(neighbour)
             neighbours[path]!.phase = .idle
         }
@@ -493,6 +579,7 @@ final class RadioLoop: ConfinedLoop {
         browsers = [:]
         guard !isBroken else { return }
         stopDiscovery()
+        chat.leave(on: adapter.path)
         server.stop(on: adapter.path)
         holds = [:]
         for neighbour in neighbours.values { disconnect(neighbour) }
@@ -517,7 +604,7 @@ final class RadioLoop: ConfinedLoop {
     private func refreshStale(at now: MonotonicInstant) {
         for neighbour in neighbours.values where neighbour.isStale {
             let isLate = refreshed[neighbour.address].map { now - $0 >= Self.refreshPause } ?? true
-            guard isLate, refreshed.count < Self.maximumNeighbours else { continue }
+            guard isLate, refreshed.count < Neighbourhood.capacity else { continue }
             refreshed[neighbour.address] = now
             log("\(BlueZ.name(of: neighbour.path)) is looked at anew")
             try? bus.send(BlueZ.call(adapter.path, BlueZ.adapter, "RemoveDevice", [.objectPath(neighbour.path)]))
@@ -527,11 +614,21 @@ final class RadioLoop: ConfinedLoop {
 
     private func connectNext(at now: MonotonicInstant) {
         // An adapter makes one connection at a time, and it is not to be disturbed.
-        guard !neighbours.values.contains(where: { $0.phase.isConnecting }) else { return }
+        guard !isConnecting else { return }
         let due = neighbours.values.filter { mayBegin($0) && dueAt($0) <= now }
-        guard let next = due.min(by: { ($0.failures, $0.dueAt) < ($1.failures, $1.dueAt) }) else { return }
+        // In a crowd, who is near first.
+        func rank(_ one: Neighbour) -> (Int, Int, Int, MonotonicInstant) {
+            (one.phase.isAttached ? 0 : 1, one.failures, -one.strength, one.dueAt)
+        }
+        guard let next = due.min(by: { rank($0) < rank($1) }) else { return }
         if case .attached = next.phase { return acquire(next.path) }
         connect(next.path, at: now)
+    }
+
+    private func connectNextToChat(at now: MonotonicInstant) {
+        guard !isConnecting, holds.isEmpty, let path = chat.nextDue(at: now, isReachable: isReachableForChat) else { return }
+        stopDiscovery()
+        chat.connect(path, wasConnected: neighbours[path]?.isConnected ?? false, at: now)
     }
 
     /// Two that both advertise must not connect to each other at once: while they try, neither can be heard. And who has connected
@@ -608,6 +705,14 @@ final class RadioLoop: ConfinedLoop {
         }
     }
 
+    /// Twice in a row, because BlueZ may hold on to what the last connection had.
+    private func isTaken(_ path: String) {
+        guard let neighbour = neighbours[path], neighbour.failures == 1 else { return }
+        warn(
+            "another program on this machine exchanges frames with \(neighbour.address) over \(adapter.name), and BlueZ lets only one; "
+                + "end it, or use another adapter with --adapter")
+    }
+
     private func link(_ path: String, writing: Int32, mtu: Int) {
         guard let neighbour = neighbours[path], case .acquiring = neighbour.phase, let notified = neighbour.acquired?.take(),
             let frames
@@ -645,6 +750,7 @@ final class RadioLoop: ConfinedLoop {
                 case .success(let answer): then(self, answer)
                 case .failure(let error):
                     log("\(call.member) of \(BlueZ.name(of: path)) fails: \(error.text)")
+                    if call.member.hasPrefix("Acquire"), BlueZ.isTakenElsewhere(error) { isTaken(path) }
                     fail(path)
                 }
             }

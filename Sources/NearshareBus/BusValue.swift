@@ -56,6 +56,8 @@ extension BusValue {
         }
     }
 
+    package var bytes: [UInt8]? { if case .bytes(let value) = self { value } else { nil } }
+
     package var flag: Bool? { if case .boolean(let value) = self { value } else { nil } }
 
     /// Of any kind of integer.

@@ -1,4 +1,3 @@
-@preconcurrency internal import Dispatch
 internal import Glibc
 internal import Nearshare
 internal import Synchronization
@@ -6,22 +5,7 @@ internal import Synchronization
 /// Ctrl-C and its like. The first asks to end in order; the second ends at once.
 enum Interruption {
     /// The signals that ask the process to end, each time one comes: their numbers.
-    static func signals() -> AsyncStream<Int32> {
-        AsyncStream { continuation in
-            let queue = DispatchQueue(label: "signals")
-            let sources = [SIGINT, SIGTERM, SIGHUP].map { number in
-                // A handler rather than SIG_IGN: what is ignored stays ignored in children.
-                signal(number) { _ in }
-                let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
-                source.setEventHandler { continuation.yield(number) }
-                source.resume()
-                return source
-            }
-            continuation.onTermination = { _ in
-                for source in sources { source.cancel() }
-            }
-        }
-    }
+    static func signals() -> AsyncStream<Int32> { Signals.stream([SIGINT, SIGTERM, SIGHUP]) }
 
     /// Seconds that an orderly end may take: transfers are cancelled at both ends, what has arrived is made durable.
     private static let patience: UInt32 = 5

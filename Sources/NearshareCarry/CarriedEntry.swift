@@ -28,6 +28,13 @@ struct CarriedEntry: Sendable {
             )
         }
 
+        private init(halves: (UInt64, UInt64)) {
+            self.halves = halves
+        }
+
+        /// In the place of one that is not there.
+        static let none = Lock(halves: (0, 0))
+
         static func == (left: Lock, right: Lock) -> Bool { left.halves == right.halves }
 
         func hash(into hasher: inout Hasher) {
@@ -36,12 +43,14 @@ struct CarriedEntry: Sendable {
         }
     }
 
-    /// What never changes, apart from what does: entries stand in a table with many free places.
+    /// What never changes, apart from what does: entries stand in a table with many free places. Flags rather than optionals, each of
+    /// which would take eight bytes more.
     private final class Facts: Sendable {
         let sender: CarriedAddress
-        let receiver: CarriedMessage.Receiver
-        let lock: Lock?
-        let acknowledged: CarriedID?
+        let destination: CarriedAddress
+        let depositor: CarriedAddress
+        let lock: Lock
+        let acknowledged: CarriedID
         let created: WallTime
         let timeToLive: UInt32
         let sharingTime: UInt16
@@ -50,7 +59,10 @@ struct CarriedEntry: Sendable {
         let byteCount: UInt16
         let hops: UInt16
         let fitsRadio: Bool
-        let depositor: CarriedAddress?
+        let hasDestination: Bool
+        let hasDepositor: Bool
+        let hasLock: Bool
+        let isAcknowledgement: Bool
         let carriers: [UInt32]
 
         init(_ kept: KeptMessage, mark: UInt32) {
@@ -58,9 +70,15 @@ struct CarriedEntry: Sendable {
             let acknowledgement =
                 message.kind == .acknowledgement ? try? CarriedAcknowledgement(decoding: message.body) : nil
             sender = message.sender
-            receiver = message.receiver
-            lock = Lock(acknowledgement.map { CarriedAcknowledgement.lock(for: $0.secret) } ?? message.lock)
-            acknowledged = acknowledgement?.id
+            if case .address(let address) = message.receiver {
+                (destination, hasDestination) = (address, true)
+            } else {
+                (destination, hasDestination) = (sender, false)
+            }
+            (depositor, hasDepositor) = (kept.depositor ?? sender, kept.depositor != nil)
+            let lock = Lock(acknowledgement.map { CarriedAcknowledgement.lock(for: $0.secret) } ?? message.lock)
+            (self.lock, hasLock) = (lock ?? Lock.none, lock != nil)
+            (acknowledged, isAcknowledgement) = (acknowledgement?.id ?? kept.id, acknowledgement != nil)
             created = message.created
             timeToLive = UInt32(message.profile.timeToLive)
             sharingTime = UInt16(message.profile.sharingTime)
@@ -69,7 +87,6 @@ struct CarriedEntry: Sendable {
             byteCount = UInt16(message.body.count + 256)
             hops = UInt16(clamping: kept.copy.hops)
             fitsRadio = message.body.count <= CarriedMessage.maximumRadioBodyByteCount
-            depositor = kept.depositor
             carriers = Array((kept.copy.carriers + [mark]).suffix(message.profile.tracklistLimit))
         }
     }
@@ -88,11 +105,10 @@ struct CarriedEntry: Sendable {
     }
 
     var sender: CarriedAddress { facts.sender }
-    var receiver: CarriedMessage.Receiver { facts.receiver }
     /// For an acknowledgement the one that its secret fits.
-    var lock: Lock? { facts.lock }
+    var lock: Lock? { facts.hasLock ? facts.lock : nil }
     /// The message that this acknowledges.
-    var acknowledged: CarriedID? { facts.acknowledged }
+    var acknowledged: CarriedID? { facts.isAcknowledgement ? facts.acknowledged : nil }
     var created: WallTime { facts.created }
     var timeToLive: UInt32 { facts.timeToLive }
     var sharingTime: UInt16 { facts.sharingTime }
@@ -103,21 +119,19 @@ struct CarriedEntry: Sendable {
     var hops: UInt16 { facts.hops }
     var fitsRadio: Bool { facts.fitsRadio }
     /// nil: it is ours.
-    var depositor: CarriedAddress? { facts.depositor }
+    var depositor: CarriedAddress? { facts.hasDepositor ? facts.depositor : nil }
     /// Us included.
     var carriers: [UInt32] { facts.carriers }
 
     var expiry: WallTime { WallTime(milliseconds: created.milliseconds + Int64(timeToLive) * 1_000) }
 
     /// The address to go to, where it has one.
-    var destination: CarriedAddress? {
-        if case .address(let address) = receiver { address } else { nil }
-    }
+    var destination: CarriedAddress? { facts.hasDestination ? facts.destination : nil }
 
-    var isOwn: Bool { depositor == nil }
+    var isOwn: Bool { !facts.hasDepositor }
 
     var isSpreading: Bool { state == .spreading }
 
-    /// Of the facts and the list in them, with what the runtime adds.
-    var heapByteCount: Int { 144 + 32 + carriers.count * 4 }
+    /// Of the facts and the list in them, with what the runtime and the allocator add.
+    var heapByteCount: Int { 128 + 32 + carriers.count * 4 }
 }

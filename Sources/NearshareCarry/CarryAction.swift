@@ -10,7 +10,7 @@ public enum CarryAction: Sendable {
     case drop([CarriedID])
     /// The ids of messages for us that were delivered, to be remembered until they expire, so that they never are again.
     case remember(CarriedID, until: WallTime)
-    /// Send a kept copy on, with these words on its way.
+    /// Send a kept copy on, with these words on its way; what ``CarriedMessage/goesInSession`` inside a session and not otherwise.
     case forward(CarriedID, to: CarriedAddress, hops: Int, way: CarriedCopy.Way, carriers: [UInt32])
     /// Send a report or a receipt to a neighbour.
     case send(CarryPacket, to: CarriedAddress)

@@ -76,8 +76,7 @@ struct KnownIDs: Sendable {
         let seconds = UInt32(clamping: now.milliseconds / 1_000)
         guard records.values.contains(where: { $0.until <= seconds }) else { return }
         for (id, record) in records where record.until <= seconds { remove(id) }
-        // A table gives back its memory only when it is made anew.
-        if records.capacity > 4 * max(16, records.count) { records = records.filter { _ in true } }
+        records.shrink()
     }
 
     private mutating func makeRoom(_ isNeeded: (CarriedID) -> Bool) {
@@ -86,5 +85,16 @@ struct KnownIDs: Sendable {
             guard let oldest = candidates.min(by: { $0.value.until < $1.value.until })?.key else { continue }
             return remove(oldest)
         }
+    }
+}
+
+extension Dictionary {
+    /// A table gives back the memory that a flood took only when it is made anew; a filter that keeps everything keeps the table too.
+    mutating func shrink() {
+        guard capacity > 4 * Swift.max(16, count) else { return }
+        var small: Self = [:]
+        small.reserveCapacity(count)
+        for (key, value) in self { small[key] = value }
+        self = small
     }
 }

@@ -102,18 +102,18 @@ extension MessageCarrier {
         _ summary: CarrySummary, isAnswer: Bool, of neighbour: CarriedAddress, now: CarryMoment
     ) {
         let members = summary.members
-        var matched = 0
+        // Of what the neighbour has, what is here too.
+        var isMatched = [Bool](repeating: false, count: members.values.count)
         var missing: [CarriedID] = []
-        var values: Set<UInt32> = []
         for id in known.spread {
             guard let value = members.value(of: id) else { continue }
-            if members.values.contains(value) {
-                if values.insert(value).inserted { matched += 1 }
+            if let place = members.place(of: value) {
+                isMatched[place] = true
             } else if entries[id]?.isSpreading == true, !isHandled(id, neighbours[neighbour]!) {
                 missing.append(id)
             }
         }
-        if matched < members.values.count, !isAnswer { report(to: neighbour, withSummary: true, isAnswer: true, now: now) }
+        if isMatched.contains(false), !isAnswer { report(to: neighbour, withSummary: true, isAnswer: true, now: now) }
         guard !missing.isEmpty else { return }
         neighbours[neighbour]!.queue = inTurn(missing)
         let time = missing.map { Int(entries[$0]!.sharingTime) }.max()!
@@ -164,6 +164,8 @@ extension MessageCarrier {
         guard let entry = entries[id], let link = neighbours[neighbour]?.link else { return false }
         guard !isHandled(id, neighbours[neighbour]!) else { return true }
         guard mayForward(entry), entry.fitsRadio || !link.isRadio else { return false }
+        // Who gets it with its last hop can't hand it on: that is the receiver, or it is lost on somebody.
+        if let destination = entry.destination, destination != neighbour, entry.hops + 1 >= entry.hopLimit { return false }
         // The tracklist never keeps a message from its receiver: anybody on the way could have put him there.
         if entry.destination != neighbour, entry.carriers.contains(neighbour.mark(in: id)) { return false }
         handOver(id, to: neighbour, way)

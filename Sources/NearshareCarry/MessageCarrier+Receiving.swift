@@ -209,6 +209,9 @@ extension MessageCarrier {
         for (id, entry) in entries where entry.expiry <= now.wall { fail(id, now: now) }
         known.expire(now: now.wall)
         for (address, trail) in trails where now.monotonic - trail.at > Self.trailLifetime { trails[address] = nil }
+        trails.shrink()
+        entries.shrink()
+        acknowledgements.shrink()
         for id in neighbours.keys {
             forgetOld(neighbour: id, now: now)
         }
@@ -223,25 +226,22 @@ extension MessageCarrier {
     }
 
     mutating func receipt(_ number: UInt64, to neighbour: CarriedAddress, now: CarryMoment) {
-        guard let link = neighbours[neighbour]?.link, !link.isReliable else { return }
-        neighbours[neighbour]!.receipts.append(number)
-        if neighbours[neighbour]!.receipts.count == 1 {
+        guard let count = neighbours[neighbour]?.note(receipt: number) else { return }
+        if count == 1 {
             schedule(.receipts(neighbour), in: Self.receiptDelay, now: now)
-        } else if neighbours[neighbour]!.receipts.count >= CarryPacket.maximumReceiptCount {
+        } else if count >= CarryPacket.maximumReceiptCount {
             confirm(to: neighbour)
         }
     }
 
     mutating func confirm(to neighbour: CarriedAddress) {
-        guard let receipts = neighbours[neighbour]?.receipts, !receipts.isEmpty else { return }
-        neighbours[neighbour]!.receipts = []
+        guard let receipts = neighbours[neighbour]?.takeReceipts(), !receipts.isEmpty else { return }
         actions.append(.send(.receipt(receipts), to: neighbour))
     }
 
     mutating func take(receipt ids: [UInt64], from neighbour: CarriedAddress, now: CarryMoment) {
         for short in ids {
-            if neighbours[neighbour]!.unconfirmed?.token == short { neighbours[neighbour]!.unconfirmed = nil }
-            guard let offer = neighbours[neighbour]!.offers.removeValue(forKey: short) else { continue }
+            guard let offer = neighbours[neighbour]!.confirm(short) else { continue }
             neighbours[neighbour]!.has[short] = Self.seconds(now)
             handedOver(offer.id, now: now)
         }

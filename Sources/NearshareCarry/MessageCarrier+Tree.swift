@@ -42,22 +42,15 @@ extension MessageCarrier {
         scheduleAdoption(now: now)
     }
 
-    private static func isNewer(_ round: UInt32, than other: UInt32) -> Bool { Int32(bitPattern: round &- other) > 0 }
-
-    /// A neighbour that knows a way to a root that counts.
-    private func usable(_ neighbour: Neighbour) -> CarryReport.Place? {
-        guard let place = neighbour.place, place.distance < Self.maximumDistance, place.root != address,
-            silentRoots[place.root].map({ Self.isNewer(place.round, than: $0) }) ?? true
-        else { return nil }
-        return place
-    }
-
-    /// Whether a neighbour's place calls for another one of ours.
-    private func isBetter(_ other: CarryReport.Place) -> Bool {
-        if other.root != place.root { return other.root.rawValue < place.root.rawValue }
-        if Self.isNewer(other.round, than: place.round) { return true }
-        return place.distance == CarryReport.Place.detached && other.round == place.round && parent == nil
-            && other.distance < lostDistance
+    /// Where neighbours stand who know a way to a root that counts.
+    private var usablePlaces: [(id: CarriedAddress, place: CarryReport.Place)] {
+        var places: [(id: CarriedAddress, place: CarryReport.Place)] = []
+        places.reserveCapacity(neighbours.count)
+        for index in neighbours.indices {
+            guard let place = neighbours.values[index].place, place.isUsable(for: address, silentRoots) else { continue }
+            places.append((neighbours.keys[index], place))
+        }
+        return places
     }
 
     /// Waits a little, for the neighbour that is nearest to the root may not be the first to tell.
@@ -74,18 +67,19 @@ extension MessageCarrier {
     mutating func adopt(now: CarryMoment) {
         guard let end = adoptionEnd else { return }
         adoptionEnd = nil
-        let offers = neighbours.compactMap { id, neighbour in usable(neighbour).map { (id: id, place: $0) } }
+        let offers = usablePlaces
         if let root = offers.map(\.place.root.rawValue).min(), root < address.rawValue {
             let ofRoot = offers.filter { $0.place.root.rawValue == root }
             var newest = ofRoot[0].place.round
-            for offer in ofRoot where Self.isNewer(offer.place.round, than: newest) { newest = offer.place.round }
-            if now.monotonic < end, let parent, let told = usable(neighbours[parent]!), told.root.rawValue == root,
+            for offer in ofRoot where offer.place.round.isLater(than: newest) { newest = offer.place.round }
+            if now.monotonic < end, let parent, let told = neighbours[parent]!.place, told.isUsable(for: address, silentRoots),
+                told.root.rawValue == root,
                 told.round != newest
             {
                 adoptionEnd = end
                 return schedule(.adoption, in: Self.adoptionDelay, now: now)
             }
-            let isNew = place.root.rawValue != root || Self.isNewer(newest, than: place.round)
+            let isNew = place.root.rawValue != root || newest.isLater(than: place.round)
             // Who is further away than this node was may have its place from this node.
             let candidates = ofRoot.filter { $0.place.round == newest && (isNew || $0.place.distance < lostDistance) }
             guard isNew || parent == nil, let nearest = candidates.map(\.place.distance).min() else { return }
@@ -114,8 +108,9 @@ extension MessageCarrier {
     mutating func loseParent(now: CarryMoment) {
         parent = nil
         placedSince = now.monotonic
-        let others = neighbours.compactMap { id, neighbour in usable(neighbour).map { (id: id, place: $0) } }
-            .filter { $0.place.root == place.root && $0.place.round == place.round && $0.place.distance < place.distance }
+        let others = usablePlaces.filter {
+            $0.place.root == place.root && $0.place.round == place.round && $0.place.distance < place.distance
+        }
         guard let best = others.min(by: { ($0.place.distance, $0.id.rawValue) < ($1.place.distance, $1.id.rawValue) }) else {
             lostDistance = place.distance
             place.distance = CarryReport.Place.detached
@@ -145,7 +140,7 @@ extension MessageCarrier {
         guard let parent, !isReachDue else { return }
         isReachDue = true
         // What grows large is told more seldom: a kilobyte a second, on a radio a fifth of it.
-        let pause = Self.reachPause + .milliseconds((neighbours[parent]!.link.isRadio ? 5 : 1) * reach.bytes.count)
+        let pause = Self.reachPause + .milliseconds((neighbours[parent]!.link.isRadio ? 5 : 1) * reachByteCount)
         let earliest = lastReach.map { $0 + pause } ?? now.monotonic
         due.insert(.reach, at: max(now.monotonic + Self.reachDelay * chance(0.5, 1), earliest))
     }
@@ -160,15 +155,23 @@ extension MessageCarrier {
     private mutating func refreshReach() {
         guard isReachStale else { return }
         isReachStale = false
+        // The root has nobody to tell it to.
+        let next = mergedReach(isTold: parent != nil)
+        let hash = next.hashValue
+        reachByteCount = next.bytes.count
+        guard hash != reachHash else { return }
+        reachHash = hash
+        reachGeneration += 1
+        // What is long stands at the children's already, and is made anew for the parent alone.
+        reach = reachByteCount <= Self.sharedReachByteCount ? next : nil
+    }
+
+    private func mergedReach(isTold: Bool) -> CarryReach {
         var marks = [CarryReach.mark(of: address)]
         for neighbour in neighbours.values where neighbour.isChild { marks += neighbour.reach.marks }
         // Too many to be told: then only this node itself, and messages for the others go further up.
-        // The root has nobody to tell it to.
-        let isTold = parent != nil || marks.count <= Self.sharedReachByteCount
-        let next = (isTold ? CarryReach(marks: marks) : nil) ?? CarryReach(marks: [marks[0]])!
-        guard next != reach else { return }
-        reach = next
-        reachGeneration += 1
+        let isTold = isTold || marks.count <= Self.sharedReachByteCount
+        return (isTold ? CarryReach(marks: marks) : nil) ?? CarryReach(marks: [marks[0]])!
     }
 
     // MARK: Reports
@@ -184,26 +187,28 @@ extension MessageCarrier {
         to neighbour: CarriedAddress, withSummary: Bool, isAnswer: Bool = false, attempts: Int = 0, now: CarryMoment
     ) {
         refreshReach()
+        // Counted up by one at a time, of which only the last is of interest.
+        let generation = Int32(truncatingIfNeeded: known.generation)
         let lost = neighbours[neighbour]!.unconfirmed
         if lost?.hasReach == true { neighbours[neighbour]!.toldReach = nil }
         var report = CarryReport(place: place, isToParent: parent == neighbour, isAnswer: isAnswer)
-        let isSummaryOld = isAnswer || neighbours[neighbour]!.toldGeneration != known.generation
+        let isSummaryOld = isAnswer || neighbours[neighbour]!.toldGeneration != generation
         if lost?.hasSummary == true || withSummary && isSummaryOld {
-            neighbours[neighbour]!.toldGeneration = known.generation
+            neighbours[neighbour]!.toldGeneration = generation
             report.summary = currentSummary()
         }
         // A short one is worth telling to all: it shortens the way. What was told before must not stay when it has grown long.
-        let isTold = parent == neighbour || reach.bytes.count <= Self.sharedReachByteCount
-        let told = isTold ? reachGeneration : -1
+        let isTold = parent == neighbour || reach != nil
+        let told = isTold ? Int32(truncatingIfNeeded: reachGeneration) : -1
         if neighbours[neighbour]!.toldReach ?? -1 != told {
             neighbours[neighbour]!.toldReach = told
-            report.reach = isTold ? reach : .nobody
+            report.reach = isTold ? reach ?? mergedReach(isTold: true) : .nobody
         }
         if !neighbours[neighbour]!.link.isReliable {
             let token = random.next()
             report.token = token
             neighbours[neighbour]!.unconfirmed = UnconfirmedReport(
-                token: token, hasSummary: report.summary != nil, hasReach: report.reach != nil, attempts: attempts)
+                token: token, hasSummary: report.summary != nil, hasReach: report.reach != nil, attempts: UInt8(attempts))
             schedule(
                 .report(neighbour, token: token), in: Self.reportRetryDelay * (Double(1 << attempts) * chance(1, 1.2)), now: now
             )
@@ -214,7 +219,7 @@ extension MessageCarrier {
     mutating func reportAgain(to neighbour: CarriedAddress, _ token: UInt64, now: CarryMoment) {
         guard let lost = neighbours[neighbour]?.unconfirmed, lost.token == token else { return }
         guard lost.attempts < Self.maximumReportAttemptCount else { return }
-        report(to: neighbour, withSummary: lost.hasSummary, attempts: lost.attempts + 1, now: now)
+        report(to: neighbour, withSummary: lost.hasSummary, attempts: Int(lost.attempts) + 1, now: now)
     }
 
     private mutating func currentSummary() -> CarrySummary {
@@ -227,12 +232,13 @@ extension MessageCarrier {
 
     mutating func take(_ report: CarryReport, from neighbour: CarriedAddress, now: CarryMoment) {
         if let token = report.token { receipt(token, to: neighbour, now: now) }
-        neighbours[neighbour]!.place = report.place
-        let wasChild = neighbours[neighbour]!.isChild
-        neighbours[neighbour]!.isChild = report.isToParent
-        if let reach = report.reach { neighbours[neighbour]!.reach = reach }
+        let wasChild = neighbours[neighbour]!.take(report)
         if wasChild != report.isToParent || (report.isToParent && report.reach != nil) { reachChanged(now: now) }
-        if let place = usable(neighbours[neighbour]!), isBetter(place) { scheduleAdoption(now: now) }
+        if report.place.isUsable(for: address, silentRoots),
+            report.place.isBetter(than: place, withParent: parent != nil, lostAt: lostDistance)
+        {
+            scheduleAdoption(now: now)
+        }
         if let summary = report.summary { compare(summary, isAnswer: report.isAnswer, of: neighbour, now: now) }
     }
 
@@ -242,9 +248,32 @@ extension MessageCarrier {
     private static let reportRetryDelay = Duration.milliseconds(600)
     private static let maximumReportAttemptCount = 4
     private static let maximumSilentRootCount = 16
-    /// No way is longer than messages may go.
-    private static let maximumDistance: UInt16 = 1_000
     private static let reachDelay = Duration.seconds(1)
     private static let reachPause = Duration.seconds(2)
     private static let sharedReachByteCount = 1_024
+}
+
+// Of places, not of carriers: a carrier is large, and all of it is copied for a question that changes nothing.
+extension CarryReport.Place {
+    /// Its owner knows a way to a root that counts.
+    fileprivate func isUsable(for reader: CarriedAddress, _ silentRoots: [CarriedAddress: UInt32]) -> Bool {
+        guard distance < Self.maximumDistance, root != reader else { return false }
+        return silentRoots.isEmpty || silentRoots[root].map { round.isLater(than: $0) } ?? true
+    }
+
+    /// Whether a neighbour with this place calls for another one than `own`.
+    /// - Parameter lostDistance: how far the root was when the way to it was lost.
+    fileprivate func isBetter(than own: Self, withParent hasParent: Bool, lostAt lostDistance: UInt16) -> Bool {
+        if root != own.root { return root.rawValue < own.root.rawValue }
+        if round.isLater(than: own.round) { return true }
+        return own.distance == Self.detached && round == own.round && !hasParent && distance < lostDistance
+    }
+
+    /// No way is longer than messages may go.
+    private static let maximumDistance: UInt16 = 1_000
+}
+
+extension UInt32 {
+    /// Of rounds, which begin again at 0 some day.
+    fileprivate func isLater(than other: UInt32) -> Bool { Int32(bitPattern: self &- other) > 0 }
 }

@@ -22,8 +22,8 @@ public struct MessageCarrier: Sendable {
         var isChild = false
         var reach = CarryReach.nobody
         /// Which summary and which reach it was told last.
-        var toldGeneration: Int?
-        var toldReach: Int?
+        var toldGeneration: Int32?
+        var toldReach: Int32?
         var unconfirmed: UnconfirmedReport?
         /// On their way to it, and not confirmed.
         var offers: [UInt64: Offer] = [:]
@@ -35,6 +35,34 @@ public struct MessageCarrier: Sendable {
         /// Has come from it, and is to be confirmed.
         var receipts: [UInt64] = []
         var signatures: TokenBucket
+
+        // These change it in its place in the table; a value that is read there is copied first, with all tables in it.
+
+        /// - Returns: whether it was a child.
+        mutating func take(_ report: CarryReport) -> Bool {
+            defer { isChild = report.isToParent }
+            place = report.place
+            if let reach = report.reach { self.reach = reach }
+            return isChild
+        }
+
+        /// - Returns: how many receipts wait now; nil where none is needed.
+        mutating func note(receipt number: UInt64) -> Int? {
+            guard !link.isReliable else { return nil }
+            receipts.append(number)
+            return receipts.count
+        }
+
+        mutating func takeReceipts() -> [UInt64] {
+            defer { receipts = [] }
+            return receipts
+        }
+
+        /// - Returns: what was offered, and has come.
+        mutating func confirm(_ number: UInt64) -> Offer? {
+            if unconfirmed?.token == number { unconfirmed = nil }
+            return offers.removeValue(forKey: number)
+        }
     }
 
     /// The last report to a neighbour over a link that loses packets. The next one says again what was in it.
@@ -42,7 +70,7 @@ public struct MessageCarrier: Sendable {
         let token: UInt64
         let hasSummary: Bool
         let hasReach: Bool
-        var attempts: Int
+        var attempts: UInt8
     }
 
     /// A message that a neighbour was handed over a link that loses packets.
@@ -97,7 +125,10 @@ public struct MessageCarrier: Sendable {
     var silentRoots: [CarriedAddress: UInt32] = [:]
     /// A new round has come; until then the parent may say so too.
     var adoptionEnd: MonotonicInstant?
-    var reach = CarryReach.nobody
+    /// Of this node, if it is short.
+    var reach: CarryReach?
+    var reachByteCount = 0
+    var reachHash: Int?
     var reachGeneration = 0
     var isReachStale = true
     var isReachDue = false
@@ -118,7 +149,6 @@ public struct MessageCarrier: Sendable {
         self.settings = settings
         self.random = random
         address = keys.contact.address
-        reach = CarryReach(marks: [CarryReach.mark(of: address)])!
         place = CarryReport.Place(root: address, round: 0, distance: 0)
         lastRound = now.monotonic
         placedSince = now.monotonic
@@ -152,7 +182,7 @@ public struct MessageCarrier: Sendable {
             total += neighbour.reach.bytes.count + dictionary(neighbour.offers) + dictionary(neighbour.has)
             total += 16 * neighbour.queue.capacity
         }
-        return total + reach.bytes.count + (summary?.value.filter.bytes.count ?? 0)
+        return total + (reach?.bytes.count ?? 0) + (summary?.value.filter.bytes.count ?? 0)
     }
 
     // MARK: What people want
@@ -164,7 +194,8 @@ public struct MessageCarrier: Sendable {
         begin(message.id, except: nil, now: now)
     }
 
-    /// Sends a message straight to a neighbour, and to nobody else.
+    /// Sends a message straight to a neighbour, and to nobody else. Where its hop limit is 1 and it was not sealed, it keeps its secret by
+    /// going inside the session with that neighbour (``CarriedMessage/goesInSession``), and can't be read by who learns keys later.
     /// - Throws: ``CarryRefusal/notInRange``.
     public mutating func sendDirect(
         _ message: OutgoingMessage, to receiver: CarriedAddress, now: CarryMoment
@@ -256,7 +287,7 @@ public struct MessageCarrier: Sendable {
 
     /// A packet from a neighbour. Reports and receipts must be known to come from it.
     public mutating func receive(_ packet: CarryPacket, from neighbour: CarriedAddress, now: CarryMoment) {
-        guard neighbours[neighbour] != nil else { return }
+        guard neighbours.index(forKey: neighbour) != nil else { return }
         switch packet {
         case .copy(let copy): take(copy, from: neighbour, now: now)
         case .report(let report): take(report, from: neighbour, now: now)

@@ -2,18 +2,26 @@ internal import GRDB
 public import NearshareBase
 public import NearshareEdges
 
+/// How much is kept; beyond it the oldest goes (M6).
+public struct ConversationLimits: Sendable, Hashable {
+    public var arrivals = 10_000
+    /// Of one conversation.
+    public var lines = 50_000
+    /// Texts of one sender of which pieces are missing.
+    public var incompleteTexts = 16
+
+    public init() {}
+}
+
 /// Conversations and messages that came, in a SQLite file: what was written is there after `kill -9`.
 public final class SQLiteConversationStore: ConversationStore {
     private let file: SQLiteFile
 
-    /// Arrivals beyond so many, and incomplete texts beyond so many of one sender, push out the oldest (M6).
-    private static let maximumArrivalCount = 10_000
-    private static let maximumIncompleteCount = 16
-    /// Of one conversation; the oldest go.
-    private static let maximumLineCount = 50_000
+    private let limits: ConversationLimits
 
     /// - Parameter directory: exists, and is its owner's alone.
-    public init(directory: String) throws(StorageError) {
+    public init(directory: String, limits: ConversationLimits = ConversationLimits()) throws(StorageError) {
+        self.limits = limits
         file = try SQLiteFile(path: "\(directory)/conversations.sqlite", label: "conversations", Self.migrator)
     }
 
@@ -74,7 +82,7 @@ public final class SQLiteConversationStore: ConversationStore {
     private static let columns = "number, conversation, id, author, authorName, text, time, mark"
 
     public func insert(_ entry: ChatEntry) throws(StorageError) -> Int? {
-        try file.write { database in
+        try file.write { [limits] database in
             let conversation = entry.conversation.text
             let author = entry.author.map { Blob($0.bytes) }
             // SQLite takes two nulls for different, so the unique columns alone don't keep our own lines apart.
@@ -96,7 +104,7 @@ public final class SQLiteConversationStore: ConversationStore {
                     DELETE FROM line WHERE conversation = ?1 AND number <= (
                         SELECT number FROM line WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
                     """,
-                arguments: [conversation, Self.maximumLineCount])
+                arguments: [conversation, limits.lines])
             return number
         }
     }
@@ -232,7 +240,7 @@ public final class SQLiteConversationStore: ConversationStore {
     // MARK: What comes
 
     public func collect(_ piece: TextPiece, now: WallTime) throws(StorageError) -> String? {
-        try file.write { database in
+        try file.write { [limits] database in
             let (sender, textID) = (Blob(piece.sender.bytes), piece.textID)
             // Another number of pieces is another text, or none.
             try database.execute(
@@ -254,13 +262,13 @@ public final class SQLiteConversationStore: ConversationStore {
                     DELETE FROM piece WHERE sender = ?1 AND textID NOT IN (
                         SELECT textID FROM piece WHERE sender = ?1 GROUP BY textID ORDER BY max(time) DESC LIMIT ?2)
                     """,
-                arguments: [sender, Self.maximumIncompleteCount])
+                arguments: [sender, limits.incompleteTexts])
             return nil
         }
     }
 
     public func keep(_ arrival: KeptArrival) throws(StorageError) -> Int? {
-        try file.write { database in
+        try file.write { [limits] database in
             try database.execute(
                 sql: """
                     INSERT OR IGNORE INTO arrival (id, sender, signer, content, isForEverybody, created, received, hops)
@@ -273,7 +281,7 @@ public final class SQLiteConversationStore: ConversationStore {
                 ])
             guard database.changesCount > 0 else { return nil }
             let number = Int(database.lastInsertedRowID)
-            try database.execute(sql: "DELETE FROM arrival WHERE number <= ?", arguments: [number - Self.maximumArrivalCount])
+            try database.execute(sql: "DELETE FROM arrival WHERE number <= ?", arguments: [number - limits.arrivals])
             return number
         }
     }

@@ -39,10 +39,15 @@ public struct Radio: Sendable {
     public var frames: any FrameRadio
     public var transport: any StreamTransport
     public var discovery: any Discovery
+    /// Texts to those who know nothing but texts; nil where the radio has no such thing.
+    public var chat: (any ChatRadio)?
 
-    public init(frames: any FrameRadio, transport: any StreamTransport, discovery: any Discovery) {
+    public init(
+        frames: any FrameRadio, transport: any StreamTransport, discovery: any Discovery, chat: (any ChatRadio)? = nil
+    ) {
         self.frames = frames
         self.transport = transport
         self.discovery = discovery
+        self.chat = chat
     }
 }

@@ -60,6 +60,21 @@ extension MeshRouter {
         send(packet, signing: !isDirect)
     }
 
+    /// Sends a packet to one of ``carryNeighbours`` inside the Noise session with it, so that who learns long-term keys later can't read
+    /// it. Where there is no session yet it waits for one; who is gone by then never gets it. It comes as
+    /// ``MeshEvent/carry(_:from:)`` like any other.
+    public mutating func sendPrivateCarry(_ packet: CarryPacket, to id: PeerID, now: MeshMoment) {
+        sendSealed([Self.carryPayloadKind] + packet.encoded, to: id, now: now)
+    }
+
+    /// What a session has opened; nil when it is about something else.
+    func carry(inSession plaintext: [UInt8]) -> CarryPacket? {
+        guard plaintext.first == Self.carryPayloadKind, capabilities.contains(.carries),
+            plaintext.count <= 1 + CarryPacket.maximumByteCount
+        else { return nil }
+        return try? CarryPacket(decoding: plaintext[1...])
+    }
+
     mutating func handleCarry(_ frame: MeshFrame, from link: MeshLinkID, now: MeshMoment) -> Handling {
         let packet = frame.packet
         guard capabilities.contains(.carries), packet.payload.count <= CarryPacket.maximumByteCount,
@@ -72,4 +87,7 @@ extension MeshRouter {
         events.append(.carry(carry, from: packet.sender))
         return .handled
     }
+
+    /// Section 13, Modes, of `docs/PROTOCOL.md`; bitchat has nothing of this number, and says nothing about what it doesn't know.
+    private static let carryPayloadKind: UInt8 = 0x7d
 }

@@ -123,7 +123,7 @@ extension MeshRouter {
 
     /// Seals and queues in one step, so that counters leave in their order. Without a session it waits for one.
     /// - Parameter everywhere: the peer has not answered, so it may not be where we think.
-    private mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, everywhere: Bool = false, now: MeshMoment) {
+    mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, everywhere: Bool = false, now: MeshMoment) {
         guard makeRecord(peer, now: now.monotonic) else { return }
         guard !isSendingFile(toPhone: peer) else {
             if peers[peer]!.waiting.count < Self.maximumWaitingCount { peers[peer]!.waiting.append(payload) }
@@ -179,11 +179,11 @@ extension MeshRouter {
             return
         }
         // Only now, as others may write the peer's name on what they make up. Their share is that of their link.
-        guard peers[peer]!.sealed.take(now: now.monotonic), let proven = peers[peer]!.session.peer,
-            let payload = try? MeshNoisePayload(decoding: plaintext[...])
-        else { return }
+        guard peers[peer]!.sealed.take(now: now.monotonic), let proven = peers[peer]!.session.peer else { return }
         peers[peer]!.lastHeard = now.monotonic
         peers[peer]!.provenLink = link
+        if let carry = carry(inSession: plaintext) { return events.append(.carry(carry, from: peer)) }
+        guard let payload = try? MeshNoisePayload(decoding: plaintext[...]) else { return }
         switch payload {
         case .peerState(let state): handleState(state, of: peer, now: now)
         case .privateMessage(let message):

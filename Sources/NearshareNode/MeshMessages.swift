@@ -94,14 +94,17 @@ public final class MeshMessages: Sendable {
     ) throws(MessageRule) -> Prepared {
         let address = receiver?.address
         let (isNear, needsRadio) = state.withLock { state in
-            (address.map { state.carrier.isNear($0) } ?? false, state.carrier.needsRadio(to: address))
+            // Anybody can sign for an address; the session in which a direct message goes proves the other key.
+            let isNear = receiver.map { state.carrier.isNear($0.address) && state.neighbours[$0.address] == $0.fingerprint.peerID }
+            return (isNear ?? false, state.carrier.needsRadio(to: address))
         }
         let encoded = try MessageRule.check(request, needsRadio: needsRadio)
         let isDirect = request.mode == .direct || (request.mode == .full && isNear)
         guard request.mode != .direct || isNear else { throw .receiverNotInRange }
         var random = KernelRandom(draw: settings.random)
         let message = OutgoingMessage(
-            encoded, from: CarrierKeys(settings.identity), to: receiver, isSealed: request.isEncrypted,
+            // What goes directly is sealed by the session that it goes in, which keeps it secret also from who gets our keys later.
+            encoded, from: CarrierKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
             isPrivate: request.isPrivate, profile: isDirect ? .direct : profile ?? self.profile, created: settings.wallClock(),
             random: &random)
         return Prepared(message: message, neighbour: isDirect ? address : nil)
@@ -241,7 +244,7 @@ public final class MeshMessages: Sendable {
                 try store.countForward(of: id)
                 (copy.hops, copy.way, copy.carriers) = (hops, way, carriers)
                 settings.log.trace("carried message \(id): handed to \(address) as hop \(hops), \(way)")
-                send(.copy(copy), to: address)
+                send(.copy(copy), to: address, inSession: copy.message.goesInSession)
             case .send(let packet, let address):
                 settings.log.trace("carrier \(address) is told: \(packet.summary)")
                 send(packet, to: address)
@@ -252,9 +255,15 @@ public final class MeshMessages: Sendable {
         }
     }
 
-    private func send(_ packet: CarryPacket, to address: CarriedAddress) {
+    private func send(_ packet: CarryPacket, to address: CarriedAddress, inSession: Bool = false) {
         guard let peer = state.withLock({ $0.neighbours[address] }) else { return }
-        mesh.change { router, now in router.sendCarry(packet, to: peer, now: now) }
+        mesh.change { router, now in
+            if inSession {
+                router.sendPrivateCarry(packet, to: peer, now: now)
+            } else {
+                router.sendCarry(packet, to: peer, now: now)
+            }
+        }
     }
 
     private func tell(_ event: CarryEvent) {

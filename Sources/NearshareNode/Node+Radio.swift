@@ -1,6 +1,6 @@
 internal import Logging
 internal import NearshareBase
-internal import NearshareEdges
+public import NearshareEdges
 internal import NearshareWire
 
 // The second medium: a radio beside the network. It is opened when it is first needed, and what it finds, carries and takes is
@@ -19,6 +19,13 @@ extension Node {
 
     /// Whether it has one, and that one can be used.
     public func opensRadio() async -> Bool { (try? await openRadio()) != nil }
+
+    /// The radio's plain texts, for those who speak nothing else: in the clear, and from anybody.
+    /// - Throws: ``NodeError/unavailable(_:)`` where this node has no radio, or one without them.
+    public func openChatRadio() async throws(NodeError) -> any ChatRadio {
+        guard let chat = try await openRadio().chat else { throw .unavailable("this radio carries no plain texts") }
+        return chat
+    }
 
     /// Receives over the radio as well, from when it is there until the node shuts down.
     func startRadio(_ mesh: Mesh, _ waiting: Receiving.Continuations, _ told: OneTimeEvent<RadioState>) {

@@ -214,6 +214,17 @@ struct TerminalTextTests {
         #expect(TerminalText.width(of: shown) <= columns)
     }
 
+    @Test(
+        "T4: columns are counted as terminals draw",
+        arguments: [
+            ("e\u{301}", 1), ("✓", 1), ("·", 1), ("✅", 2), ("⏰", 2), ("🎉", 2), ("🌡", 1), ("❤\u{fe0f}", 1), ("🇩🇪", 2), ("🈶", 2),
+            ("漢", 2), ("ﾊ", 1), ("Ａ", 2), ("", 0),
+        ])
+    func columns(text: String, count: Int) {
+        #expect(TerminalText.width(of: text) == count)
+        #expect(text.unicodeScalars.reduce(0) { $0 + TerminalText.width(of: $1) } == count)
+    }
+
     @Test("T4: a name of 100 kB costs a line")
     func huge() {
         let shown = TerminalText.escaped(String(repeating: "x", count: 100_000))

@@ -134,13 +134,27 @@ struct ConversationStoreTests {
                 id: id, sender: number % 2 == 0 ? anna : nil, signer: CarriedAddress(rawValue: .max), content: [1, 0xf6],
                 isForEverybody: false, created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 3)
         }
-        for number in 1...10_003 as ClosedRange<UInt16> { #expect(try store.keep(arrival(number)) == Int(number)) }
-        #expect(try store.keep(arrival(10_003)) == nil)
+        var limits = ConversationLimits()
+        limits.arrivals = 10
+        let store = try SQLiteConversationStore(directory: directory, limits: limits)
+        for number in 1...13 as ClosedRange<UInt16> { #expect(try store.keep(arrival(number)) == Int(number)) }
+        #expect(try store.keep(arrival(13)) == nil)
         #expect(try store.arrivals(after: 0, limit: 2).map(\.number) == [4, 5])
-        var last = try #require(try store.arrivals(after: 10_002, limit: 5).first)
-        #expect(last.number == 10_003 && last.sender == nil)
+        var last = try #require(try store.arrivals(after: 12, limit: 5).first)
+        #expect(last.number == 13 && last.sender == nil)
         last.number = 0
-        #expect(last == arrival(10_003))
+        #expect(last == arrival(13))
+    }
+
+    @Test("M6: of a conversation the oldest lines go")
+    func manyLines() throws {
+        var limits = ConversationLimits()
+        limits.lines = 3
+        let store = try SQLiteConversationStore(directory: directory, limits: limits)
+        for number in 1...5 { _ = try store.insert(line("\(number)", in: .everybody, by: ben)) }
+        _ = try store.insert(line("mine", in: .peer(anna)))
+        #expect(try store.entries(of: .everybody, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
+        #expect(try store.entries(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
     }
 
     @Test("X1: texts that would steer SQLite are texts")

@@ -247,24 +247,9 @@ import Testing
             var fingerprintHex: String
             var peerIdHex: String
         }
-        struct Packet: Decodable {
-            struct Payload: Decodable {
-                var hex: String?
-                var seed: UInt32?
-                var unitUtf8: String?
-                var length: Int
-            }
-            var version: UInt8
-            var type: UInt8
-            var ttl: UInt8
-            var timestampMs: String
-            var senderIdHex: String
-            var recipientIdHex: String?
-            var payload: Payload
-        }
         struct Duplicate: Decodable {
             var note: String
-            var packet: Packet
+            var packet: VectorPacket
             var iosDedupId: String
             var gossipPacketIdHex: String
         }
@@ -299,7 +284,7 @@ import Testing
         }
         var names: [String: MeshPacketID] = [:]
         for duplicate in file.dedup {
-            let id = MeshPacketID(of: try packet(duplicate.packet))
+            let id = MeshPacketID(of: try #require(try duplicate.packet.value()))
             #expect(Hex.encode(id.bytes) == duplicate.gossipPacketIdHex, "\(duplicate.note)")
             // The other app's name has fewer bits, but means the same.
             #expect(names[duplicate.iosDedupId, default: id] == id, "\(duplicate.note)")
@@ -324,22 +309,5 @@ import Testing
             checked \(file.vectors.count) identities, \(file.dedup.count) packet ids, \(file.publicMessageIds.count) message ids \
             and \(file.privateMediaIds.count) media ids of identity.json
             """)
-    }
-
-    private func packet(_ given: Identities.Packet) throws -> MeshPacket {
-        let payload: [UInt8]
-        if let hex = given.payload.hex {
-            payload = try #require(Hex.decode(hex))
-        } else if let seed = given.payload.seed {
-            payload = Vectors.bytes(seed: seed, count: given.payload.length)
-        } else {
-            let unit = Array(try #require(given.payload.unitUtf8).utf8)
-            payload = (0..<given.payload.length).map { unit[$0 % unit.count] }
-        }
-        return MeshPacket(
-            version: try #require(MeshPacket.Version(rawValue: given.version)), type: MeshPacketType(rawValue: given.type),
-            ttl: given.ttl, timestamp: try #require(UInt64(given.timestampMs)),
-            sender: PeerID(fitting: try #require(Hex.decode(given.senderIdHex))),
-            recipient: try given.recipientIdHex.map { PeerID(fitting: try #require(Hex.decode($0))) }, payload: payload[...])
     }
 }

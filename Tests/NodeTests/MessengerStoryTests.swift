@@ -12,7 +12,7 @@ import NearshareWire
 import Testing
 
 /// Conversations between nodes that carry for each other, with their stores in files that outlive them.
-@Suite("messenger", .timeLimit(.minutes(2)))
+@Suite("messenger", .timeLimit(.minutes(3)))
 struct MessengerStoryTests {
     /// One person: a key, a name, and what is kept.
     private struct Person {
@@ -67,7 +67,9 @@ struct MessengerStoryTests {
         if case .marked(let entry) = event { entry.id == id && entry.mark == mark } else { false }
     }
 
-    @Test("A line arrives, is marked as delivered, and as read when it was; texts of any length, in one piece", arguments: Way.allCases)
+    @Test(
+        "A line arrives, is marked as delivered, and as read when it was; texts of any length, in one piece",
+        arguments: Way.allCases)
     func conversation(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -76,7 +78,7 @@ struct MessengerStoryTests {
             let received = there.events()
             try await ada.run(on: [segment], stage) { _, here in
                 let own = here.events()
-                _ = try await here.find("Bea", timeout: .seconds(20))
+                _ = try await here.find("Bea", timeout: .seconds(60))
                 let long = String(repeating: "👩‍👩‍👧 Grüße\n", count: 400)
                 for said in ["hello", String(repeating: "\u{10000}", count: 140), long] {
                     let entry = try await here.say(said, in: .peer(bea.id))
@@ -110,7 +112,7 @@ struct MessengerStoryTests {
                 let mark = try await here.history(of: .peer(bea.id)).last?.mark
                 try await bea.run(on: [segment], stage) { _, there in
                     if mark == .waiting { #expect(await first(own) { isMark($0, .delivered, of: id) } != nil) }
-                    _ = try await there.find("Ada", timeout: .seconds(20))
+                    _ = try await there.find("Ada", timeout: .seconds(60))
                     let answer = try await there.say("yes", in: .peer(ada.id))
                     #expect(text(await first(own) { if case .entry = $0 { true } else { false } }) == "yes")
                     _ = answer
@@ -132,9 +134,9 @@ struct MessengerStoryTests {
             try await people[1].run(on: [segment], stage) { _, bea in
                 try await people[2].run(on: [segment], stage) { _, cleo in
                     let (heard, echo) = (cleo.events(), bea.events())
-                    for name in ["Bea", "Cleo"] { _ = try await ada.find(name, timeout: .seconds(20)) }
-                    _ = try await cleo.find("Ada", timeout: .seconds(20))
-                    _ = try await bea.find("Ada", timeout: .seconds(20))
+                    for name in ["Bea", "Cleo"] { _ = try await ada.find(name, timeout: .seconds(60)) }
+                    _ = try await cleo.find("Ada", timeout: .seconds(60))
+                    _ = try await bea.find("Ada", timeout: .seconds(60))
                     let found4 = try await ada.say("hello all", in: .everybody).mark
                     #expect(found4 == .waiting)
                     for events in [heard, echo] {
@@ -162,9 +164,8 @@ struct MessengerStoryTests {
             let received = there.events()
             let said = try await there.say("only for Ada", in: .peer(ada.id))
             try await mallory.run(on: [segment], stage) { _, here in
-                _ = try await here.find("Bea", timeout: .seconds(20))
-                _ = try here.send(
-                    .object(["text": .string("I am Ada")]), using: .full(bea.id), isEncrypted: false)
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                _ = try here.send(.object(["text": .string("I am Ada")]), using: .broadcast)
                 let event = await first(received) { if case .arrived = $0 { true } else { false } }
                 guard case .arrived(let arrival)? = event else { return }
                 #expect(arrival.sender == nil)
@@ -188,8 +189,10 @@ struct MessengerStoryTests {
             let received = there.events()
             try await ada.run(on: [segment], stage) { _, here in
                 let source = MemorySource([.file("photo.jpg", [UInt8](repeating: 7, count: 5_000))])
-                #expect(throws: MessengerError.self) { try here.send(.null, with: source, to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!) }
-                _ = try await here.find("Bea", timeout: .seconds(20))
+                #expect(throws: MessengerError.self) {
+                    try here.send(.null, with: source, to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!)
+                }
+                _ = try await here.find("Bea", timeout: .seconds(60))
                 while true {
                     do {
                         let sent = try here.send(.object(["caption": .string("us")]), with: source, to: bea.id)

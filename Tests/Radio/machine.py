@@ -2,16 +2,18 @@
 """Runs a command on a real Linux Bluetooth stack, with no radio.
 
 Boots Debian's own kernel under QEMU. The machine sees this one's files (a throw-away layer takes what is written), has N virtual
-controllers that hear each other (BlueZ's btvirt, with air.py beside it), a system bus and bluetoothd; runs the command there as
+controllers that hear each other (air.c), a system bus and bluetoothd; runs the command there as
 root, in this directory, and powers off. Its output is passed on, its exit status is ours.
 
 125: the machine did not start, or died.  124: out of time.
 """
 import argparse
+import hashlib
 import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,9 +31,12 @@ def main():
     options.add_argument("-n", "--controllers", type=int, default=2)
     options.add_argument("-t", "--time", type=int, default=300, help="seconds for the whole run")
     options.add_argument("-k", "--keep", action="store_true", help="keep console and logs, and say where")
+    options.add_argument("-v", "--verbose", action="store_true", help="let bluetoothd tell all, which makes it slow")
     options.add_argument("-s", "--share", type=pathlib.Path, help="a directory in which the machine may write")
     options.add_argument("command", nargs="+")
     arguments = options.parse_args()
+    # As with the interrupt from the keyboard: the machine ends with us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = prepare()
     run = pathlib.Path(tempfile.mkdtemp(prefix="nearshare-radio-"))
     try:
@@ -47,10 +52,15 @@ def main():
 
 def prepare():
     """Kernel, modules and first file system, unpacked into the cache; nothing of them is installed here."""
-    listed = output("apt-cache", "depends", "linux-image-amd64")
-    package = next((line.split()[-1] for line in listed.splitlines() if "Depends: linux-image-" in line), None)
+    package = kernel_package()
+    machine = CACHE / package if package else None
+    if machine and machine.exists():
+        return machine
+    # A fresh machine's lists are none, or tell of a kernel that has been replaced since.
+    subprocess.run(["apt-get", "-qq", "update"], check=True)
+    package = kernel_package()
     if package is None:
-        sys.exit("radio: apt knows no kernel; run `apt-get update`")
+        sys.exit("radio: apt knows no package linux-image-amd64, whose kernel is needed")
     machine = CACHE / package
     if machine.exists():
         return machine
@@ -75,6 +85,11 @@ def prepare():
     return machine
 
 
+def kernel_package():
+    shown = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True).stdout
+    return next((line.split()[-1] for line in shown.splitlines() if "Depends: linux-image-" in line), None)
+
+
 def make_first_file_system(new, version):
     root = new / "first"
     (root / "bin").mkdir(parents=True)
@@ -95,6 +110,18 @@ def make_first_file_system(new, version):
     (new / "initrd").write_bytes(packed)
 
 
+def compiled(source):
+    """The program, built where its source has changed."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    program = CACHE / f"{source.stem}-{digest}"
+    if not program.exists():
+        with tempfile.TemporaryDirectory(dir=CACHE) as place:
+            new = pathlib.Path(place) / source.stem
+            subprocess.run(["clang", "-O2", "-Wall", "-Werror", "-o", new, source], check=True)
+            new.rename(program)
+    return program
+
+
 def output(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -106,7 +133,8 @@ def boot(machine, run, arguments):
     control.mkdir()
     share = arguments.share.resolve() if arguments.share else None
     kept = {key: value for key, value in os.environ.items() if key.isidentifier()}
-    settings = {"controllers": arguments.controllers, "here": HERE, "modules": machine / "lib/modules", "share": share or ""}
+    settings = {"controllers": arguments.controllers, "here": HERE, "modules": machine / "lib/modules", "share": share or "",
+                "verbose": "-d" if arguments.verbose else "", "air": compiled(HERE / "air.c")}
     lines = [f"{key}={shlex.quote(str(value))}" for key, value in settings.items()]
     (control / "settings").write_text("\n".join(lines) + "\n")
     command = [f"export {key}={shlex.quote(value)}" for key, value in kept.items()]

@@ -86,6 +86,14 @@ class AdapterStory(RadioStory):
         here.wait_for("link-ended")
         here.wait_for("link")
 
+    def test_a_second_program_is_told_why_it_gets_no_frames(self):
+        there, here = self.linked()
+        second = self.probe("hci1")
+        second.tell("frames")
+        self.assertIn("another program on this machine exchanges frames", second.wait_for("warning")[0])
+        here.tell("write", 1, 100, 1)
+        there.wait_for("piece")
+
     def test_two_that_advertise_have_one_link_to_each_other(self):
         one, other = self.probe("hci0"), self.probe("hci1")
         for probe, name in ((one, "one"), (other, "other")):

@@ -3,7 +3,7 @@ import json
 import subprocess
 import unittest
 
-from radio_harness import PATIENCE, RadioStory, network, power, restart_bluetoothd
+from radio_harness import PATIENCE, RadioStory, network, power, restart_bluetoothd, tell_air
 from harness import INTERRUPT, digest
 
 
@@ -98,11 +98,8 @@ class TwoPeersStory(RadioStory):
     def test_the_daemon_is_restarted(self):
         anna = self.anna.receive()
         restart_bluetoothd()
-        result = self.ben.run("send", "--text", "still there?", "--to", "anna", "--via", "bluetooth", patience=2 * PATIENCE)
-        if result.returncode == 3:
-            # Anna's was not advertised yet.
-            result = self.ben.run("send", "--text", "still there?", "--to", "anna", "--via", "bluetooth", patience=2 * PATIENCE)
-        self.assertCode(0, result)
+        # Anna's may not be advertised yet.
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth"))
         self.assertEqual("still there?", anna.wait_for("delivered", patience=PATIENCE)["text"])
 
     def test_out_of_range_for_good(self):
@@ -112,6 +109,15 @@ class TwoPeersStory(RadioStory):
         sending.wait_for("progress", lambda event: event["done"] > 0, patience=PATIENCE)
         self.anna.stop_all()
         self.assertEqual(10, sending.end(2 * PATIENCE), sending.story())
+
+    def test_among_a_thousand_that_answer_nobody_the_real_one_is_found(self):
+        # A daemon without their thousand names for the next test.
+        self.addCleanup(restart_bluetoothd)
+        self.addCleanup(tell_air, "crowd", None)
+        tell_air("crowd", "1000")
+        anna = self.anna.receive()
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "here!", "--to", "anna", "--via", "bluetooth"))
+        self.assertEqual("here!", anna.wait_for("delivered", patience=PATIENCE)["text"])
 
     def test_the_reasons_are_told(self):
         power("hci1", False)

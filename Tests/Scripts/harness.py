@@ -84,6 +84,8 @@ class Running:
 class Peer:
     """One person: a home of their own, and the namespace in which their machine is."""
 
+    runs = Running
+
     def __init__(self, home, namespace=None):
         self.home = pathlib.Path(home)
         self.home.mkdir(parents=True, exist_ok=True)
@@ -115,7 +117,7 @@ class Peer:
         process = subprocess.Popen(
             self.command(*arguments), env=self.environment(), stdin=stdin, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, start_new_session=True)
-        running = Running(process)
+        running = self.runs(process)
         self.started.append(running)
         return running
 

@@ -72,6 +72,7 @@ for scenario in all + (CommandLine.arguments.count > 1 ? quick : []) where wante
                 + "per delivery \(number(Double(kind.transmissions) / per, 2)) + \(number(Double(kind.acknowledgements) / per, 2)) ack, "
                 + "smallest \(number(Double(kind.smallest) / per, 2)) (x \(number(Double(kind.transmissions) / Double(max(1, kind.smallest)), 2))), "
                 + "flooding \(number(Double(kind.flooding) / per, 1)) (1/\(number(Double(kind.flooding) / Double(max(1, kind.transmissions)))))"
+                + (kind.lostCount == 0 ? "" : "; for \(kind.lostCount) out of reach \(kind.lostTransmissions)")
         )
     }
     let hours = scenario.duration / 3600 * Double(scenario.count)

@@ -6,6 +6,7 @@ extension ChatScreen {
         switch key {
         case .control("c"): return [.quit]
         case .control("z"): return [.suspend]
+        case .control("l"): return [.redraw]
         case .control("d") where active.editor.isEmpty: return [.quit]
         case .control("n"): return step(1)
         case .control("p"): return step(-1)

@@ -38,7 +38,6 @@ struct ChatScreen: Sendable {
         case history(Conversation, isOlder: Bool)
         case say(Conversation, String)
         case markRead
-        /// What was looked for, and whether somebody typed it here.
         case find(String)
         case sendFile(Conversation, String)
     }
@@ -64,6 +63,8 @@ struct ChatScreen: Sendable {
         /// Hands the terminal to the recorder.
         case record(PeerID, name: String)
         case bell
+        /// Something else has written on the terminal.
+        case redraw
         case suspend
         case quit
     }

@@ -1,4 +1,3 @@
-@preconcurrency internal import Dispatch
 internal import Glibc
 internal import Nearshare
 internal import NearshareControl
@@ -60,7 +59,7 @@ final class ChatTerminal: Sendable {
                     sink.yield(.interrupted)
                 }
             }
-            group.addTask { [sink] in for await _ in Self.windowChanges() { sink.yield(.resized) } }
+            group.addTask { [sink] in for await _ in Signals.stream([SIGWINCH]) { sink.yield(.resized) } }
             // One after the other: lines arrive in the order in which they were written.
             group.addTask { [self] in for await (request, ticket) in orders { await ask(request, ticket) } }
             let isInterrupted = await handleAll(&group, orderSink)
@@ -135,6 +134,7 @@ final class ChatTerminal: Sendable {
                     keyboard = Keyboard(terminal, sink)
                     drawn = nil
                 case .bell: Console.write("\u{7}", to: terminal.descriptor)
+                case .redraw: drawn = nil
                 case .suspend:
                     FullScreen.suspend(terminal)
                     drawn = nil
@@ -196,7 +196,12 @@ final class ChatTerminal: Sendable {
             let (ended, end) = AsyncStream.makeStream(of: Never.self)
             self.ended = ended
             BlockingThread.start { [isOver] in
-                terminal.readKeys(until: isOver) { sink.yield(.pressed($0)) }
+                var wasPressed = false
+                terminal.readKeys(until: isOver) { bytes in
+                    // That nothing follows matters once.
+                    if wasPressed || !bytes.isEmpty { sink.yield(.pressed(bytes)) }
+                    wasPressed = !bytes.isEmpty
+                }
                 // The terminal has gone.
                 if !isOver.isRaised { sink.yield(.interrupted) }
                 end.finish()
@@ -207,16 +212,6 @@ final class ChatTerminal: Sendable {
         func end() async {
             isOver.raise()
             for await _ in ended {}
-        }
-    }
-
-    private static func windowChanges() -> AsyncStream<Void> {
-        AsyncStream { continuation in
-            signal(SIGWINCH) { _ in }
-            let source = DispatchSource.makeSignalSource(signal: SIGWINCH, queue: DispatchQueue(label: "window"))
-            source.setEventHandler { continuation.yield() }
-            source.resume()
-            continuation.onTermination = { _ in source.cancel() }
         }
     }
 

@@ -68,7 +68,7 @@ public struct CarriedMessage: Sendable, Hashable {
         self.body = body
     }
 
-    /// - Throws: for anything but one whole message, within its bounds (section 13.2).
+    /// - Throws: for anything but one whole message, within its bounds (section 13, A message).
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "carried message")
         self = try Self(reading: &reader)
@@ -144,6 +144,9 @@ public struct CarriedMessage: Sendable, Hashable {
     /// When it is of no use to anybody any more, by the sender's clock.
     public var expiry: WallTime { WallTime(milliseconds: created.milliseconds + Int64(profile.timeToLive) * 1_000) }
 
+    /// Readable, for a neighbour alone: it goes inside a live session with that neighbour, and nowhere else (section 13, Modes).
+    public var goesInSession: Bool { kind == .clear && lock != nil && profile.hopLimit == 1 }
+
     private static let version: UInt8 = 1
 
     private enum Flag {
@@ -193,7 +196,7 @@ public struct CarriedCopy: Sendable, Hashable {
         self.signature = signature
     }
 
-    /// - Throws: for anything but one whole copy, within its bounds (section 13.3).
+    /// - Throws: for anything but one whole copy, within its bounds (section 13, A copy).
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         guard bytes.count <= Self.maximumByteCount else { throw MalformedInput("carried message: too long") }
         var reader = ByteReader(bytes, of: "carried message")

@@ -113,7 +113,7 @@ public struct CarryReport: Sendable, Hashable {
         self.reach = reach
     }
 
-    /// - Throws: for anything but one whole report, within its bounds (section 13.4).
+    /// - Throws: for anything but one whole report, within its bounds (section 13, Reports).
     public init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "carry report")
         let flags: UInt8 = try reader.readInteger()
@@ -224,7 +224,7 @@ public struct CarrySummary: Sendable, Hashable {
 
     /// The members, to be asked more than once.
     public var members: Members {
-        Members(salt: salt, share: share, shareCount: shareCount, range: filter.range, values: filter.values)
+        Members(salt: salt, share: share, shareCount: shareCount, range: filter.range, values: filter.ascendingValues)
     }
 
     /// A filter, decoded once.
@@ -233,13 +233,23 @@ public struct CarrySummary: Sendable, Hashable {
         fileprivate let share: UInt8
         fileprivate let shareCount: UInt8
         fileprivate let range: UInt32
-        /// What the filter holds, each standing for an id.
-        public let values: Set<UInt32>
+        /// What the filter holds, each standing for an id; in ascending order.
+        public let values: [UInt32]
 
         /// What stands for an id in the filter; nil for one that the summary says nothing about.
         public func value(of id: CarriedID) -> UInt32? {
             guard CarrySummary.isAbout(id, share, shareCount) else { return nil }
             return GolombFilter.value(of: CarrySummary.hash(id, salt), range: range)
+        }
+
+        /// Where something that stands for an id is among ``values``; nil when it is no member.
+        public func place(of value: UInt32) -> Int? {
+            var (low, high) = (0, values.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if values[middle] < value { low = middle + 1 } else { high = middle }
+            }
+            return low < values.count && values[low] == value ? low : nil
         }
     }
 

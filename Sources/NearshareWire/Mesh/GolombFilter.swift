@@ -73,14 +73,18 @@ public struct GolombFilter: Sendable, Hashable {
     public func contains(_ hash: UInt64) -> Bool { values.contains(Self.value(of: hash, range: range)) }
 
     /// The members as values below ``range``; for asking more than once. Malformed bytes end it, and bound it.
-    public var values: Set<UInt32> {
-        var members: Set<UInt32> = []
+    public var values: Set<UInt32> { Set(ascendingValues) }
+
+    /// ``values``, as they stand in the filter: each once, the lowest first.
+    public var ascendingValues: [UInt32] {
+        var members: [UInt32] = []
+        members.reserveCapacity(bytes.count)
         var bits = BitReader(bytes: bytes)
         var sum: UInt64 = 0
         while let quotient = bits.readUnary(), let rest = bits.read(parameter) {
             sum += quotient << UInt64(parameter) + rest + 1
             guard sum < UInt64(range) else { break }
-            members.insert(UInt32(sum))
+            members.append(UInt32(sum))
         }
         return members
     }

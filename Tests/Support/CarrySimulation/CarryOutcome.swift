@@ -13,6 +13,9 @@ public struct CarryOutcome: Sendable {
         public var acknowledgements = 0
         public var flooding = 0
         public var smallest = 0
+        /// Messages that nobody could have been given in time, and what was spent on them; it is in none of the sums above.
+        public var lostCount = 0
+        public var lostTransmissions = 0
 
         public var ratio: Double { deliverable == 0 ? 1 : Double(delivered) / Double(deliverable) }
 
@@ -41,6 +44,11 @@ public struct CarryOutcome: Sendable {
             let deliverable = yardstick.deliverable
             func add(to kind: inout Kind) {
                 kind.count += 1
+                guard !deliverable.isEmpty else {
+                    kind.lostCount += 1
+                    kind.lostTransmissions += course.copyCount
+                    return
+                }
                 kind.deliverable += deliverable.count
                 kind.flooding += yardstick.floodCount
                 kind.smallest += yardstick.smallestCount

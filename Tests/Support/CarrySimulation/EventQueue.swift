@@ -1,40 +1,52 @@
 /// What happens next: a binary heap, first in first out for one moment.
 struct EventQueue<Event> {
-    private var entries: [(at: Int64, order: UInt64, event: Event)] = []
+    /// Without the events themselves, as the heap moves its entries about much.
+    private var heap: [(at: Int64, order: UInt64, place: Int)] = []
+    private var events: [Event?] = []
+    private var freePlaces: [Int] = []
     private var order: UInt64 = 0
 
-    var next: Int64? { entries.first?.at }
+    var next: Int64? { heap.first?.at }
 
     mutating func insert(_ event: Event, at: Int64) {
         order += 1
-        entries.append((at, order, event))
-        var child = entries.count - 1
+        let place: Int
+        if let free = freePlaces.popLast() {
+            place = free
+            events[place] = event
+        } else {
+            place = events.count
+            events.append(event)
+        }
+        heap.append((at, order, place))
+        var child = heap.count - 1
         while child > 0, isBefore(child, (child - 1) / 2) {
-            entries.swapAt(child, (child - 1) / 2)
+            heap.swapAt(child, (child - 1) / 2)
             child = (child - 1) / 2
         }
     }
 
     mutating func removeFirst() -> (at: Int64, event: Event) {
-        let first = entries[0]
-        let last = entries.removeLast()
-        if !entries.isEmpty {
-            entries[0] = last
+        let first = heap[0]
+        let last = heap.removeLast()
+        if !heap.isEmpty {
+            heap[0] = last
             var parent = 0
             while true {
                 var smallest = parent
-                for child in [2 * parent + 1, 2 * parent + 2] where child < entries.count && isBefore(child, smallest) {
+                for child in 2 * parent + 1...2 * parent + 2 where child < heap.count && isBefore(child, smallest) {
                     smallest = child
                 }
                 guard smallest != parent else { break }
-                entries.swapAt(parent, smallest)
+                heap.swapAt(parent, smallest)
                 parent = smallest
             }
         }
-        return (first.at, first.event)
+        freePlaces.append(first.place)
+        return (first.at, events[first.place].take()!)
     }
 
     private func isBefore(_ a: Int, _ b: Int) -> Bool {
-        entries[a].at != entries[b].at ? entries[a].at < entries[b].at : entries[a].order < entries[b].order
+        heap[a].at != heap[b].at ? heap[a].at < heap[b].at : heap[a].order < heap[b].order
     }
 }

@@ -10,7 +10,8 @@ enum Probe {
     static func main() async {
         let radio: Radio
         do {
-            radio = try BluetoothRadio.open(adapter: CommandLine.arguments.dropFirst().first) { say("log", $0) }
+            radio = try BluetoothRadio.open(
+                adapter: CommandLine.arguments.dropFirst().first, log: { say("log", $0) }, warn: { say("warning", $0) })
         } catch {
             say("error", "\(error)")
             exit(1)
@@ -63,6 +64,9 @@ private final class Session: Sendable {
         case "frames": follow()
         case "write": try write(link: Int(words[1])!, count: Int(words[2])!, times: Int(words[3])!)
         case "close": state.withLock { $0.links[Int(words[1])!] }?.close()
+        case "chat": try chat(words[1])
+        case "say": sayTo(words[1], words[2...].joined(separator: " "))
+        case "part": radio.chat?.disconnect(LinkAddress(host: words[1], port: 0, medium: .bluetooth))
         case "hang": hang(try connect(words))
         case "send": send(try connect(words), count: Int(words[3])!)
         default: Probe.say("error", "no such command")
@@ -156,6 +160,34 @@ private final class Session: Sendable {
     }
 
     private static func sum(_ bytes: [UInt8]) -> String { "\(bytes.reduce(0) { $0 &+ Int($1) })" }
+
+    // MARK: Chat
+
+    private func chat(_ name: String) throws {
+        guard let chat = radio.chat else { return Probe.say("error", "no chat") }
+        let events = chat.join(as: try DisplayName(name))
+        let task = Task {
+            for await event in events {
+                switch event {
+                case .found(let peer, let name): Probe.say("met", peer.host, name?.shown ?? "")
+                case .text(let text, let peer): Probe.say("heard", peer.host, text)
+                case .gone(let peer): Probe.say("parted", peer.host)
+                }
+            }
+        }
+        state.withLock { $0.tasks.append(task) }
+    }
+
+    private func sayTo(_ host: String, _ text: String) {
+        BlockingThread.start { [radio] in
+            do throws(LinkError) {
+                try radio.chat?.send(text, to: LinkAddress(host: host, port: 0, medium: .bluetooth))
+                Probe.say("said", host)
+            } catch {
+                Probe.say("unsaid", host, "\(error)")
+            }
+        }
+    }
 
     // MARK: Channels
 

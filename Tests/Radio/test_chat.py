@@ -1,0 +1,88 @@
+"""BlueChat's service, with a client of it that knows nothing else: Bumble, as central and as peripheral."""
+import unittest
+
+from radio_harness import PATIENCE, Probe, RadioStory, power
+
+try:
+    from bumble_chat import ADDRESS, OldClient
+    MISSING = None
+except ImportError as error:
+    MISSING = str(error)
+
+
+@unittest.skipIf(MISSING, f"Bumble is not there: {MISSING}")
+class ChatStory(RadioStory):
+    """Anna's nearshare has hci0, the old client hci1."""
+
+    def setUp(self):
+        super().setUp()
+        power("hci1", False)
+        self.addCleanup(power, "hci1", True)
+        self.anna = Probe("hci0")
+        self.addCleanup(self.anna.stop)
+        self.anna.wait_for("ready")
+        self.anna.tell("chat", "anna")
+
+    def client(self, role, **how):
+        client = OldClient(1, role, **how)
+        self.addCleanup(client.close)
+        return client
+
+    def test_texts_both_ways_with_one_that_connects_to_us(self):
+        olive = self.client("central", mtu=185)
+        self.assertEqual("anna", olive.wait_for("ready"))
+        olive.say("grüß dich".encode())
+        host = self.anna.wait_for("met")[0]
+        self.assertEqual([host, "grüß dich"], self.anna.wait_for("heard"))
+        self.anna.tell("say", host, "hello olive")
+        self.assertEqual(b"hello olive", olive.wait_for("heard"))
+        self.anna.wait_for("said")
+        # In as many values as it takes.
+        self.anna.tell("say", host, "ü" * 150)
+        self.anna.wait_for("said")
+        heard = b""
+        while len(heard) < 300:
+            heard += olive.wait_for("heard")
+        self.assertEqual("ü" * 150, heard.decode())
+
+    def test_one_that_only_listens_is_spoken_to_first(self):
+        olive = self.client("central")
+        olive.wait_for("ready")
+        host = self.anna.wait_for("met")[0]
+        self.anna.tell("say", host, "are you there?")
+        self.assertEqual(b"are you there?", olive.wait_for("heard"))
+
+    def test_it_leaves_when_we_ask(self):
+        olive = self.client("central", mtu=185)
+        olive.wait_for("ready")
+        olive.say(b"hi")
+        host = self.anna.wait_for("heard")[0]
+        self.anna.tell("part", host)
+        olive.wait_for("asked-to-leave")
+        olive.wait_for("left")
+        self.assertEqual([host], self.anna.wait_for("parted"))
+
+    def test_texts_both_ways_with_one_that_we_connect_to_and_we_leave_when_it_asks(self):
+        olive = self.client("peripheral")
+        host, name = self.anna.wait_for("met", patience=2 * PATIENCE)
+        self.assertEqual((f"{ADDRESS}/random", "olive"), (host, name))
+        self.anna.tell("say", host, "hello olive")
+        self.assertEqual(b"hello olive", olive.wait_for("heard"))
+        self.anna.wait_for("said")
+        olive.say("hello änna".encode())
+        self.assertEqual([host, "hello änna"], self.anna.wait_for("heard"))
+        olive.ask_to_leave()
+        self.assertEqual([host], self.anna.wait_for("parted"))
+        olive.wait_for("left")
+
+    def test_values_that_are_no_text_do_no_harm(self):
+        olive = self.client("central", mtu=517)
+        olive.wait_for("ready")
+        for value in (b"\xff\xfe", b"", bytes(500), b"\xf0\x9f\x98"):
+            olive.say(value)
+        olive.say(b"still there")
+        self.assertEqual("still there", self.anna.wait_for("heard", lambda fields: fields[1][:1] != "\0")[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+"""Conversations with the real executable: by a pipe, and on a terminal."""
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+import unittest
+
+from harness import MachinesInARow, Peer, Story, has_namespaces
+
+PATIENCE = 60
+
+
+class Screen:
+    """`chat` on a pseudo-terminal: what was drawn, as text."""
+
+    def __init__(self, peer, *arguments, columns=80, rows=24):
+        self.drawn = b""
+        self.status = None
+        self.process, self.terminal = pty.fork()
+        if self.process == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            command = peer.command("chat", *arguments, "--adapter", "none")
+            os.execvpe(command[0], command, peer.environment())
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self, seconds):
+        ready, _, _ = select.select([self.terminal], [], [], seconds)
+        if not ready:
+            return True
+        try:
+            got = os.read(self.terminal, 65536)
+        except OSError:
+            got = b""
+        self.drawn += got
+        return bool(got)
+
+    def text(self):
+        """Rows as they were drawn, one after the other, without what steers the terminal."""
+        text = self.drawn.decode(errors="replace")
+        text = re.sub(r"\x1b\[\d+;\d+H", "\n", text)
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+    def wait_for(self, pattern):
+        end = time.monotonic() + PATIENCE
+        while not re.search(pattern, self.text()):
+            if time.monotonic() > end or not self.read(0.2):
+                raise AssertionError(f"{pattern!r} was not drawn:\n{self.text()[-3000:]}")
+
+    def write(self, text):
+        os.write(self.terminal, text.encode())
+
+    def forget(self):
+        """What was drawn before counts no more."""
+        while self.read(0.3) and select.select([self.terminal], [], [], 0)[0]:
+            pass
+        self.drawn = b""
+
+    def end(self, number=None):
+        """Its exit status."""
+        if self.status is None:
+            if number:
+                os.kill(self.process, number)
+            end = time.monotonic() + PATIENCE
+            while True:
+                self.read(0.1)
+                done, status = os.waitpid(self.process, os.WNOHANG)
+                if done:
+                    break
+                if time.monotonic() > end:
+                    os.kill(self.process, signal.SIGKILL)
+            self.status = os.waitstatus_to_exitcode(status)
+            while self.read(0):
+                if not select.select([self.terminal], [], [], 0)[0]:
+                    break
+            os.close(self.terminal)
+        return self.status
+
+
+@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
+class ChatStory(Story):
+    def people(self):
+        self.network = MachinesInARow(2)
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__)
+        self.anna = Peer(self.place / "anna", self.network.names[0])
+        self.ben = Peer(self.place / "ben", self.network.names[1])
+        self.addCleanup(self.anna.stop_all)
+        self.addCleanup(self.ben.stop_all)
+        self.assertCode(0, self.anna.run("identity", "rename", "anna"))
+        self.assertCode(0, self.ben.run("identity", "rename", "ben"))
+
+    def screen(self, peer, *arguments, **size):
+        screen = Screen(peer, *arguments, **size)
+        self.addCleanup(screen.end, signal.SIGKILL)
+        return screen
+
+    def test_two_screens_talk(self):
+        anna = self.screen(self.anna, "ben")
+        ben = self.screen(self.ben, "anna")
+        anna.wait_for("ben is near")
+        ben.wait_for("anna is near")
+        anna.write("hello ben, \u6f22\u5b57\r")
+        ben.wait_for("anna: hello ben, \u6f22\u5b57")
+        # Ben looks at it.
+        anna.wait_for("you: hello ben, \u6f22\u5b57 \u2713\u2713")
+        ben.write("\x1b[200~two\rlines\x1b[201~\r")
+        anna.wait_for(r"ben: two\s+lines")
+
+        # Ben's machine breaks down and comes back.
+        self.assertEqual(-signal.SIGKILL, ben.end(signal.SIGKILL))
+        for number in range(3):
+            anna.write(f"while away {number}\r")
+        ben = self.screen(self.ben, "anna")
+        ben.wait_for("anna: hello ben")
+        for number in range(3):
+            ben.wait_for(f"anna: while away {number}")
+        anna.write("still there?\r")
+        ben.wait_for(r"anna: still there\?")
+        ben.forget()
+        ben.write("\x0c")
+        ben.wait_for("anna is near")
+        for line in ("hello ben", "lines", "while away 0", "while away 1", "while away 2", "still there"):
+            self.assertEqual(1, ben.text().count(line), ben.text())
+
+        anna.write("/quit\r")
+        self.assertEqual(0, anna.end())
+        # The cursor and the other screen are given back.
+        self.assertIn(b"\x1b[?25h\x1b[?1049l", anna.drawn[-200:])
+        self.assertEqual(130, ben.end(signal.SIGTERM))
+        self.assertIn(b"\x1b[?25h\x1b[?1049l", ben.drawn[-200:])
+
+    def test_pipe(self):
+        ben = self.ben.start("chat", "anna", "--json", "--follow", "--adapter", "none")
+        anna = self.anna.start("chat", "ben", "--json", "--follow", "--adapter", "none")
+        people = anna.wait_for("people", lambda event: event["people"])
+        self.assertEqual("ben", people["people"][0]["name"])
+        said = self.anna.run("chat", "ben", "--wait", "delivered", "--adapter", "none", input=b"one\n\ntwo \x1b[31m\n")
+        self.assertCode(0, said)
+        self.assertEqual(b"", said.stdout)
+        for text in ("one", "two \x1b[31m"):
+            line = ben.wait_for("line", lambda event: event["text"] == text)
+            self.assertEqual("anna", line["name"])
+        # Who has it in a stream has seen it.
+        anna.wait_for("mark", lambda event: event["mark"] == "read")
+
+    def test_nobody(self):
+        result = self.anna.run("chat", "zoe", "--adapter", "none", input=b"hi\n")
+        self.assertCode(3, result)
+        self.assertCode(2, self.anna.run("chat", "--adapter", "none", input=b"hi\n"))
+        self.assertCode(2, self.anna.run("chat", "--public", "zoe", input=b"hi\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
