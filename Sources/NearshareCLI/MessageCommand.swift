@@ -92,7 +92,7 @@ struct MessageCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let path = try file.map(absolutePath)
+            let path = try file.map(AbsolutePath.of)
             // What is wrong with it is told before a node is looked for or begun.
             let value = try json.map(StructuredJSON.value)
             let sending = MessageSending(
@@ -120,14 +120,6 @@ struct MessageCommand: AsyncParsableCommand {
             throw CommandFailure(.usage, "standard input is no UTF-8 text; send it as a file with `nearshare send -`")
         }
         return text.hasSuffix("\n") ? String(text.dropLast()) : text
-    }
-
-    private func absolutePath(_ path: String) throws -> String {
-        guard let resolved = realpath(path, nil) else {
-            throw CommandFailure(.failure, "\(TerminalText.escaped(path)): \(String(cString: strerror(errno)))")
-        }
-        defer { free(resolved) }
-        return String(cString: resolved)
     }
 }
 
