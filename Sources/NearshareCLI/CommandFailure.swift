@@ -59,7 +59,8 @@ struct CommandFailure: Error, Sendable {
                 switch error.kind {
                 case .peerNotFound: .peerNotFound
                 case .notTrusted: .notTrusted
-                case .refused, .storage, .unavailable, .gone: .failure
+                case .refused: .usage
+                case .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)
         case is CancellationError: self.init(.interrupted, "interrupted")

@@ -176,8 +176,15 @@ final class LocalDoor: ControlDoor {
 
     private func find(_ text: String, _ seconds: Double) async throws -> Person {
         if let person = try await people.known(text) { return person }
-        let peer = try await messenger.find(text, timeout: .milliseconds(Int64(min(max(seconds, 0), 600) * 1_000)))
-        return try people.person(peer.id)
+        do {
+            let peer = try await messenger.find(text, timeout: .milliseconds(Int64(min(max(seconds, 0), 600) * 1_000)))
+            return try people.person(peer.id)
+        } catch PeerLookupError.notFound(_, nearby: []) {
+            throw ControlFailure(
+                .peerNotFound,
+                "\(TerminalText.escaped(text)) is not known here, and nobody is near; let `nearshare mesh run` run there, or "
+                    + "`nearshare keys import` the keys of somebody who is away")
+        }
     }
 
     private func send(_ order: MessageOrder) async throws -> String {
@@ -250,9 +257,16 @@ extension ControlFailure {
         case let error as MessengerError:
             switch error {
             case .storage: self.init(.storage, error.description)
-            case .nothingToSay, .tooLong, .rule, .file: self.init(.refused, error.description)
+            case .rule(let rule): self.init(rule)
+            case .file: self.init(.unavailable, error.description)
+            case .nothingToSay, .tooLong: self.init(.refused, error.description)
             }
-        case let error as MessageRule: self.init(.refused, error.description)
+        case let rule as MessageRule:
+            switch rule {
+            // It is nobody's mistake that they aren't there.
+            case .receiverNotInRange, .receiverKeyUnknown: self.init(.peerNotFound, rule.description)
+            default: self.init(.refused, rule.description)
+            }
         case let error as PeerLookupError: self.init(.peerNotFound, error.description)
         case let error as StorageError: self.init(.storage, error.description)
         case let error as NodeError: self.init(.unavailable, error.description)

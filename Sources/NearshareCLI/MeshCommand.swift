@@ -34,7 +34,13 @@ struct MeshRunCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             // Told before this process becomes another.
-            let chosen = try machine.propagationProfile(profile)
+            let chosen: PropagationProfile
+            do throws(StorageError) {
+                chosen = try machine.propagationProfile(profile)
+            } catch {
+                // What the configuration says is nobody's slip on the command line.
+                throw CommandFailure(profile == nil ? .failure : .usage, error.description)
+            }
             if let process = try machine.state.runningNode() {
                 throw CommandFailure(
                     .failure,

@@ -71,6 +71,7 @@ struct MessageCommand: AsyncParsableCommand {
             throw ValidationError(
                 text == nil ? "nothing to send: give a text, or --json" : "give either a text or --json, not both")
         }
+        if text == "" { throw ValidationError(MessengerError.nothingToSay.description) }
         if broadcast, let mode, mode != .broadcast {
             throw ValidationError("--broadcast is a mode of its own; leave --mode \(mode.rawValue) out")
         }
@@ -119,7 +120,9 @@ struct MessageCommand: AsyncParsableCommand {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw CommandFailure(.usage, "standard input is no UTF-8 text; send it as a file with `nearshare send -`")
         }
-        return text.hasSuffix("\n") ? String(text.dropLast()) : text
+        let said = text.hasSuffix("\n") ? String(text.dropLast()) : text
+        guard !said.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }
+        return said
     }
 }
 

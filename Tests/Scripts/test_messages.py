@@ -1,6 +1,11 @@
 """Messages with the real executable: nodes that carry them for each other, and commands that go through a node."""
+import base64
 import json
-import subprocess
+import os
+import pathlib
+import signal
+import sqlite3
+import stat
 import unittest
 
 from harness import INTERRUPT, MachinesInARow, Peer, Story, has_namespaces
@@ -9,14 +14,18 @@ from harness import INTERRUPT, MachinesInARow, Peer, Story, has_namespaces
 class Node:
     """`mesh run` of one person, with its events."""
 
-    def __init__(self, peer, name, *arguments):
+    def __init__(self, peer, *arguments):
         self.running = peer.start(
-            "mesh", "run", "--json", "--name", name, "--accept", "all", "--inbox", peer.inbox, "--adapter", "none", *arguments)
+            "mesh", "run", "--json", "--accept", "all", "--inbox", peer.inbox, "--adapter", "none", *arguments)
         self.ready = self.running.wait_for("ready")
 
-    def text(self, patience=60):
-        """The next message that comes, as its text."""
-        return self.running.wait_for("message", patience=patience)["content"]["text"]
+    def message(self, text, patience=60):
+        """The message with that text, which comes next or later."""
+        return self.running.wait_for("message", lambda event: event["content"] == {"text": text}, patience=patience)
+
+    def changed(self, identifier, state, patience=60):
+        return self.running.wait_for(
+            "message_changed", lambda event: (event["id"], event["state"]) == (identifier, state), patience=patience)
 
     def end(self):
         self.running.signal(INTERRUPT)
@@ -27,39 +36,316 @@ class Node:
         self.running.process.wait()
 
 
-@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
-class CarriedStory(Story):
-    """Anna and Ben share no network; Cleo, between them, shares one with each."""
+class MessageStory(Story):
+    """People who share no network but with the next one in the row."""
+
+    count = 2
 
     def people(self):
-        self.network = MachinesInARow(3)
+        self.network = MachinesInARow(self.count)
         self.network.__enter__()
         self.addCleanup(self.network.__exit__)
-        self.anna = Peer(self.place / "anna", self.network.names[0])
-        self.cleo = Peer(self.place / "cleo", self.network.names[1])
-        self.ben = Peer(self.place / "ben", self.network.names[2])
-        self.addCleanup(self.cleo.stop_all)
+        names = ("anna", "ben") if self.count == 2 else ("anna", "cleo", "ben")
+        for name, namespace in zip(names, self.network.names):
+            peer = Peer(self.place / name, namespace)
+            setattr(self, name, peer)
+            self.addCleanup(peer.stop_all)
+            self.assertCode(0, peer.run("identity", "rename", name))
 
-    def exchange_keys(self, giver, taker, name):
-        keys = self.place / f"{name}.keys"
-        self.assertCode(0, giver.run("keys", "export", "--output", keys))
-        self.assertCode(0, taker.run("keys", "import", keys, "--for", name))
+    def exchange_keys(self):
+        for giver, taker, name in ((self.ben, self.anna, "ben"), (self.anna, self.ben, "anna")):
+            keys = self.place / f"{name}.keys"
+            self.assertCode(0, giver.run("keys", "export", "--output", keys))
+            self.assertCode(0, taker.run("keys", "import", keys, "--for", name))
+
+    def send(self, *arguments, code=0, input=None, peer=None):
+        """`message`: its id and what it says."""
+        result = (peer or self.anna).run("message", *arguments, "--adapter", "none", input=input)
+        self.assertCode(code, result)
+        return result.stdout.decode().strip(), result.stderr.decode()
+
+    def arrived(self, peer):
+        result = peer.run("messages", "--json")
+        self.assertCode(0, result)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def state(self, peer):
+        return peer.home / "state/nearshare"
+
+    def configure(self, peer, text):
+        place = peer.home / "config/nearshare/config.toml"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+
+class RuleStory(MessageStory):
+    """What is refused, and how people are told. Nobody is near."""
+
+    def refused(self, code, words, *arguments, **options):
+        identifier, said = self.send(*arguments, code=code, **options)
+        self.assertIn(words, said)
+        self.assertEqual("", identifier)
+
+    def test_what_does_not_go_together(self):
+        for words, *arguments in (
+            ("a broadcast goes to everybody", "hi", "--broadcast", "--to", "ben"),
+            ("a broadcast goes to everybody", "hi", "--mode", "broadcast", "--to", "ben"),
+            ("--broadcast is a mode of its own", "hi", "--broadcast", "--mode", "mesh"),
+            ("leave --private out", "hi", "--broadcast", "--private"),
+            ("needs a receiver", "hi"),
+            ("needs a receiver", "hi", "--mode", "direct"),
+            ("needs encryption", "hi", "--to", "ben", "--private", "--unencrypted"),
+            ("not by mesh", "hi", "--to", "ben", "--mode", "mesh", "--file", "/etc/hostname"),
+            ("not by full", "hi", "--to", "ben", "--file", "/etc/hostname"),
+            ("not by broadcast", "hi", "--broadcast", "--file", "/etc/hostname"),
+            ("nothing to send", "--broadcast"),
+            ("nothing in it", "", "--broadcast"),
+            ("not both", "hi", "--json", "1", "--broadcast"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.refused(2, words, *arguments)
+
+    def test_what_can_not_be_said(self):
+        for value in ("{nope", "1e999", "NaN", "", "[1,]", '{"a":1}{"b":2}', '"\\ud800"'):
+            with self.subTest(value=value):
+                self.refused(2, "not valid JSON", "--json", value, "--broadcast")
+        self.refused(2, "in base64", "--json", '{"picture": {"$base64": "!"}}', "--broadcast")
+        self.refused(2, "nothing in it", "-", "--broadcast", input=b"\n")
+        self.refused(2, "no UTF-8", "-", "--broadcast", input=b"\xff\xfe")
+        # An array cut into itself until no stack would hold it.
+        self.refused(2, "", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
+
+    def test_2_048_bytes_are_the_most(self):
+        # A text with its length in front, as one value.
+        value = json.dumps("x" * 2_045)
+        kept, said = self.send("--json", value, "--broadcast", "--timeout", "0.2")
+        self.assertIn("it is kept", said)
+        self.refused(2, "the message has 2049 bytes, and 2048 are the most", "--json", json.dumps("x" * 2_046), "--broadcast")
+        self.refused(2, "are the most", "-", "--broadcast", input=b"y" * 1_000_000)
+
+    def test_nobody_is_there(self):
+        self.refused(3, "zoe is not known here", "hi", "--to", "zoe", "--timeout", "0.5")
+        self.refused(3, "is not known here", "hi", "--to", "0123456789abcdef", "--mode", "mesh", "--timeout", "0.5")
+        self.exchange_keys()
+        self.refused(3, "not in range", "hi", "--to", "ben", "--mode", "direct", "--timeout", "0.5")
+        self.refused(1, "No such file", "hi", "--to", "ben", "--mode", "direct", "--file", self.place / "none")
+        for wait, words in (("sent", "nobody has taken it yet"), ("delivered", "ben has not acknowledged it yet")):
+            identifier, said = self.send("hi", "--to", "ben", "--wait", wait, "--timeout", "0.5", code=9)
+            self.assertIn(words, said)
+            self.assertEqual(32, len(identifier))
+        self.assertIn("it is kept", self.send("hi", "--to", "ben", "--timeout", "0.5")[1])
+        self.assertEqual("", self.send("hi", "--broadcast", "--wait", "none")[1])
+
+    def test_profiles(self):
+        def run(code, words, *arguments):
+            result = self.anna.run("mesh", "run", "--accept", "none", "--adapter", "none", *arguments)
+            self.assertCode(code, result)
+            self.assertIn(words, result.stderr.decode())
+
+        run(2, "there is no profile nope; choose one of standard", "--profile", "nope")
+        self.configure(self.anna, "[profiles.town]\nhop-limit = 70000\n")
+        run(2, "profiles.town: ", "--profile", "town")
+        self.configure(self.anna, 'profile = "town"\n')
+        run(1, "there is no profile town")
+        self.configure(self.anna, 'profile = "town"\n[profiles.town]\nhop-limit = 7\ntime-to-live = 60\n')
+        node = Node(self.anna)
+        profile = node.ready["profile"]
+        self.assertEqual((7, 60, 200), (profile["hop_limit"], profile["time_to_live"], profile["maximum_propagation"]))
+        self.assertRegex(self.anna.run("mesh", "status").stdout.decode(), r"(?s)hop limit +7\n.*time to live +60 s")
+        self.assertEqual(0, node.end() or 0)
+
+
+class NeighbourStory(MessageStory):
+    """Two who share a network."""
+
+    def test_every_mode(self):
+        ben = Node(self.ben)
+        for arguments in (["direct"], ["mesh"], ["full"], ["direct", "--unencrypted"], ["mesh", "--unencrypted"],
+                          ["full", "--unencrypted"], ["direct", "--private"], ["mesh", "--private"], ["full", "--private"]):
+            with self.subTest(arguments=arguments):
+                text = " ".join(arguments)
+                identifier, said = self.send(text, "--to", "ben", "--mode", *arguments, "--wait", "delivered")
+                self.assertIn("delivered to ben", said)
+                message = ben.message(text)
+                self.assertEqual((identifier, "anna", False), (message["id"], message["name"], message["broadcast"]))
+        identifier, said = self.send("all", "--broadcast")
+        self.assertIn("sent", said)
+        message = ben.message("all")
+        self.assertEqual((identifier, True, None), (message["id"], message["broadcast"], message["from"]))
+        self.send("-", "--to", "ben", "--wait", "delivered", input="two\nlines, \u6f22\n".encode())
+        ben.message("two\nlines, \u6f22")
+        value = {"picture": {"$base64": base64.b64encode(bytes(range(64))).decode()}, "list": [1, 2.5, None, True, {"a": []}]}
+        self.send("--json", json.dumps(value), "--to", "ben", "--wait", "delivered")
+        self.assertEqual(value, ben.running.wait_for("message")["content"])
+        path = self.file("photo.jpg", 30_000)
+        self.send("look", "--to", "ben", "--mode", "direct", "--file", path, "--wait", "delivered")
+        self.assertEqual("photo.jpg", ben.message("look")["file"])
+        ben.running.wait_for("finished", lambda event: event["outcome"] == "completed")
+        self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
+        ids = [message["id"] for message in self.arrived(self.ben)]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertEqual(13, len(ids))
+
+    def test_commands_go_through_the_node(self):
+        anna, ben = Node(self.anna), Node(self.ben)
+        socket = next(pathlib.Path(self.state(self.anna)).rglob("node.sock"))
+        self.assertEqual(0o600, stat.S_IMODE(os.stat(socket).st_mode))
+        self.assertEqual(0o700, stat.S_IMODE(os.stat(socket.parent).st_mode))
+        follower = self.ben.start("messages", "--follow", "--json")
+        self.send("through it", "--to", "ben", "--wait", "delivered")
+        ben.message("through it")
+        follower.wait_for("message", lambda event: event["content"] == {"text": "through it"})
+        self.assertCode(0, self.anna.run("chat", "ben", input=b"a line\n"))
+        ben.running.wait_for("line", lambda event: event["text"] == "a line")
+        status = json.loads(self.anna.run("mesh", "status", "--json").stdout)
+        self.assertEqual((anna.ready["process"], True), (status["process"], status["standing"]))
+        self.assertEqual(["ben"], [near["name"] for near in status["near"]])
+        # None of these began a node of its own.
+        self.assertEqual(anna.ready["id"], status["id"])
+        second = self.anna.run("mesh", "run", "--accept", "none", "--adapter", "none")
+        self.assertCode(1, second)
+        self.assertIn(f"a node runs already (process {status['process']})", second.stderr.decode())
+        destroyed = self.anna.run("identity", "destroy", "--yes")
+        self.assertCode(1, destroyed)
+        self.assertIn("mesh stop", destroyed.stderr.decode())
+        self.assertCode(0, self.anna.run("mesh", "stop"))
+        self.assertEqual(0, anna.running.end())
+        self.assertCode(1, self.anna.run("mesh", "stop"))
+        # Who followed a node is told that it has ended.
+        self.assertCode(0, self.ben.run("mesh", "stop"))
+        self.assertEqual(0, ben.running.end())
+        follower.end()
+
+    def test_a_killed_node_is_replaced(self):
+        first = Node(self.anna)
+        first.kill()
+        self.assertTrue(list(self.state(self.anna).rglob("node.sock")))
+        self.assertCode(1, self.anna.run("mesh", "status"))
+        second = Node(self.anna)
+        self.assertEqual(second.ready["process"], json.loads(self.anna.run("mesh", "status", "--json").stdout)["process"])
+        second.kill()
+        self.assertCode(0, self.anna.run("identity", "destroy", "--yes"))
+
+    def test_text_waits_for_a_friend(self):
+        self.exchange_keys()
+        self.assertCode(0, self.anna.run("chat", "ben", "--adapter", "none", input=b"hi\nthere\n"))
+        anna, ben = Node(self.anna), Node(self.ben)
+        for text in ("hi", "there"):
+            self.assertEqual("anna", ben.running.wait_for("line", lambda event: event["text"] == text, patience=60)["name"])
+        ben.kill()
+        self.assertCode(0, self.anna.run("chat", "ben", input=b"again\n"))
+        ben = Node(self.ben)
+        ben.running.wait_for("line", lambda event: event["text"] == "again", patience=60)
+        lines = [event["text"] for event in ben.running.events if event["event"] == "line"]
+        self.assertEqual(["again"], lines)
+        self.assertEqual(0, anna.end() % 130)
+
+
+class CarriedStory(MessageStory):
+    """Anna and Ben share no network; Cleo, between them, shares one with each."""
+
+    count = 3
+
+    def carried(self, peer):
+        """What a node that isn't running has in its store."""
+        with sqlite3.connect(f"file:{self.state(peer)}/carried.sqlite?mode=ro", uri=True) as store:
+            return list(store.iterdump()), b"".join(
+                value if isinstance(value, bytes) else str(value).encode()
+                for (table,) in store.execute("select name from sqlite_master where type = 'table'")
+                for row in store.execute(f"select * from {table}") for value in row)
 
     def test_never_all_up_at_once(self):
-        self.exchange_keys(self.ben, self.anna, "ben")
-        self.exchange_keys(self.anna, self.ben, "anna")
-        cleo = Node(self.cleo, "cleo")
-        sent = self.anna.run("message", "see you at 8", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", "30",
-                             "--adapter", "none")
-        self.assertCode(0, sent)
+        self.exchange_keys()
+        cleo = Node(self.cleo)
+        identifier, _ = self.send("see you at 8", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", "30")
         cleo.kill()
-        cleo = Node(self.cleo, "cleo")
-        ben = Node(self.ben, "ben")
-        message = ben.running.wait_for("message", patience=60)
-        self.assertEqual({"text": "see you at 8"}, message["content"])
-        self.assertEqual(sent.stdout.decode().strip(), message["id"])
-        self.assertEqual("anna", message["name"])
-        self.assertFalse(message["broadcast"])
+        cleo = Node(self.cleo)
+        ben = Node(self.ben)
+        message = ben.message("see you at 8")
+        self.assertEqual((identifier, "anna", False), (message["id"], message["name"], message["broadcast"]))
+        # Once, also when the one who carried it comes back; and Anna hears of it, although Ben has gone.
+        cleo.kill()
+        cleo = Node(self.cleo)
+        self.send("and now", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", "30")
+        ben.message("and now")
+        self.assertEqual([identifier], [each["id"] for each in self.arrived(self.ben) if each["content"]["text"] == "see you at 8"])
+        ben.kill()
+        anna = Node(self.anna)
+        anna.changed(identifier, "delivered")
+
+    def test_a_broadcast_reaches_all_once(self):
+        anna, cleo, ben = Node(self.anna), Node(self.cleo), Node(self.ben)
+        identifier, _ = self.send("to all", "--broadcast", "--wait", "sent", "--timeout", "30")
+        cleo.message("to all")
+        ben.message("to all")
+        anna.kill()
+        ben.kill()
+        ben = Node(self.ben)
+        # Said later by somebody who knows the first one, so that a second copy would have come before.
+        self.send("later", "--broadcast", "--wait", "sent", "--timeout", "30", peer=self.cleo)
+        ben.message("later")
+        for peer in (self.cleo, self.ben):
+            self.assertEqual([identifier], [each["id"] for each in self.arrived(peer) if each["content"]["text"] == "to all"])
+
+    def test_a_broadcast_reaches_who_comes_later(self):
+        cleo = Node(self.cleo)
+        self.send("for later", "--broadcast", "--wait", "sent", "--timeout", "30")
+        cleo.message("for later")
+        Node(self.ben).message("for later")
+
+    def test_what_a_carrier_learns(self):
+        self.exchange_keys()
+        cleo = Node(self.cleo)
+        for text, *arguments in (("hidden words",), ("said openly", "--unencrypted")):
+            self.send(text, "--to", "ben", "--mode", "mesh", *arguments, "--wait", "sent", "--timeout", "30")
+        cleo.kill()
+        _, stored = self.carried(self.cleo)
+        self.assertIn(b"said openly", stored)
+        self.assertNotIn(b"hidden words", stored)
+
+    def test_what_a_carrier_does_not_learn(self):
+        self.exchange_keys()
+        keys = [self.keys(peer) for peer in (self.anna, self.ben)]
+        # Without, what is looked for is there.
+        cleo = Node(self.cleo)
+        self.send("open", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", "30")
+        cleo.kill()
+        _, stored = self.carried(self.cleo)
+        self.assertTrue(any(key in stored for key in keys[0]))
+        for peer in (self.anna, self.cleo):
+            for path in self.state(peer).glob("carried.sqlite*"):
+                path.unlink()
+        cleo = Node(self.cleo)
+        identifier, _ = self.send(
+            "hidden", "--to", "ben", "--mode", "mesh", "--private", "--wait", "sent", "--timeout", "30")
+        cleo.kill()
+        _, stored = self.carried(self.cleo)
+        self.assertIn(bytes.fromhex(identifier), stored)
+        for key in keys[0] + keys[1]:
+            self.assertNotIn(key, stored)
+        Node(self.cleo)
+        self.assertEqual("anna", Node(self.ben).message("hidden")["name"])
+
+    def keys(self, peer):
+        """What tells who somebody is: their keys, their fingerprint, their id."""
+        exported = peer.run("keys", "export").stdout.decode()
+        identity = json.loads(peer.run("identity", "--json").stdout)
+        found = [bytes.fromhex(identity["id"])]
+        for word in exported.replace('"', " ").replace(":", " ").split():
+            for decode in (bytes.fromhex, base64.b64decode):
+                try:
+                    value = decode(word)
+                except ValueError:
+                    continue
+                if len(value) >= 32:
+                    found.append(value)
+        self.assertGreater(len(found), 2, exported)
+        return found
+
+
+if not has_namespaces():
+    for story in (RuleStory, NeighbourStory, CarriedStory):
+        unittest.skip("network namespaces need root and iproute2")(story)
 
 
 if __name__ == "__main__":
