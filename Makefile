@@ -40,6 +40,7 @@ test: packages-test
 test-bluetooth: packages
 	@.ci/install-packages bluetooth
 	swift build --product nearshare
+	swift build --product nearshare-node
 	swift build --product radio-probe
 	Tests/Radio/run
 

@@ -87,6 +87,7 @@ func runNode(
         return CarriedContact(agreementKey: entry.agreementKey, signingKey: entry.signingKey)
     }
     messengerSettings.profile = try machine.propagationProfile(options.profile)
+    messengerSettings.usesBlueChat = true
     let server = try ControlServer(path: try machine.controlSocketPath())
     try await withNode(settings) { [messengerSettings] node in
         let receiving = try node.receive(
