@@ -135,12 +135,13 @@ struct BlueChatTests {
         let friend = Stage.bea
         let contact = CarriedContact(agreementKey: friend.agreementKey.publicKey, signingKey: friend.signingKey.publicKey)
         let first = Mutex<PeerID?>(nil)
-        try await chat(contact: { id in
+        let firstOnly: @Sendable (PeerID) -> CarriedContact? = { id in
             first.withLock { first in
                 first = first ?? id
                 return first == id ? contact : nil
             }
-        }) { radio, messenger, events in
+        }
+        try await chat(contact: firstOnly) { radio, messenger, events in
             radio.tell(.found(address(1), name: DisplayName(truncating: "Bea")))
             radio.tell(.text("it is me", from: address(1)))
             radio.tell(.found(address(2), name: DisplayName(truncating: "olive")))
