@@ -63,7 +63,8 @@ extension Messenger {
             attempt { () throws(StorageError) in
                 try keep(
                     ChatEntry(
-                        id: Hex.encode(node.random(16)), conversation: .peer(person.id), author: person.id,
+                        // Not of the kind that carried messages have: those are told of as messages.
+                        id: "bluechat-\(Hex.encode(node.random(16)))", conversation: .peer(person.id), author: person.id,
                         authorName: person.name, text: text, when: node.wallClock(), mark: .delivered))
             }
         }
