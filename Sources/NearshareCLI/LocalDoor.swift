@@ -158,7 +158,8 @@ final class LocalDoor: ControlDoor {
         case .sendFile(let path, let peer):
             let source = try FileSource(paths: [path])
             let transfer = try messenger.send(source, to: peer)
-            return .accepted(follow(transfer, source, to: peer))
+            follow(transfer, source, to: peer, as: transfer.id.hex)
+            return .accepted(transfer.id.hex)
         case .follow: return .done
         case .stop:
             node.beginShutdown()
@@ -166,12 +167,11 @@ final class LocalDoor: ControlDoor {
         }
     }
 
-    private func follow(_ transfer: Transfer, _ source: FileSource, to peer: PeerID) -> String {
+    private func follow(_ transfer: Transfer, _ source: FileSource, to peer: PeerID, as id: String) {
         let name = source.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
         let line = TransferLine(
-            id: transfer.id.hex, isIncoming: false, peer: peer, name: name, done: 0, total: source.offer.totalSize)
+            id: id, isIncoming: false, peer: peer, name: name, done: 0, total: source.offer.totalSize)
         transferContinuation.yield((line, transfer))
-        return line.id
     }
 
     private func find(_ text: String, _ seconds: Double) async throws -> Person {
@@ -200,7 +200,7 @@ final class LocalDoor: ControlDoor {
             let (id, transfer) = try await whenInRange { () throws(MessengerError) in
                 try self.messenger.send(content, with: source, to: peer, isEncrypted: order.isEncrypted)
             }
-            _ = follow(transfer, source, to: peer)
+            follow(transfer, source, to: peer, as: id.hex)
             return id.hex
         }
         return try await whenInRange { () throws(MessengerError) in

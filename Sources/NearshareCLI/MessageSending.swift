@@ -20,6 +20,7 @@ struct MessageSending: Sendable {
             throw CommandFailure(.usage, error.description)
         }
         let events = try await door.events()
+        let fileEvents = file == nil ? nil : try await door.events()
         let receiver = try await peer.asyncMap { try await find($0, through: door) }
         let order = MessageOrder(
             content: content, mode: mode.rawValue, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
@@ -28,8 +29,13 @@ struct MessageSending: Sendable {
             throw CommandFailure(.failure, "the node answers something else than was asked; update nearshare, or end the node")
         }
         Console.result(id)
-        guard wait != MessageCommand.Wait.none else { return }
         let name = receiver?.name.shown ?? "everybody"
+        if wait != MessageCommand.Wait.none { try await awaitState(of: id, to: name, events) }
+        // It goes no longer than this process, which may be the node.
+        if let fileEvents { try await awaitFile(beside: id, to: name, fileEvents) }
+    }
+
+    private func awaitState(of id: String, to name: String, _ events: AsyncStream<ControlEvent>) async throws {
         let reached = try await withThrowingTaskGroup(of: MessageState?.self) { group in
             group.addTask { try await follow(id, to: name, events) }
             group.addTask {
@@ -40,6 +46,9 @@ struct MessageSending: Sendable {
             return try await group.next() ?? nil
         }
         guard reached == nil else { return }
+        guard mode != .direct else {
+            throw CommandFailure(.timedOut, "\(name) has not answered, and it is not kept; come closer, or send it by mesh")
+        }
         switch wait {
         case .delivered?:
             throw CommandFailure(
@@ -66,6 +75,23 @@ struct MessageSending: Sendable {
             }
         }
         throw CommandFailure(.failure, "the node has ended; the message is kept, and goes when one runs again")
+    }
+
+    private func awaitFile(beside id: String, to name: String, _ events: AsyncStream<ControlEvent>) async throws {
+        for await case .transfer(let line) in events where line.id == id {
+            guard let outcome = line.outcome else { continue }
+            let file = TerminalText.escaped(line.name)
+            let status: ExitStatus
+            switch outcome {
+            case "completed": return Console.say("\(name) has \(file)")
+            case "declined", "cancelled": status = .declined
+            case "expired": status = .timedOut
+            case "interrupted": status = .peerGone
+            default: status = .failure
+            }
+            throw CommandFailure(status, "\(file) has not been sent: \(line.detail ?? outcome)")
+        }
+        throw CommandFailure(.peerGone, "the node has ended before the file was sent; send it again")
     }
 
     private func find(_ text: String, through door: any ControlDoor) async throws -> Person {

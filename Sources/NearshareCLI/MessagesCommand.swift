@@ -121,7 +121,15 @@ enum MessageLine {
     }
 
     private static func text(_ value: StructuredValue) -> String {
-        if case .object(let members) = value, members.count == 1, case .string(let text)? = members["text"] { return text }
+        guard case .object(let members) = value, case .string(let text)? = members["text"] else {
+            return StructuredJSON.text(value)
+        }
+        // A line of a conversation, or what of a long one went in one message.
+        switch (members["id"], members["part"], members["of"], members.count) {
+        case (nil, nil, nil, 1), (.string?, nil, nil, 2): return text
+        case (.string?, .integer(let part)?, .integer(let count)?, 4): return "\(text)  (\(part &+ 1) of \(count))"
+        default: break
+        }
         return StructuredJSON.text(value)
     }
 }

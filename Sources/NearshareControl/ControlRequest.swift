@@ -195,6 +195,7 @@ public struct Arrival: Sendable, Hashable, Codable {
 
 /// How a file goes.
 public struct TransferLine: Sendable, Hashable, Codable {
+    /// The transfer's; of a file beside a message, the message's.
     public var id: String
     public var isIncoming: Bool
     public var peer: PeerID
