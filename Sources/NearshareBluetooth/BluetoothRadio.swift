@@ -102,6 +102,7 @@ private final class Poster: Sendable {
 /// Frame links over GATT, in both roles.
 private final class BluetoothFrames: FrameRadio {
     private let radio: RadioThread
+    private let turns = Atomic(0)
 
     init(_ radio: RadioThread) {
         self.radio = radio
@@ -109,9 +110,11 @@ private final class BluetoothFrames: FrameRadio {
 
     func links() -> AsyncStream<any FrameLink> {
         let (stream, continuation) = AsyncStream.makeStream(of: (any FrameLink).self)
-        radio.thread.post { $0.openFrames(continuation) }
+        // One that has been ended by its successor must not end that.
+        let turn = turns.add(1, ordering: .relaxed).newValue
+        radio.thread.post { $0.openFrames(turn, continuation) }
         // Keeps the radio as long as somebody takes links.
-        continuation.onTermination = { [radio] _ in radio.thread.post { $0.closeFrames() } }
+        continuation.onTermination = { [radio] _ in radio.thread.post { $0.closeFrames(turn) } }
         return stream
     }
 }

@@ -80,6 +80,9 @@ final class ChatRoom {
     /// Devices that have connected to us and whose purpose is not known: one that subscribes, and does not write, is among them.
     var unidentified: () -> [(path: String, name: String?)] = { [] }
 
+    /// A device has been connected to, and what it speaks may be known better now: ``leaveToMesh(_:)`` may follow.
+    var onConnected: (String) -> Void = { _ in }
+
     var isOn: Bool { events != nil }
 
     var isConnecting: Bool { peers.values.contains { $0.deadline != nil } }
@@ -205,6 +208,7 @@ final class ChatRoom {
             guard case .connecting = room.peers[path]!.phase else { return }
             room.peers[path]!.isOurs = !wasConnected
             room.peers[path]!.phase = .resolving(until: .now + Self.stepTime)
+            room.onConnected(path)
             room.subscribe(path)
         }
     }

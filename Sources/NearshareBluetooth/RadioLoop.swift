@@ -21,6 +21,7 @@ final class RadioLoop: ConfinedLoop {
     private(set) var server: GATTServer!
     private(set) var chat: ChatRoom!
     private var chatTurn = 0
+    private var framesTurn = 0
     private(set) var adapter: Adapter
     private var frames: AsyncStream<any FrameLink>.Continuation?
     private var browsers: [UInt64: Browser] = [:]
@@ -113,6 +114,7 @@ final class RadioLoop: ConfinedLoop {
             frames.yield(link)
         }
         server.mayServe = { [unowned self] device in mayServe(device) }
+        chat.onConnected = { [unowned self] in noteChat($0) }
         chat.unidentified = { [unowned self] in
             neighbours.values.filter { $0.isConnected && !$0.isOurs && !$0.speaksMesh && !server.hasLink($0.path) }
                 .map { ($0.path, $0.name) }
@@ -338,12 +340,18 @@ final class RadioLoop: ConfinedLoop {
     private var wantsNeighbours: Bool { frames != nil || !browsers.isEmpty }
     private var isConnecting: Bool { chat.isConnecting || neighbours.values.contains { $0.phase.isConnecting } }
 
-    func openFrames(_ continuation: AsyncStream<any FrameLink>.Continuation) {
+    /// - Parameter turn: who asks; only they can close them again.
+    func openFrames(_ turn: Int, _ continuation: AsyncStream<any FrameLink>.Continuation) {
         frames?.finish()
         frames = continuation
+        framesTurn = turn
     }
 
-    func closeFrames() {
+    func closeFrames(_ turn: Int) {
+        if turn == framesTurn { closeFrames() }
+    }
+
+    private func closeFrames() {
         frames?.finish()
         frames = nil
         for neighbour in neighbours.values { neighbour.link?.close() }

@@ -81,7 +81,7 @@ class RadioAndNetworkStory(RadioStory):
         sent = self.anna.run(
             "message", "see you at 8", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", PATIENCE,
             "--interface", "alone", patience=2 * PATIENCE)
-        self.assertCode(0, sent)
+        self.assertEqual(0, sent.returncode, f"{sent.stderr.decode()}\n{cleo.story()}")
         message = ben.wait_for("message", patience=PATIENCE)
         self.assertEqual({"text": "see you at 8"}, message["content"])
         self.assertEqual((sent.stdout.decode().strip(), "anna"), (message["id"], message["name"]))
