@@ -109,8 +109,8 @@ public final class MeshMessages: Sendable {
             // What goes directly is sealed by the session that it goes in, which keeps it secret also from who gets our keys later.
             encoded, from: CarrierKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
             // Nobody but its receiver sees it either; and its acknowledgement has no hop for looking around.
-            isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : profile ?? self.profile, created: settings.wallClock(),
-            random: &random)
+            isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : profile ?? self.profile,
+            created: settings.wallClock(), random: &random)
         return Prepared(message: message, neighbour: isDirect ? address : nil)
     }
 
