@@ -124,8 +124,26 @@ final class ChatRoom {
         {
             peers[vain.key] = nil
         }
-        if peers[path] == nil, peers.count < Self.maximumPeers { peers[path] = Peer(address: address, dueAt: now) }
+        if peers[path] == nil, peers.count < Self.maximumPeers {
+            // Who runs nearshare advertises twice, in turns, and is not to be disturbed on account of the wrong one.
+            peers[path] = Peer(address: address, dueAt: now + Neighbour.courtesyTime)
+        }
         if let name { peers[path]?.name = name }
+    }
+
+    /// A device that speaks bitchat's service as well: nothing more is done for it here.
+    /// - Returns: whether there is a connection that was made for this; it stays.
+    func leaveToMesh(_ path: String) -> Bool {
+        guard let peer = peers[path] else { return false }
+        switch peer.phase {
+        // BlueZ makes one connection at a time; what it is asked for meanwhile fails.
+        case .connecting, .served: return false
+        case .idle, .resolving, .subscribing, .linked: break
+        }
+        failOutgoing(path)
+        peers[path] = nil
+        if peer.isLinked { events?.yield(.gone(peer.address.linkAddress(port: 0))) }
+        return peer.isOurs
     }
 
     func tookCharacteristic(_ path: String, uuid: String, of device: String) {

@@ -19,6 +19,7 @@ final class ChatServer {
     private var daemon: String?
     private var isLeaving = false
     /// An indication that waits to be confirmed.
+    private var isConfirmed = false
     private var unconfirmed: (until: MonotonicInstant, answer: (Bool) -> Void)?
 
     private enum Path {
@@ -63,6 +64,7 @@ final class ChatServer {
     func dropAll() {
         central = nil
         isLeaving = false
+        isConfirmed = false
         largestValue = BlueChat.smallestValue
         settle(false)
     }
@@ -118,6 +120,10 @@ final class ChatServer {
     var deadline: MonotonicInstant? { unconfirmed?.until }
 
     func tick(at now: MonotonicInstant) {
+        if isConfirmed {
+            isConfirmed = false
+            settle(true)
+        }
         if let until = unconfirmed?.until, now >= until { settle(false) }
     }
 
@@ -142,7 +148,8 @@ final class ChatServer {
             onSubscribed()
             return .values([])
         case (BlueZ.characteristic, "Confirm", Path.fromPeripheral):
-            settle(true)
+            // The next one goes out after the answer to this call.
+            isConfirmed = true
             return .values([])
         case (BlueZ.characteristic, "StartNotify", _), (BlueZ.characteristic, "StopNotify", _),
             (BlueZ.characteristic, "Confirm", _), (BlueZ.advertisement, "Release", _):

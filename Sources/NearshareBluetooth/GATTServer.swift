@@ -13,6 +13,8 @@ final class GATTServer {
     private(set) var isAdvertising = false
     /// When to advertise anew.
     private var advertiseAt: MonotonicInstant?
+    /// Once more after that: Linux may be in the middle of taking up the old advertisement while it is given the new one.
+    private var advertisesTwice = false
     private let bus: SystemBus
     private let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
     private let queue: NotificationQueue
@@ -41,6 +43,7 @@ final class GATTServer {
     private static let smallestMTU = 23
     /// BlueZ is busy with a connection that has just been made.
     private static let readvertisingPause = Duration.milliseconds(500)
+    private static let secondAdvertisingPause = Duration.seconds(4)
     private static let retryPause = Duration.seconds(10)
 
     init(bus: SystemBus, post: @escaping @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void) throws(BusError) {
@@ -163,6 +166,8 @@ final class GATTServer {
             guard isAdvertising else { return }
             unadvertise(on: adapter)
             advertise(on: adapter)
+            if advertisesTwice { advertiseAt = now + Self.secondAdvertisingPause }
+            advertisesTwice = false
         }
     }
 
@@ -170,7 +175,9 @@ final class GATTServer {
     /// connects and says nothing would keep everybody else out. Or somebody has left: then Linux takes up, on adapters before
     /// Bluetooth 5, the advertisement of when they came, which by now is another; nobody can connect to what it advertises instead.
     func connectionsChanged(at now: MonotonicInstant) {
-        if isAdvertising, links.count < Self.maximumLinks { advertiseAt = now + Self.readvertisingPause }
+        guard isAdvertising, links.count < Self.maximumLinks else { return }
+        advertiseAt = now + Self.readvertisingPause
+        advertisesTwice = true
     }
 
     private func written(_ bytes: [UInt8], by device: String, mtu: Int) {

@@ -389,8 +389,12 @@ final class RadioLoop: ConfinedLoop {
 
     /// Those who speak bitchat's service have a better way to us.
     private func noteChat(_ path: String) {
-        guard let neighbour = neighbours[path], neighbour.chats, !neighbour.speaksMesh else { return }
-        chat.heard(path, neighbour.address, name: neighbour.name, at: .now)
+        guard let neighbour = neighbours[path] else { return }
+        if neighbour.speaksMesh {
+            if chat.leaveToMesh(path) { neighbours[path]!.isOurs = true }
+        } else if neighbour.chats {
+            chat.heard(path, neighbour.address, name: neighbour.name, at: .now)
+        }
     }
 
     private func isReachableForChat(_ path: String) -> Bool {
@@ -647,7 +651,8 @@ final class RadioLoop: ConfinedLoop {
         ask(path, BlueZ.call(path, BlueZ.device, "Connect"), Self.connectTime + .seconds(1)) { loop, _ in
             guard case .connecting = loop.neighbours[path]!.phase else { return }
             loop.neighbours[path]!.isConnected = true
-            loop.neighbours[path]!.isOurs = !wasConnected
+            // What was made for a chat is ours, too.
+            if !wasConnected { loop.neighbours[path]!.isOurs = true }
             loop.neighbours[path]!.phase = .resolving(until: .now + Self.connectTime)
             loop.post { $0.resolve(path) }
         }

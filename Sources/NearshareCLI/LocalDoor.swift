@@ -175,10 +175,8 @@ final class LocalDoor: ControlDoor {
     }
 
     private func find(_ text: String, _ seconds: Double) async throws -> Person {
-        if let person = try await people.known(text) { return person }
         do {
-            let peer = try await messenger.find(text, timeout: .milliseconds(Int64(min(max(seconds, 0), 600) * 1_000)))
-            return try people.person(peer.id)
+            return try await people.find(text, timeout: .milliseconds(Int64(min(max(seconds, 0), 600) * 1_000)))
         } catch PeerLookupError.notFound(_, nearby: []) {
             throw ControlFailure(
                 .peerNotFound,

@@ -177,12 +177,6 @@ struct MeshStopCommand: AsyncParsableCommand {
 
 /// Asks the node that runs on this machine; none is begun.
 private func throughRunningNode(_ body: @Sendable (any ControlDoor) async throws -> Void) async throws {
-    guard let client = ControlClient(path: try LocalMachine().controlSocketPath()) else {
-        throw CommandFailure(.failure, "no node runs on this machine; `nearshare mesh run` starts one")
-    }
-    try await withThrowingTaskGroup(of: Void.self) { group in
-        group.addTask { await client.run() }
-        defer { group.cancelAll() }
-        try await body(client)
-    }
+    let isDone: Void? = try await askRunningNode(of: LocalMachine()) { try await body($0) }
+    if isDone == nil { throw CommandFailure(.failure, "no node runs on this machine; `nearshare mesh run` starts one") }
 }

@@ -93,7 +93,7 @@ struct MessageCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let path = try file.map(absolutePath)
+            let path = try file.map(AbsolutePath.of)
             // What is wrong with it is told before a node is looked for or begun.
             let value = try json.map(StructuredJSON.value)
             let sending = MessageSending(
@@ -123,14 +123,6 @@ struct MessageCommand: AsyncParsableCommand {
         let said = text.hasSuffix("\n") ? String(text.dropLast()) : text
         guard !said.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }
         return said
-    }
-
-    private func absolutePath(_ path: String) throws -> String {
-        guard let resolved = realpath(path, nil) else {
-            throw CommandFailure(.failure, "\(TerminalText.escaped(path)): \(String(cString: strerror(errno)))")
-        }
-        defer { free(resolved) }
-        return String(cString: resolved)
     }
 }
 

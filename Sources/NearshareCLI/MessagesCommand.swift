@@ -46,13 +46,10 @@ struct MessagesCommand: AsyncParsableCommand {
 
     /// What is kept can be looked at without being a part of the mesh.
     private func list(_ machine: LocalMachine) async throws {
-        if let client = ControlClient(path: try machine.controlSocketPath()) {
-            return try await withThrowingTaskGroup(of: Void.self) { [after, json] group in
-                group.addTask { await client.run() }
-                defer { group.cancelAll() }
-                for arrival in try await Self.all(after: after, through: client) { MessageLine.show(arrival, isJSON: json) }
-            }
+        let isDone: Void? = try await askRunningNode(of: machine) { client in
+            for arrival in try await Self.all(after: after, through: client) { MessageLine.show(arrival, isJSON: json) }
         }
+        if isDone != nil { return }
         let store = try NodeStoreOpener.open(in: machine.state.path).conversations
         let (book, contacts) = (try machine.trust.read(), try machine.contacts.read())
         var last = after

@@ -43,15 +43,23 @@ struct NodeOptions: Sendable {
 func withNodeDoor(
     _ machine: LocalMachine, _ options: NodeOptions, _ body: @escaping @Sendable (any ControlDoor) async throws -> Void
 ) async throws {
-    if let client = ControlClient(path: try machine.controlSocketPath()) {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await client.run() }
-            defer { group.cancelAll() }
-            try await Interruption.handled(asking: { client.close() }) { try await body(client) }
-        }
-        return
+    let isDone: Void? = try await askRunningNode(of: machine) { client in
+        try await Interruption.handled(asking: { client.close() }) { try await body(client) }
     }
-    try await runNode(machine, options) { door, _ in try await body(door) }
+    if isDone == nil { try await runNode(machine, options) { door, _ in try await body(door) } }
+}
+
+/// Asks the node that runs on this machine; none is begun.
+/// - Returns: nil when there is none.
+func askRunningNode<Result: Sendable>(
+    of machine: LocalMachine, _ body: (ControlClient) async throws -> Result
+) async throws -> Result? {
+    guard let client = ControlClient(path: try machine.controlSocketPath()) else { return nil }
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { await client.run() }
+        defer { group.cancelAll() }
+        return try await body(client)
+    }
 }
 
 /// Runs a node: receives, carries, answers other commands, until `body` is done.
@@ -79,6 +87,7 @@ func runNode(
         return CarriedContact(agreementKey: entry.agreementKey, signingKey: entry.signingKey)
     }
     messengerSettings.profile = try machine.propagationProfile(options.profile)
+    messengerSettings.usesBlueChat = true
     let server = try ControlServer(path: try machine.controlSocketPath())
     try await withNode(settings) { [messengerSettings] node in
         let receiving = try node.receive(

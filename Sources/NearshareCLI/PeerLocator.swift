@@ -1,10 +1,13 @@
 internal import Nearshare
+internal import NearshareControl
 
 /// Finds somebody by name, on the network or in the mesh.
 struct PeerLocator: Sendable {
     enum Destination {
         case direct(PeerDestination)
         case mesh(Mesh, MeshPeer)
+        /// Through the node of this person, which has their place in the mesh.
+        case node(Person)
     }
 
     let machine: LocalMachine
@@ -30,6 +33,7 @@ struct PeerLocator: Sendable {
         voice.emit("looking", ["peer": .text(text)])
         let name = resolveGivenName(text)
         if via == .mesh {
+            if let found = try await locateThroughNode(name, Self.meshLookTime) { return found }
             let mesh = node.joinMesh(interface: interface)
             return try await locateInMesh(name, mesh, await node.opensRadio() ? Self.radioMeshLookTime : Self.meshLookTime)
         }
@@ -37,6 +41,7 @@ struct PeerLocator: Sendable {
         do {
             return try await locateDirectly(name, on: node, via == nil ? Self.firstLookTime : Self.lookTime, [.network])
         } catch PeerLookupError.notFound where via == nil {
+            if let found = try await locateThroughNode(name, Self.lookTime) { return found }
             // Not at once: most are found directly, and then the mesh would be joined for nothing.
             let mesh = node.joinMesh(interface: interface)
             do {
@@ -65,6 +70,19 @@ struct PeerLocator: Sendable {
         voice.emit(
             "found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(Way.mesh.rawValue)])
         return .mesh(mesh, peer)
+    }
+
+    /// - Returns: nil when no node runs on this machine.
+    private func locateThroughNode(_ name: String, _ time: Duration) async throws -> Destination? {
+        try await askRunningNode(of: machine) { door in
+            guard case .people(let people) = try await door.ask(.find(name, seconds: time.inSeconds)), let person = people.first
+            else { throw PeerLookupError.notFound(name, nearby: []) }
+            remember(person.id, person.name)
+            voice.emit(
+                "found",
+                ["peer": .text(person.id.hex), "name": .text(person.name.claimed), "via": .text(Way.mesh.rawValue)])
+            return .node(person)
+        }
     }
 
     /// A name that the local person has given stands for the key it was given to.

@@ -15,6 +15,9 @@ struct PeopleDirectory: Sendable {
     private let machine: LocalMachine
     private let messenger: Messenger
 
+    /// How long the mesh alone is asked before others are looked at.
+    private static let turn = Duration.seconds(2)
+
     init(_ machine: LocalMachine, _ messenger: Messenger) {
         self.machine = machine
         self.messenger = messenger
@@ -24,7 +27,7 @@ struct PeopleDirectory: Sendable {
     func all() async throws -> [Person] {
         let book = try machine.trust.read()
         let near = messenger.peers
-        var ids = Set(near.map(\.id))
+        var ids = Set(near.map(\.id)).union(messenger.blueChatPeople.map(\.id))
         ids.formUnion(book.entries.filter { $0.value.isFriend }.keys.map(\.peerID))
         for summary in try await messenger.conversations() {
             if case .peer(let id) = summary.conversation { ids.insert(id) }
@@ -49,6 +52,12 @@ struct PeopleDirectory: Sendable {
     }
 
     private func person(_ id: PeerID, _ book: TrustBook, _ contacts: ContactBook, _ near: [MeshPeer]) -> Person {
+        if let person = messenger.blueChatPeople.first(where: { $0.id == id }) {
+            // Without a key there is nothing to trust or to block.
+            return Person(
+                id: id, name: person.name, standing: PeerStanding.new.word, isFriend: false, isNear: true, software: .blueChat,
+                hasKeys: false)
+        }
         let known = book.entry(claiming: id)
         let contact = contacts.entry(of: id)
         let peer = near.first { $0.id == id }
@@ -69,13 +78,35 @@ struct PeopleDirectory: Sendable {
         let ids = Set(people.map(\.id)).union(contacts.entries.keys.map(\.peerID))
         let wanted = text.lowercased()
         if let id = PeerID(hex: wanted), ids.contains(id) { return try person(id) }
-        let candidates = try ids.map { try person($0) }
-        func matches(_ test: (String) -> Bool) -> [Person] { candidates.filter { test($0.name.claimed.lowercased()) } }
+        return try named(wanted, among: ids.map { try person($0) }.filter { $0.software != .blueChat })
+    }
+
+    /// Waits until somebody is heard of whom a name means. Those who run BlueChat come last: a line to them goes in the clear, and
+    /// nothing proves that the name is theirs.
+    /// - Throws: `PeerLookupError`, or a ``ControlFailure`` when it can mean several.
+    func find(_ text: String, timeout: Duration) async throws -> Person {
+        let end = SystemClock.monotonic() + timeout
+        while true {
+            if let person = try await known(text) { return person }
+            let left = end - SystemClock.monotonic()
+            do {
+                return try person(try await messenger.find(text, timeout: min(left, Self.turn)).id)
+            } catch PeerLookupError.notFound(let text, let nearby) {
+                let others = try messenger.blueChatPeople.map { try person($0.id) }
+                if let person = try named(text.lowercased(), among: others) { return person }
+                guard left > Self.turn else { throw PeerLookupError.notFound(text, nearby: nearby) }
+            }
+        }
+    }
+
+    /// - Parameter wanted: in lower case.
+    private func named(_ wanted: String, among people: [Person]) throws -> Person? {
+        func matches(_ test: (String) -> Bool) -> [Person] { people.filter { test($0.name.claimed.lowercased()) } }
         var found = matches { $0 == wanted }
         if found.isEmpty { found = matches { $0.hasPrefix(wanted) } }
         guard found.count > 1 else { return found.first }
         let list = found.map { "\n  \($0.name.shown)  \($0.id)" }.sorted().joined()
-        throw ControlFailure(.peerNotFound, "\(TerminalText.escaped(text)) can mean several; say which by its id:\(list)")
+        throw ControlFailure(.peerNotFound, "\(TerminalText.escaped(wanted)) can mean several; say which by its id:\(list)")
     }
 
     /// Notes down the keys of somebody who is heard of: friends and those one talks with are worth a proof.

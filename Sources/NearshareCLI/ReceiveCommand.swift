@@ -53,10 +53,13 @@ struct ReceiveCommand: AsyncParsableCommand {
                 machine: machine, place: place, policy: policy,
                 quota: receiving.quota(machine), voice: DeskVoice(isJSON: json),
                 endsAfterFirst: once || stdout, terminal: terminal, log: log)
+            // Two with one key in the mesh, or on one adapter, would take what is for the other.
+            let hasNode = try machine.state.runningNode() != nil
             try await withNode(settings) { [options = receiving, json] node in
                 let receiving = try node.receive(
                     port: options.port ?? machine.configuration.port ?? 0,
-                    interface: options.interface ?? machine.configuration.interface)
+                    interface: options.interface ?? machine.configuration.interface,
+                    usesRadio: !hasNode, joinsMesh: !hasNode)
                 if json {
                     JSONEvents.emit(
                         "ready",
@@ -71,6 +74,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                 try await Interruption.handled(asking: { desk.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask { await Self.tellRadio(receiving, isJSON: json, isWanted: options.radio.adapter != nil) }
+                        if !hasNode { group.addTask { try await Self.makeRoom(for: machine, receiving, on: node) } }
                         try await desk.serve(receiving, on: node)
                         group.cancelAll()
                     }
@@ -81,6 +85,17 @@ struct ReceiveCommand: AsyncParsableCommand {
 }
 
 extension ReceiveCommand {
+    /// How soon a node that begins beside has the mesh for itself.
+    private static let lookInterval = Duration.seconds(1)
+
+    /// Waits for a node of this person that begins, and leaves the mesh to it.
+    private static func makeRoom(for machine: LocalMachine, _ receiving: Receiving, on node: Node) async throws {
+        while try machine.state.runningNode() == nil {
+            do { try await Task.sleep(for: lookInterval) } catch { return }
+        }
+        try node.leaveMesh(receiving)
+    }
+
     /// - Parameter isWanted: the person has asked for it by name; without, a machine that has no Bluetooth is nothing to talk about.
     private static func tellRadio(_ receiving: Receiving, isJSON: Bool, isWanted: Bool) async {
         switch await receiving.radio {

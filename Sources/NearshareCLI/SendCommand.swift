@@ -86,22 +86,23 @@ struct SendCommand: AsyncParsableCommand {
         if let text {
             let source = try TextSource(text)
             return NamedSource(
-                sources: Array(repeating: source, count: receivers), label: "message", canResume: true, notes: [])
+                sources: Array(repeating: source, count: receivers), carried: .text(text), label: "message", canResume: true,
+                notes: [])
         }
         if files == ["-"] {
             guard let name = ClaimedFileName(sentName ?? "stdin") else {
                 throw CommandFailure(.usage, "the name after --as is longer than 255 bytes")
             }
             let stream = StreamSource(descriptor: STDIN_FILENO, name: name, receivers: receivers)
-            return NamedSource(sources: stream.seats, label: name.shown, canResume: false, notes: [])
+            return NamedSource(sources: stream.seats, carried: .stream, label: name.shown, canResume: false, notes: [])
         }
         var options = FileSource.Options()
         options.links = links
         options.keepModes = keepModes
         let source = try FileSource(paths: files, options: options)
         return NamedSource(
-            sources: Array(repeating: source, count: receivers), label: InvitationText.summary(source.offer), canResume: true,
-            notes: source.skipped,
+            sources: Array(repeating: source, count: receivers), carried: .files(files),
+            label: InvitationText.summary(source.offer), canResume: true, notes: source.skipped,
             parts: { [files, options] in try files.map { try FileSource(paths: [$0], options: options) } })
     }
 }
@@ -123,8 +124,16 @@ enum Way: String, ExpressibleByArgument, CaseIterable {
 
 /// What is sent, and what it is called here.
 struct NamedSource: Sendable {
+    /// What another process is told of it.
+    enum Carried: Sendable {
+        case files([String])
+        case text(String)
+        case stream
+    }
+
     /// One for each receiver.
     var sources: [any ResourceSource]
+    var carried: Carried
     var label: String
     /// The same can be read again by another run of the command.
     var canResume: Bool

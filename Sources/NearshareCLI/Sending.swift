@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Nearshare
+internal import NearshareControl
 internal import Synchronization
 
 /// One send to one or several peers, from looking for them to the last outcome.
@@ -90,6 +91,7 @@ final class Sending: Sendable {
             switch try await locate(target, on: node) {
             case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
             case .mesh(let mesh, let peer): try await send(source, to: peer, through: mesh)
+            case .node(let person): try await sendThroughNode(to: person)
             }
             return nil
         } catch {
@@ -176,6 +178,22 @@ final class Sending: Sendable {
             let remark = result.detail.map { "; \($0)" } ?? ""
             voice.say("\(label): done, \(transfer.snapshot.done.asByteCount)\(remark)")
         }
+    }
+
+    // MARK: Through the node
+
+    private func sendThroughNode(to person: Person) async throws {
+        let courier = NodeCourier(voice: voice, patience: patience)
+        let sent: Void? = try await askRunningNode(of: machine) { door in
+            switch source.carried {
+            case .files(let paths): for path in paths { try await courier.send(path, to: person, through: door) }
+            case .text(let text): try await courier.say(text, to: person, through: door)
+            case .stream:
+                throw CommandFailure(
+                    .usage, "standard input can't go through the mesh while a node runs here; save it as a file and send that")
+            }
+        }
+        if sent == nil { throw CommandFailure(.failure, "the node of this machine has just ended; send it again") }
     }
 
     private func follow(_ transfer: Transfer, _ label: String) async -> TransferResult {

@@ -173,7 +173,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         let voice = SendVoice(isJSON: json, isQuiet: quiet || json)
         let source = try FileSource(paths: [note.path])
         let named = NamedSource(
-            sources: Array(repeating: source, count: peers.count), label: "voice note, \(note.duration.asClock)",
+            sources: Array(repeating: source, count: peers.count), carried: .files([note.path]),
+            label: "voice note, \(note.duration.asClock)",
             canResume: true, notes: [])
         let sending = Sending(
             machine: machine, source: named, voice: voice,

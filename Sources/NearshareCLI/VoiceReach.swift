@@ -33,12 +33,21 @@ struct VoiceReach: Sendable {
     private init() {}
 
     private init(to destination: PeerLocator.Destination) {
-        guard case .mesh(_, let peer) = destination else { return }
-        let most = UInt64(peer.software.contentLimit)
+        switch destination {
+        case .direct: self.init()
+        case .mesh(_, let peer): self.init(throughMeshTo: peer.name, UInt64(peer.software.contentLimit))
+        case .node(let person):
+            // Which phone it is only the node knows.
+            let software: MeshPeer.Software = person.software == .nearshare ? .nearshare : .bitchatOnAndroid
+            self.init(throughMeshTo: person.name, UInt64(software.contentLimit))
+        }
+    }
+
+    private init(throughMeshTo name: DisplayName, _ most: UInt64) {
         limit = VoiceLimit(byteCount: most)
         let isNarrow = most < VoiceLimit.framePath.byteCount
         let what = isNarrow ? "'s phone takes" : " is reached through the mesh, which carries"
-        remarks = ["\(peer.name.shown)\(what) notes of at most \(most.asByteCount)"]
+        remarks = ["\(name.shown)\(what) notes of at most \(most.asByteCount)"]
     }
 
     private init(toAbsent peer: String, via: Way?) {

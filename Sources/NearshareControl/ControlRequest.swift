@@ -118,6 +118,8 @@ public struct Person: Sendable, Hashable, Codable {
     public var software: Software
     /// Messages can be sealed for them although they aren't near.
     public var hasKeys: Bool
+    /// Their name is known here with another key (K2).
+    public var takesAnothersName: Bool { standing == "changed" }
 
     public init(
         id: PeerID, name: DisplayName, standing: String, isFriend: Bool, isNear: Bool, software: Software, hasKeys: Bool

@@ -38,7 +38,7 @@ extension Mesh {
                         continue
                     }
                     let isOurs = initiative == .always || settings.identity.peerID.hex < peer.id.hex
-                    guard peer.takesFrames, isOurs else { continue }
+                    guard !peer.frameAddresses.isEmpty, isOurs else { continue }
                     guard neighbours.claim(peer, limit: Self.maximumOwnLinks) else { continue }
                     group.addTask { await self.keepLink(to: peer.id, among: neighbours) }
                 }
@@ -66,7 +66,7 @@ extension Mesh {
 
     private func connect(to peer: NearbyPeer) async {
         // Over the radio frames need no channel: the radio brings those links itself.
-        for address in peer.addresses where address.medium == .network {
+        for address in peer.frameAddresses where address.medium == .network {
             let (transport, time) = (settings.transport, settings.limits.connectTime)
             let opened = await onThread { Result { try transport.connect(to: address, timeout: time) } }
             guard case .success(let link) = opened else { continue }

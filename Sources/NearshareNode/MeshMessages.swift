@@ -110,7 +110,8 @@ public final class MeshMessages: Sendable {
             encoded, from: CarrierKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
             // Nobody but its receiver sees it either; and its acknowledgement has no hop for looking around.
             isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : profile ?? self.profile,
-            created: settings.wallClock(), random: &random)
+            created: settings.wallClock(),
+            random: &random)
         return Prepared(message: message, neighbour: isDirect ? address : nil)
     }
 

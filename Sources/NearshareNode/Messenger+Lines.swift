@@ -19,6 +19,8 @@ extension Messenger {
                 try dispatchCarried(entry, to: contact)
             } else if mesh.look({ $0.peer(peer) }) != nil {
                 try dispatchInMesh(entry, to: peer)
+            } else if blueChat.isNear(peer) {
+                try sendPlainly(to: peer)
             }
         }
     }
@@ -68,7 +70,7 @@ extension Messenger {
         try tellIfMarked(entry, reason == nil ? .sent : .failed, reason)
     }
 
-    private func tellIfMarked(_ entry: ChatEntry, _ mark: ChatMark, _ reason: String? = nil) throws(StorageError) {
+    func tellIfMarked(_ entry: ChatEntry, _ mark: ChatMark, _ reason: String? = nil) throws(StorageError) {
         guard try store.mark(entry.id, in: entry.conversation, mark) else { return }
         var entry = entry
         entry.mark = mark
@@ -206,7 +208,7 @@ extension Messenger {
                 authorName: mesh.look { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), mark: .delivered))
     }
 
-    private func keep(_ entry: ChatEntry) throws(StorageError) {
+    func keep(_ entry: ChatEntry) throws(StorageError) {
         guard let number = try store.insert(entry) else { return }
         var entry = entry
         entry.number = number

@@ -43,6 +43,7 @@ public final class Messenger: Sendable {
     let node: NodeSettings
     let listeners = Broadcast<MessengerEvent>()
     let store: any ConversationStore
+    let blueChat = BlueChatPeople()
     private let state = Monitor(State())
     private let carrier = Mutex<MeshMessages?>(nil)
 
@@ -326,6 +327,7 @@ extension Node {
     public func startMessenger(_ settings: MessengerSettings) throws(StorageError) -> Messenger {
         let messenger = try Messenger(joinMesh(), self.settings, settings)
         try messenger.start()
+        if settings.usesBlueChat, hasRadio { messenger.mesh.start { [self] in await messenger.talk(over: self) } }
         return messenger
     }
 }

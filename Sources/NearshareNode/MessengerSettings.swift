@@ -15,6 +15,9 @@ public struct MessengerSettings: Sendable {
     public var contact: @Sendable (PeerID) -> CarriedContact?
     /// Tells others when the person here has read what they wrote.
     public var sendsReadMarks = true
+    /// Those who run BlueChat find this node under its name, where it has a radio, and are talked with: in the clear, and nobody
+    /// proves who they are.
+    public var usesBlueChat = false
 
     /// The standard profile.
     /// - Parameters:

@@ -10,19 +10,19 @@ public struct NearbyPeer: Sendable, Hashable {
     public var name: DisplayName
     /// The best one first.
     public var addresses: [LinkAddress]
-    /// Takes links that carry frames of the mesh.
-    public var takesFrames: Bool
+    /// Those of the addresses at which links are taken that carry frames of the mesh.
+    public var frameAddresses: [LinkAddress]
     /// What its program tells of it.
     public var info: DiscoveryInfo
 
     /// Puts a peer together, such as for a test.
     public init(
-        id: PeerID, name: DisplayName, addresses: [LinkAddress], takesFrames: Bool = false, info: DiscoveryInfo = .none
+        id: PeerID, name: DisplayName, addresses: [LinkAddress], frameAddresses: [LinkAddress] = [], info: DiscoveryInfo = .none
     ) {
         self.id = id
         self.name = name
         self.addresses = addresses
-        self.takesFrames = takesFrames
+        self.frameAddresses = frameAddresses
         self.info = info
     }
 
@@ -123,9 +123,12 @@ public struct NearbyTable: Sendable {
         let isLocal = { (address: LinkAddress) in address.host.contains("%") }
         let network = addresses.filter { $0.medium == .network }
         let ranked = network.filter { !isLocal($0) } + network.filter(isLocal) + addresses.filter { $0.medium != .network }
+        let known = Array(ranked.prefix(Self.maximumAddresses))
+        // Two processes with one key may be there, of which one has the key's place in the mesh.
+        let taking = Set(own.filter(\.record.takesFrames).map(\.address))
         let peer = NearbyPeer(
-            id: id, name: first.record.name, addresses: Array(ranked.prefix(Self.maximumAddresses)),
-            takesFrames: first.record.takesFrames, info: first.record.info)
+            id: id, name: first.record.name, addresses: known, frameAddresses: known.filter { taking.contains($0) },
+            info: first.record.info)
         let old = peers.updateValue(peer, forKey: id)
         if old == nil { return [.found(peer)] }
         return old == peer ? [] : [.updated(peer)]

@@ -28,13 +28,13 @@ extension Node {
     }
 
     /// Receives over the radio as well, from when it is there until the node shuts down.
-    func startRadio(_ mesh: Mesh, _ waiting: Receiving.Continuations, _ told: OneTimeEvent<RadioState>) {
+    func startRadio(_ mesh: Mesh?, _ waiting: Receiving.Continuations, _ told: OneTimeEvent<RadioState>) {
         start { [self] in
             do throws(NodeError) {
                 let radio = try await openRadio()
-                let listener = try await listen(on: radio)
+                let listener = try await listen(on: radio, takesFrames: mesh != nil)
                 told.happen(.on(channel: listener.port))
-                mesh.carryAll(from: radio.frames)
+                mesh?.carryAll(from: radio.frames)
                 await onThread { self.acceptLoop(listener, mesh, waiting) }
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
@@ -43,7 +43,7 @@ extension Node {
         }
     }
 
-    private func listen(on radio: Radio) async throws(NodeError) -> any StreamListener {
+    private func listen(on radio: Radio, takesFrames: Bool) async throws(NodeError) -> any StreamListener {
         let (name, id, tag) = (name, id, Hex.encode(settings.random(2)))
         let listening = await onThread { () -> Result<(any StreamListener, any RunningAdvertisement), NodeError> in
             let listener: any StreamListener
@@ -59,7 +59,7 @@ extension Node {
                         try radio.discovery.advertise(
                             Advertisement(
                                 instance: "\(id.hex)-\(tag)", type: .nearshare, port: listener.port,
-                                txt: PeerTXTRecord(id: id, name: name, takesFrames: true).strings))
+                                txt: PeerTXTRecord(id: id, name: name, takesFrames: takesFrames).strings))
                     ))
             } catch {
                 listener.close()

@@ -104,9 +104,10 @@ public final class Node: Sendable {
     ///   - port: 0 for one that is free.
     ///   - interface: nil for all.
     ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
+    ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only may.
     public func receive(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0, interface: String? = nil,
-        usesRadio: Bool = true
+        usesRadio: Bool = true, joinsMesh: Bool = true
     ) throws(NodeError) -> Receiving {
         let listener: any StreamListener
         do {
@@ -122,7 +123,8 @@ public final class Node: Sendable {
                     Advertisement(
                         // One identity may receive twice on one machine; the tag keeps the two apart.
                         instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
-                        txt: PeerTXTRecord(id: id, name: name, takesFrames: true, info: info).strings, interface: interface))
+                        txt: PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info).strings, interface: interface
+                    ))
             } catch {
                 listener.close()
                 throw .unavailable(error.description)
@@ -137,14 +139,14 @@ public final class Node: Sendable {
             state.listeners.append(listener)
             if let advertisement { state.advertisements.append(advertisement) }
         }
-        let mesh = startMesh(.lowerID, invitations: invitationContinuation, interface: interface)
+        let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation, interface: interface) : nil
         start { [self] in
             await onThread { self.acceptLoop(listener, mesh, waiting) }
             waiting.finish()
         }
         let radioState = OneTimeEvent<RadioState>()
         if usesRadio, settings.radio != nil { startRadio(mesh, waiting, radioState) }
-        let record = PeerTXTRecord(id: id, name: name, takesFrames: true)
+        let record = SharedRecord(PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info))
         return Receiving(
             port: listener.port, invitations: invitations, comparisons: comparisons, sessionInvitations: sessions,
             advertisement: advertisement, record: record, radioEvent: radioState)
@@ -215,6 +217,14 @@ public final class Node: Sendable {
         }
         if state.withLock({ $0.isShuttingDown }) { mesh.stop() }
         return mesh
+    }
+
+    /// Leaves the mesh for good, and tells others of it; what is not of the mesh goes on. For a process that makes room for another
+    /// one with the same key.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
+    public func leaveMesh(_ receiving: Receiving) throws(NodeError) {
+        state.withLock { $0.mesh }?.stop()
+        try receiving.stopTakingFrames()
     }
 
     // MARK: Sessions

@@ -2,6 +2,7 @@ internal import NearshareEdges
 public import NearshareSecurity
 public import NearshareSession
 public import NearshareWire
+internal import Synchronization
 
 /// A node that waits for others.
 public struct Receiving: Sendable {
@@ -26,7 +27,8 @@ public struct Receiving: Sendable {
     /// Others who invite into sessions. Each is declined when it is dropped.
     public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
-    let record: PeerTXTRecord
+    /// What browsers are told.
+    let record: SharedRecord
     let radioEvent: OneTimeEvent<Node.RadioState>
 
     /// Waits until it is known whether others can reach this node over its radio; for ever where it has none. nil when the task
@@ -62,8 +64,15 @@ public struct Receiving: Sendable {
     /// Tells browsers something else than before.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
     public func update(info: DiscoveryInfo) throws(NodeError) {
-        var record = self.record
-        record.info = info
+        try update { $0.info = info }
+    }
+
+    func stopTakingFrames() throws(NodeError) {
+        try update { $0.takesFrames = false }
+    }
+
+    private func update(_ change: (inout PeerTXTRecord) -> Void) throws(NodeError) {
+        let record = record.change(change)
         do {
             try advertisement?.update(txt: record.strings)
         } catch {
@@ -89,5 +98,21 @@ public struct Comparison: Sendable {
     /// Tells them what the person here has seen.
     public func answer(isSame: Bool) {
         link.answerComparison(isSame: isSame)
+    }
+}
+
+/// What is advertised, by whoever changed it last.
+final class SharedRecord: Sendable {
+    private let record: Mutex<PeerTXTRecord>
+
+    init(_ record: PeerTXTRecord) {
+        self.record = Mutex(record)
+    }
+
+    func change(_ body: (inout PeerTXTRecord) -> Void) -> PeerTXTRecord {
+        record.withLock { record in
+            body(&record)
+            return record
+        }
     }
 }

@@ -100,9 +100,11 @@ public final class SessionInvitation: Sendable {
     }
 
     func end(_ reason: SessionError) {
+        // First: whoever hears that it has ended must not be able to accept it any more.
+        let before = takeAnswer(.over(reason))
         codeEvent.happen(nil)
         endEvent.happen(reason)
-        if case .open = takeAnswer(.over(reason)) { refuse(.expired) }
+        if case .open = before { refuse(.expired) }
     }
 }
 

@@ -14,6 +14,8 @@ final class SessionVisit: Sendable {
     private struct State {
         var joined: (NearbySession, SessionLink)?
         var invitation: WeakInvitation?
+        /// Of the invitation.
+        var expiry: MonotonicInstant?
         /// One invitation on a link, answered or not.
         var isInvited = false
         var isOver = false
@@ -41,8 +43,11 @@ final class SessionVisit: Sendable {
         }
     }
 
-    func await(_ invitation: SessionInvitation) {
-        state.withLock { $0.invitation = WeakInvitation(invitation: invitation) }
+    func await(_ invitation: SessionInvitation, until expiry: MonotonicInstant) {
+        state.withLock { state in
+            state.invitation = WeakInvitation(invitation: invitation)
+            state.expiry = expiry
+        }
     }
 
     private var invitation: SessionInvitation? { state.withLock { $0.invitation?.invitation } }
@@ -52,8 +57,11 @@ final class SessionVisit: Sendable {
         invitation?.shortCodeIsReady(code)
     }
 
-    func withdraw(_ reason: SessionError) {
-        invitation?.end(reason)
+    /// Who invites takes it back, or it was open for too long. A timer that is late makes no difference.
+    func withdraw(now: MonotonicInstant) {
+        let isLate = state.withLock { $0.expiry }.map { now >= $0 } ?? true
+        invitation?.end(
+            isLate ? .timedOut("the invitation was not answered in time") : .unavailable("the invitation was taken back"))
     }
 
     /// Takes the link into the session, and says so.
@@ -117,11 +125,12 @@ extension Node {
                     noteRefusal(visit.link.remote)
                     visit.driver.send(.refuse(id, reason))
                 })
-            visit.await(invitation)
+            let expiry = settings.clock() + .seconds(Int64(patience))
+            visit.await(invitation, until: expiry)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
             waiting.sessions.yield(invitation)
-            start { await Self.expire(visit, after: .seconds(Int64(patience))) }
-        case .withdraw: visit.withdraw(.unavailable("the invitation was taken back"))
+            start { await Self.expire(visit, at: expiry, self.settings) }
+        case .withdraw: visit.withdraw(now: settings.clock())
         default: break
         }
     }
@@ -158,13 +167,19 @@ extension Node {
     }
 
     /// Ends an invitation that nobody answers in time, unless its link ends before.
-    private static func expire(_ visit: SessionVisit, after patience: Duration) async {
-        await withTaskGroup { group in
-            group.addTask { _ = await visit.linkEnd.happened }
-            group.addTask { try? await Task.sleep(for: patience) }
-            await group.next()
-            group.cancelAll()
+    private static func expire(_ visit: SessionVisit, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
+        let isTime = await withTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                _ = await visit.linkEnd.happened
+                return false
+            }
+            group.addTask {
+                try? await Task.sleep(for: expiry - settings.clock())
+                return true
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
         }
-        visit.withdraw(.timedOut("the invitation was not answered in time"))
+        if isTime { visit.withdraw(now: max(settings.clock(), expiry)) }
     }
 }

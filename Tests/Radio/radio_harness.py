@@ -58,15 +58,22 @@ class RadioPeer(Peer):
         shutil.chown(self.home, "nobody")
 
     def command(self, *arguments):
-        adapter = ["--adapter", self.adapter] if arguments[0] in ("send", "receive", "browse", "doctor") else []
+        uses = arguments[0] in ("send", "receive", "browse", "doctor", "message", "chat") or arguments[:2] == ("mesh", "run")
+        adapter = ["--adapter", self.adapter] if uses else []
         # A failure's story tells what the radio did.
-        adapter += ["-vv"] if arguments[0] in ("send", "receive") else []
+        adapter += ["-vv"] if uses and arguments[0] not in ("browse", "doctor") else []
         return unprivileged(harness.BINARY, *arguments, *adapter)
 
     def receive(self, *arguments, accept="all", name="anna", radio=True):
         running = super().receive(*arguments, accept=accept, name=name)
         if radio:
             running.radio = running.wait_for("bluetooth", patience=PATIENCE)
+        return running
+
+    def mesh(self, *arguments, name):
+        running = self.start(
+            "mesh", "run", "--json", "--name", name, "--accept", "all", "--inbox", self.inbox, *arguments)
+        running.ready = running.wait_for("ready", patience=PATIENCE)
         return running
 
 
@@ -80,6 +87,8 @@ class RadioStory(Story):
 
     def people(self):
         bring("nearshare", pathlib.Path("/run/nearshare"))
+        # Where it looks for it.
+        bring("nearshare-node", pathlib.Path("/run/nearshare-node"))
         harness.BINARY = pathlib.Path("/run/nearshare")
         harness.PATIENCE = PATIENCE
         os.chmod(self.place, 0o755)

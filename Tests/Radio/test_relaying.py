@@ -66,6 +66,27 @@ class RadioAndNetworkStory(RadioStory):
     def test_a_text_goes_from_the_radio_to_the_network(self):
         self.assertEqual("see you at 8", self.relays("--text", "see you at 8")["text"])
 
+    def exchange_keys(self, giver, taker, name):
+        keys = self.place / f"{name}.keys"
+        exported = giver.run("keys", "export", patience=PATIENCE)
+        self.assertCode(0, exported)
+        keys.write_bytes(exported.stdout)
+        self.assertCode(0, taker.run("keys", "import", keys, "--for", name, patience=PATIENCE))
+
+    def test_a_message_is_carried_from_the_radio_to_the_network(self):
+        self.exchange_keys(self.ben, self.anna, "ben")
+        self.exchange_keys(self.anna, self.ben, "anna")
+        cleo = self.cleo.mesh("--interface", "lo", name="cleo")
+        ben = self.ben.mesh("--interface", "lo", name="ben")
+        sent = self.anna.run(
+            "message", "see you at 8", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", PATIENCE,
+            "--interface", "alone", patience=2 * PATIENCE)
+        self.assertCode(0, sent)
+        message = ben.wait_for("message", patience=PATIENCE)
+        self.assertEqual({"text": "see you at 8"}, message["content"])
+        self.assertEqual((sent.stdout.decode().strip(), "anna"), (message["id"], message["name"]))
+        self.assertFalse(any(event["event"] == "message" for event in cleo.events))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -57,6 +57,39 @@ class ThreeMachinesStory(Story):
         self.assertIn("cleo", result.stderr.decode())
 
 
+    def test_receive_leaves_the_mesh_to_a_node_that_begins_beside_it(self):
+        """Both have one key; what goes through the mesh must reach the one that keeps messages."""
+        cleo = self.cleo.receive(name="cleo")
+        node = self.cleo.start("mesh", "run", "--json", "--name", "cleo", "--accept", "all", "--adapter", "none",
+                               "--inbox", self.cleo.inbox)
+        node.wait_for("ready")
+        for number in range(3):
+            result = self.anna.run("message", f"number {number}", "--to", "cleo", "--wait", "delivered", "--timeout", "60",
+                                   "--adapter", "none", patience=90)
+            self.assertCode(0, result)
+            self.assertEqual({"text": f"number {number}"}, node.wait_for("message")["content"])
+        self.assertCode(0, self.anna.run("send", self.file("photo.jpg", 1000), "--to", "cleo"))
+        self.assertEqual(["photo.jpg"], list(self.cleo.received()))
+        cleo.signal(INTERRUPT)
+        self.assertEqual(130, cleo.end())
+
+
+    def test_a_send_through_the_mesh_goes_through_the_node_that_runs_beside(self):
+        self.cleo.receive(name="cleo", accept="none")
+        ben = self.ben.receive(name="ben")
+        node = self.anna.start("mesh", "run", "--json", "--name", "anna", "--accept", "all", "--adapter", "none",
+                               "--inbox", self.anna.inbox)
+        node.wait_for("ready")
+        photo = self.file("photo.jpg", 100_000)
+        result = self.anna.run("send", photo, "--to", "ben", "--via", "mesh", "--json")
+        self.assertCode(0, result)
+        self.assertEqual(digest(photo), digest(ben.wait_for("delivered")["path"]))
+        self.assertEqual("completed", [json.loads(line) for line in result.stdout.splitlines()][-1]["outcome"])
+        self.assertCode(0, self.anna.run("send", "--text", "see you at 8", "--to", "ben"))
+        self.assertEqual("see you at 8", ben.wait_for("delivered")["text"])
+        self.assertCode(3, self.anna.run("send", photo, "--to", "nobody", "--via", "mesh"))
+
+
 class BitchatStory(Story):
     """A peer that knows only bitchat, and a node of nearshare, over loopback."""
 

@@ -137,7 +137,9 @@ extension ChatScreen {
             return
         }
         let name = name(of: peer)
-        if people[peer]?.standing == "verified" {
+        if people[peer]?.software == .blueChat {
+            note("\(name) has no key: nothing proves who that is, and anybody in range can read what is said", at: now)
+        } else if people[peer]?.standing == "verified" {
             note("the key of \(name), \(peer.hex), is verified: its short code was compared", at: now)
         } else {
             note(

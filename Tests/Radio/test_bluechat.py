@@ -1,7 +1,9 @@
 """BlueChat's service, with a client of it that knows nothing else: Bumble, as central and as peripheral."""
+import json
+import time
 import unittest
 
-from radio_harness import PATIENCE, Probe, RadioStory, power
+from radio_harness import NOBODY, PATIENCE, Probe, RadioStory, power
 
 try:
     from bumble_chat import ADDRESS, OldClient
@@ -82,6 +84,41 @@ class ChatStory(RadioStory):
             olive.say(value)
         olive.say(b"still there")
         self.assertEqual("still there", self.anna.wait_for("heard", lambda fields: fields[1][:1] != "\0")[1])
+
+
+@unittest.skipIf(MISSING, f"Bumble is not there: {MISSING}")
+class ConversationStory(RadioStory):
+    """Anna chats with the old client as people do."""
+
+    def setUp(self):
+        super().setUp()
+        power("hci1", False)
+        self.addCleanup(power, "hci1", True)
+
+    def chat(self, *arguments, said):
+        """By a pipe, once somebody of that name is there."""
+        end = time.monotonic() + 2 * PATIENCE
+        while True:
+            result = self.anna.run("chat", *arguments, "--json", input=said.encode(), patience=2 * PATIENCE)
+            if result.returncode != NOBODY or time.monotonic() > end:
+                self.assertCode(0, result)
+                return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def test_lines_both_ways_through_a_node(self):
+        node = self.anna.mesh(name="anna")
+        olive = OldClient(1, "peripheral")
+        self.addCleanup(olive.close)
+        olive.wait_for("ready")
+        events = self.chat("olive", "--wait", "delivered", "--timeout", str(PATIENCE), said="hello olive\n")
+        self.assertEqual(b"hello olive", olive.wait_for("heard"))
+        people = next(event["people"] for event in events if event["event"] == "people")
+        [person] = [person for person in people if person["software"] == "blueChat"]
+        self.assertEqual(("olive (BlueChat, unproven)", "new", False), (person["name"], person["standing"], person["friend"]))
+        self.assertIn("delivered", [event["mark"] for event in events if event["event"] == "mark"])
+        olive.say("hello änna \x1b[31m".encode())
+        line = node.wait_for("line", patience=PATIENCE)
+        self.assertEqual(
+            ("hello änna \x1b[31m", person["id"], person["name"]), (line["text"], line["from"], line["name"]))
 
 
 if __name__ == "__main__":
