@@ -224,7 +224,7 @@ final class LocalDoor: ControlDoor {
     private func describe(_ arrival: KeptArrival) -> Arrival {
         Arrival(
             number: arrival.number, id: arrival.id.hex, sender: arrival.sender,
-            senderName: arrival.sender.flatMap { try? people.person($0).name }, signer: arrival.signer.hex,
+            senderName: try? people.senderName(of: arrival), signer: arrival.signer.hex,
             content: arrival.content, isForEverybody: arrival.isForEverybody, created: arrival.created,
             received: arrival.received, hops: arrival.hops)
     }

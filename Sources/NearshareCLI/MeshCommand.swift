@@ -163,7 +163,12 @@ struct MeshStopCommand: AsyncParsableCommand {
         try await runCommand {
             try await throughRunningNode { door in
                 guard case .status(let status) = try await door.ask(.status) else { return }
-                _ = try await door.ask(.stop)
+                do throws(ControlFailure) {
+                    _ = try await door.ask(.stop)
+                } catch {
+                    // A node that ends may be gone before it has answered.
+                    guard error.kind == .gone else { throw error }
+                }
                 Console.say("the node (process \(status.process)) ends")
             }
         }

@@ -57,7 +57,8 @@ struct MessagesCommand: AsyncParsableCommand {
             let arrivals = try store.arrivals(after: last, limit: 1_000)
             guard let newest = arrivals.last else { break }
             for arrival in arrivals {
-                let name = arrival.sender.flatMap { book.entry(claiming: $0)?.entry.name ?? contacts.entry(of: $0)?.name }
+                let sender = arrival.sender ?? contacts.signer(arrival.signer)?.id
+                let name = sender.flatMap { book.entry(claiming: $0)?.entry.name ?? contacts.entry(of: $0)?.name }
                 MessageLine.show(Arrival(arrival, senderName: name), isJSON: json)
             }
             last = newest.number

@@ -1,6 +1,15 @@
 internal import Nearshare
 internal import NearshareControl
 
+extension ContactBook {
+    /// Whose signing key it is, as far as that is certain: anybody can announce a key of theirs beside somebody else's.
+    func signer(_ address: CarriedAddress) -> Entry? {
+        entries.values.first {
+            ($0.isProven || $0.origin == .imported) && CarriedAddress(of: $0.signingKey) == address
+        }
+    }
+}
+
 /// Who is to be shown: those in the mesh, the friends, and those with whom there is a conversation.
 struct PeopleDirectory: Sendable {
     private let machine: LocalMachine
@@ -34,6 +43,12 @@ struct PeopleDirectory: Sendable {
 
     func person(_ id: PeerID) throws -> Person {
         person(id, try machine.trust.read(), try machine.contacts.read(), messenger.peers)
+    }
+
+    /// What the one is called who sealed a message, or who signed one that everybody can read.
+    func senderName(of arrival: KeptArrival) throws -> DisplayName? {
+        if let sender = arrival.sender { return try person(sender).name }
+        return try machine.contacts.read().signer(arrival.signer).map { try person($0.id).name }
     }
 
     private func person(_ id: PeerID, _ book: TrustBook, _ contacts: ContactBook, _ near: [MeshPeer]) -> Person {
