@@ -52,15 +52,33 @@ extension Mesh {
 
     /// Connects again and again, with longer and longer pauses, as long as the peer is nearby.
     private func keepLink(to id: PeerID, among neighbours: Neighbours) async {
-        defer { neighbours.release(id) }
         var pause = Self.shortestPause
-        while let peer = neighbours.peer(id), !Task.isCancelled, !isStopping {
+        while !Task.isCancelled, !isStopping, let (peer, news) = neighbours.peerOrRelease(id) {
             let began = settings.clock()
             if hasRoomForLinks { await connect(to: peer) }
             // A link that held for a while was a good one.
             if settings.clock() - began > Self.longestPause { pause = Self.shortestPause }
-            try? await Task.sleep(for: pause)
-            pause = min(pause * 2, Self.longestPause)
+            if await Self.happens(news, within: pause) {
+                // They went, or came back as another process, as each command without a node does: that is no reason to avoid them.
+                // Whoever announces themselves all the time is still not called more often than others.
+                pause = Self.shortestPause
+                let rest = Self.shortestPause - (settings.clock() - began)
+                if neighbours.isNearby(id), rest > .zero { try? await Task.sleep(for: rest) }
+            } else {
+                pause = min(pause * 2, Self.longestPause)
+            }
+        }
+    }
+
+    private static func happens(_ event: OneTimeEvent<Bool>, within time: Duration) async -> Bool {
+        await withTaskGroup(of: Bool.self) { group in
+            group.addTask { await event.happened != nil }
+            group.addTask {
+                try? await Task.sleep(for: time)
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
         }
     }
 
@@ -93,26 +111,45 @@ extension Mesh {
 private final class Neighbours: Sendable {
     private struct State {
         var nearby: [PeerID: NearbyPeer] = [:]
-        var claimed: Set<PeerID> = []
+        /// With what happens when the one to whom a link is kept goes, or is found elsewhere.
+        var claimed: [PeerID: OneTimeEvent<Bool>] = [:]
     }
 
     private let state = Mutex(State())
 
-    func peer(_ id: PeerID) -> NearbyPeer? { state.withLock { $0.nearby[id] } }
+    /// Whom to connect to, and what happens when there is news of them. For somebody who is gone the claim ends: at once, so that
+    /// nobody who comes in this moment is left without a link.
+    func peerOrRelease(_ id: PeerID) -> (peer: NearbyPeer, news: OneTimeEvent<Bool>)? {
+        state.withLock { state in
+            guard let peer = state.nearby[id] else {
+                state.claimed[id] = nil
+                return nil
+            }
+            let news = OneTimeEvent<Bool>()
+            state.claimed[id] = news
+            return (peer, news)
+        }
+    }
+
+    func isNearby(_ id: PeerID) -> Bool { state.withLock { $0.nearby[id] != nil } }
 
     func lose(_ id: PeerID) {
-        state.withLock { $0.nearby[id] = nil }
+        state.withLock { state in
+            state.nearby[id] = nil
+            return state.claimed[id]
+        }?.happen(true)
     }
 
     /// - Returns: whether the caller is to keep a link to it: nobody does, and there are not too many.
     func claim(_ peer: NearbyPeer, limit: Int) -> Bool {
-        state.withLock { state in
-            state.nearby[peer.id] = peer
-            return state.claimed.count < limit && state.claimed.insert(peer.id).inserted
+        let (isNew, news) = state.withLock { state -> (Bool, OneTimeEvent<Bool>?) in
+            let known = state.nearby.updateValue(peer, forKey: peer.id)
+            if let news = state.claimed[peer.id] { return (false, known?.addresses == peer.addresses ? nil : news) }
+            guard state.claimed.count < limit else { return (false, nil) }
+            state.claimed[peer.id] = OneTimeEvent()
+            return (true, nil)
         }
-    }
-
-    func release(_ id: PeerID) {
-        state.withLock { _ = $0.claimed.remove(id) }
+        news?.happen(true)
+        return isNew
     }
 }
