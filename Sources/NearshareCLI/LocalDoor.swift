@@ -215,7 +215,12 @@ final class LocalDoor: ControlDoor {
             do throws(MessengerError) {
                 return try body()
             } catch {
-                guard case .rule(.receiverNotInRange) = error, SystemClock.monotonic() < end else { throw error }
+                switch error {
+                // Their keys come a moment after their name.
+                case .rule(.receiverNotInRange), .rule(.receiverKeyUnknown): break
+                default: throw error
+                }
+                guard SystemClock.monotonic() < end else { throw error }
             }
             try await Task.sleep(for: .milliseconds(50))
         }

@@ -254,7 +254,9 @@ public struct MessageCarrier: Sendable {
             signatures: TokenBucket(
                 capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now.monotonic))
         report(to: neighbour, withSummary: true, now: now)
-        for (id, entry) in entries where entry.destination == neighbour && entry.state != .resting {
+        // The lines of a conversation come in the order in which they were written.
+        let waiting = entries.filter { $0.value.destination == neighbour && $0.value.state != .resting }
+        for (id, _) in waiting.sorted(by: { $0.value.created < $1.value.created }) {
             forward(id, to: neighbour, .routed, now: now)
         }
         scheduleAttempt(now: now)

@@ -169,7 +169,9 @@ public final class Messenger: Sendable {
             }
             let prepared = try prepare(
                 MessageRequest(
-                    content, mode: route.mode, hasReceiver: receiver != nil, isEncrypted: isEncrypted ?? (receiver != nil),
+                    // By the mesh it goes to its receiver first as well; and it has one id on all ways, so that it comes once.
+                    content, mode: route.mode == .full ? .mesh : route.mode, hasReceiver: receiver != nil,
+                    isEncrypted: isEncrypted ?? (receiver != nil),
                     isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
             messages.submit(prepared)
             return prepared.id
