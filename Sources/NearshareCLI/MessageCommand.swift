@@ -81,10 +81,7 @@ struct MessageCommand: AsyncParsableCommand {
         } catch {
             throw ValidationError(error.description)
         }
-        if effectiveMode == .broadcast, isPrivate {
-            throw ValidationError("a broadcast is for everybody to read; leave --private out")
-        }
-        if isPrivate, unencrypted { throw ValidationError(MessageRule.privacyNeedsEncryption.description) }
+        if isPrivate, unencrypted, effectiveMode != .broadcast { throw ValidationError(MessageRule.privacyNeedsEncryption.description) }
         if file != nil, effectiveMode != .direct {
             throw ValidationError("\(MessageRule.fileNeedsDirectMode(effectiveMode).description), with --mode direct")
         }

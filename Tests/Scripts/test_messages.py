@@ -97,7 +97,6 @@ class RuleStory(MessageStory):
             ("a broadcast goes to everybody", "hi", "--broadcast", "--to", "ben"),
             ("a broadcast goes to everybody", "hi", "--mode", "broadcast", "--to", "ben"),
             ("--broadcast is a mode of its own", "hi", "--broadcast", "--mode", "mesh"),
-            ("leave --private out", "hi", "--broadcast", "--private"),
             ("needs a receiver", "hi"),
             ("needs a receiver", "hi", "--mode", "direct"),
             ("needs encryption", "hi", "--to", "ben", "--private", "--unencrypted"),
@@ -178,6 +177,13 @@ class NeighbourStory(MessageStory):
         self.assertIn("sent", said)
         message = ben.message("all")
         self.assertEqual((identifier, True, None), (message["id"], message["broadcast"], message["from"]))
+        signers = {message["signer"]}
+        for text in ("nobody knows who", "nor that both are one's"):
+            self.send(text, "--broadcast", "--private")
+            message = ben.message(text)
+            self.assertIsNone(message["name"])
+            signers.add(message["signer"])
+        self.assertEqual(3, len(signers), "a static id follows a private broadcast")
         self.send("-", "--to", "ben", "--wait", "delivered", input="two\nlines, \u6f22\n".encode())
         ben.message("two\nlines, \u6f22")
         value = {"picture": {"$base64": base64.b64encode(bytes(range(64))).decode()}, "list": [1, 2.5, None, True, {"a": []}]}
@@ -190,7 +196,7 @@ class NeighbourStory(MessageStory):
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
         ids = [message["id"] for message in self.arrived(self.ben)]
         self.assertEqual(len(ids), len(set(ids)))
-        self.assertEqual(13, len(ids))
+        self.assertEqual(15, len(ids))
 
     def test_commands_go_through_the_node(self):
         anna, ben = Node(self.anna), Node(self.ben)
