@@ -81,7 +81,9 @@ struct MessageCommand: AsyncParsableCommand {
         } catch {
             throw ValidationError(error.description)
         }
-        if isPrivate, unencrypted, effectiveMode != .broadcast { throw ValidationError(MessageRule.privacyNeedsEncryption.description) }
+        if isPrivate, unencrypted, effectiveMode != .broadcast {
+            throw ValidationError(MessageRule.privacyNeedsEncryption.description)
+        }
         if file != nil, effectiveMode != .direct {
             throw ValidationError("\(MessageRule.fileNeedsDirectMode(effectiveMode).description), with --mode direct")
         }

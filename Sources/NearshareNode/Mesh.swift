@@ -223,6 +223,7 @@ public final class Mesh: Sendable {
                 while let found = accumulator.next() {
                     // On a stream that loses nothing, only somebody who speaks something else gets lost.
                     guard case .frame(let frame) = found, accumulator.skippedBytes.isEmpty else { return false }
+                    trace("came", frame, id)
                     router.receive(frame, from: id, now: now)
                 }
                 return accumulator.skippedBytes.isEmpty && !router.isHopeless(id)
@@ -240,7 +241,10 @@ public final class Mesh: Sendable {
         while isGood, let piece = link.receive() {
             let frames = pieces.take(piece, at: settings.clock())
             isGood = change { router, now in
-                for frame in frames { router.receive(frame, from: id, now: now) }
+                for frame in frames {
+                    trace("came", frame, id)
+                    router.receive(frame, from: id, now: now)
+                }
                 return !router.isHopeless(id)
             }
         }
@@ -255,6 +259,7 @@ public final class Mesh: Sendable {
             let frame: [UInt8]? = state.wait { state -> [UInt8]?? in
                 guard state.links[id] != nil else { return .some(nil) }
                 guard let frame = state.router.nextFrame(for: id) else { return state.isStopping ? .some(nil) : nil }
+                trace("goes", frame[...], id)
                 return .some(frame)
             }
             guard let frame, (try? link.send(frame)) != nil else { break }
@@ -267,7 +272,11 @@ public final class Mesh: Sendable {
             let batch: [UInt8]? = state.wait { state -> [UInt8]?? in
                 guard state.links[id] != nil else { return .some(nil) }
                 guard var batch = state.router.nextFrame(for: id) else { return state.isStopping ? .some(nil) : nil }
-                while batch.count < Self.readByteCount, let frame = state.router.nextFrame(for: id) { batch += frame }
+                trace("goes", batch[...], id)
+                while batch.count < Self.readByteCount, let frame = state.router.nextFrame(for: id) {
+                    trace("goes", frame[...], id)
+                    batch += frame
+                }
                 return .some(batch)
             }
             guard let batch else { break }
@@ -276,6 +285,15 @@ public final class Mesh: Sendable {
         link.finishWriting()
         // Closed at once, what was written last might be lost; the neighbour closes when it has read the end.
         if !isStopping { link.close() }
+    }
+
+    /// For people who look for a fault: of a frame its type and how far it may still go, which stand before all else.
+    private func trace(_ what: String, _ frame: ArraySlice<UInt8>, _ link: MeshLinkID) {
+        settings.log.trace(
+            """
+            mesh: a frame \(what) over link \(link.rawValue): type \(Hex.encode(Array(frame.dropFirst().prefix(1)))), \
+            ttl \(frame.dropFirst(2).first ?? 0), \(frame.count) bytes
+            """)
     }
 
     private func keepTime() {

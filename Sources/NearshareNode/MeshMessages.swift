@@ -194,6 +194,7 @@ public final class MeshMessages: Sendable {
             // It may speak before this thread has heard that it is there.
             if address(of: peer) == nil { followNeighbours() }
             guard let address = address(of: peer) else { return }
+            settings.log.trace("carrier \(address) says: \(packet.summary)")
             change { carrier, now in carrier.receive(packet, from: address, now: now) }
         case .neighboursChanged: followNeighbours()
         }
@@ -238,12 +239,18 @@ public final class MeshMessages: Sendable {
         do throws(StorageError) {
             switch action {
             case .keep(let kept):
+                settings.log.trace(
+                    "carried message \(kept.id): kept, from \(kept.depositor?.hex ?? "here"), hop \(kept.copy.hops)")
                 try store.insert(
                     StoredMessage(
                         id: kept.id, copy: kept.copy.encoded, depositor: kept.depositor, expiry: kept.copy.message.expiry,
                         forwards: kept.forwards))
-            case .drop(let ids): try store.remove(ids)
-            case .remember(let id, let until): try store.remember(id, until: until)
+            case .drop(let ids):
+                settings.log.trace("carried messages done with: \(ids)")
+                try store.remove(ids)
+            case .remember(let id, let until):
+                settings.log.trace("carried message \(id): delivered here")
+                try store.remember(id, until: until)
             case .forward(let id, let address, let hops, let way, let carriers):
                 guard let bytes = try store.copy(of: id), var copy = try? CarriedCopy(decoding: bytes[...]) else { return }
                 try store.countForward(of: id)
@@ -346,7 +353,7 @@ extension CarryPacket {
     /// For logs: no content.
     fileprivate var summary: String {
         switch self {
-        case .copy: "a copy"
+        case .copy(let copy): "message \(copy.message.id), hop \(copy.hops), \(copy.way)"
         case .report(let report):
             "root \(report.place.root), round \(report.place.round), distance \(report.place.distance)"
                 + (report.summary == nil ? "" : ", what is here") + (report.reach == nil ? "" : ", who is reached")
