@@ -14,24 +14,18 @@ final class LocalDoor: ControlDoor {
         var sessionLifetime: Duration
     }
 
-    private struct State {
-        var listeners: [Int: AsyncStream<ControlEvent>.Continuation] = [:]
-        var lastListener = 0
-        var bluetooth = "not there yet"
-        var isOver = false
-    }
-
     private let machine: LocalMachine
     private let node: Node
     private let messenger: Messenger
     private let people: PeopleDirectory
     private let facts: Facts
-    private let state = Mutex(State())
+    /// What is to be said of it.
+    private let bluetooth = Mutex("not there yet")
+    private let listeners = Broadcast<ControlEvent>()
     /// Files that are on their way, to be followed.
     private let transfers: AsyncStream<(line: TransferLine, transfer: Transfer)>
     private let transferContinuation: AsyncStream<(line: TransferLine, transfer: Transfer)>.Continuation
 
-    private static let maximumWaitingEvents = 1_024
     /// Somebody is heard of a moment before messages can be handed to them.
     private static let linkTime = Duration.seconds(3)
     private static let maximumLimit = 1_000
@@ -60,20 +54,15 @@ final class LocalDoor: ControlDoor {
             for await event in messenger.events() { await take(event) }
             transferContinuation.finish()
         }
-        let listeners = state.withLock { state in
-            state.isOver = true
-            defer { state.listeners = [:] }
-            return Array(state.listeners.values)
-        }
-        for listener in listeners { listener.finish() }
+        listeners.finish()
     }
 
     func tell(_ event: ControlEvent) {
-        for listener in state.withLock({ Array($0.listeners.values) }) { listener.yield(event) }
+        listeners.tell(event)
     }
 
     func note(bluetooth: String) {
-        state.withLock { $0.bluetooth = bluetooth }
+        self.bluetooth.withLock { $0 = bluetooth }
     }
 
     private func take(_ event: MessengerEvent) async {
@@ -108,24 +97,7 @@ final class LocalDoor: ControlDoor {
         tell(.transfer(line))
     }
 
-    func events() async -> AsyncStream<ControlEvent> {
-        let (stream, continuation) = AsyncStream<ControlEvent>.makeStream(
-            bufferingPolicy: .bufferingNewest(Self.maximumWaitingEvents))
-        let number: Int? = state.withLock { state in
-            guard !state.isOver else { return nil }
-            state.lastListener += 1
-            state.listeners[state.lastListener] = continuation
-            return state.lastListener
-        }
-        if let number {
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.state.withLock { $0.listeners.removeValue(forKey: number) }
-            }
-        } else {
-            continuation.finish()
-        }
-        return stream
-    }
+    func events() async -> AsyncStream<ControlEvent> { listeners.listen() }
 
     // MARK: Requests
 
@@ -248,7 +220,7 @@ final class LocalDoor: ControlDoor {
                 tracklistLimit: profile.tracklistLimit),
             port: facts.port, neighbours: neighbours.sorted { $0.person.name.claimed < $1.person.name.claimed },
             carriedCount: messenger.carriedCount, sessionLifetime: Int(facts.sessionLifetime.components.seconds),
-            secureSessions: messenger.secureSessions, bluetooth: state.withLock { $0.bluetooth }, inbox: facts.inbox)
+            secureSessions: messenger.secureSessions, bluetooth: bluetooth.withLock { $0 }, inbox: facts.inbox)
     }
 }
 

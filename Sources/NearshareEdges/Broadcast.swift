@@ -1,7 +1,7 @@
 internal import Synchronization
 
 /// Tells several listeners the same. Who listens too slowly loses what is oldest.
-final class Broadcast<Element: Sendable>: Sendable {
+public final class Broadcast<Element: Sendable>: Sendable {
     private struct State {
         var listeners: [Int: AsyncStream<Element>.Continuation] = [:]
         var lastListener = 0
@@ -12,12 +12,12 @@ final class Broadcast<Element: Sendable>: Sendable {
     private let bound: Int
 
     /// - Parameter bound: as many elements wait for one listener at most.
-    init(bound: Int = 1_024) {
+    public init(bound: Int = 1_024) {
         self.bound = bound
     }
 
     /// What is told from now on, until it is finished.
-    func listen() -> AsyncStream<Element> {
+    public func listen() -> AsyncStream<Element> {
         let (stream, continuation) = AsyncStream<Element>.makeStream(bufferingPolicy: .bufferingNewest(bound))
         let number: Int? = state.withLock { state in
             guard !state.isFinished else { return nil }
@@ -35,11 +35,11 @@ final class Broadcast<Element: Sendable>: Sendable {
         return stream
     }
 
-    func tell(_ element: Element) {
+    public func tell(_ element: Element) {
         for listener in state.withLock({ Array($0.listeners.values) }) { listener.yield(element) }
     }
 
-    func finish() {
+    public func finish() {
         let listeners = state.withLock { state in
             state.isFinished = true
             defer { state.listeners = [:] }
