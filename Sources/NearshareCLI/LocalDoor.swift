@@ -189,7 +189,7 @@ final class LocalDoor: ControlDoor {
             } catch {
                 switch error {
                 // Their keys come a moment after their name.
-                case .rule(.receiverNotInRange), .rule(.receiverKeyUnknown): break
+                case .rule(.receiverNotInRange), .rule(.receiverKeyUnknown), .rule(.receiverTakesNone): break
                 default: throw error
                 }
                 guard SystemClock.monotonic() < end else { throw error }
@@ -239,7 +239,7 @@ extension ControlFailure {
         case let rule as MessageRule:
             switch rule {
             // It is nobody's mistake that they aren't there.
-            case .receiverNotInRange, .receiverKeyUnknown: self.init(.peerNotFound, rule.description)
+            case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone: self.init(.peerNotFound, rule.description)
             default: self.init(.refused, rule.description)
             }
         case let error as PeerLookupError: self.init(.peerNotFound, error.description)

@@ -49,6 +49,8 @@ public enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
     case receiverNotInRange
     /// Nobody has told us a key to seal for.
     case receiverKeyUnknown
+    /// In range, but what runs there carries no messages: a phone, or nearshare without a node.
+    case receiverTakesNone
     case privacyNeedsEncryption
 
     public var description: String {
@@ -68,6 +70,8 @@ public enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
         case .receiverNotInRange: "the receiver is not in range; come closer, or send it by mesh"
         case .receiverKeyUnknown:
             "the receiver's key is not known; meet them once, import the key they exported, or send it unencrypted"
+        case .receiverTakesNone:
+            "what runs there takes no messages; let `nearshare mesh run` run there, or write to them with `nearshare chat`"
         case .privacyNeedsEncryption: "hiding who a message is for needs encryption; send it encrypted, or broadcast it"
         }
     }

@@ -164,6 +164,7 @@ public final class Messenger: Sendable {
             if let id = route.receiver {
                 receiver = contact(id)
                 guard receiver != nil else {
+                    if mesh.look({ $0.peer(id) }) != nil { throw MessageRule.receiverTakesNone }
                     throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
                 }
             }

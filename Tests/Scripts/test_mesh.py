@@ -74,6 +74,12 @@ class ThreeMachinesStory(Story):
         self.assertEqual(130, cleo.end())
 
 
+    def test_who_only_receives_takes_no_messages(self):
+        self.cleo.receive(name="cleo")
+        result = self.anna.run("message", "hi", "--to", "cleo", "--adapter", "none")
+        self.assertCode(3, result)
+        self.assertIn("takes no messages", result.stderr.decode())
+
     def test_a_send_through_the_mesh_goes_through_the_node_that_runs_beside(self):
         self.cleo.receive(name="cleo", accept="none")
         ben = self.ben.receive(name="ben")
