@@ -17,6 +17,8 @@ final class LocalDoor: ControlDoor {
     private let machine: LocalMachine
     private let node: Node
     private let messenger: Messenger
+    /// From the first moment on, so that nothing that comes is told to nobody.
+    private let happenings: AsyncStream<MessengerEvent>
     private let people: PeopleDirectory
     private let facts: Facts
     /// What is to be said of it.
@@ -34,6 +36,7 @@ final class LocalDoor: ControlDoor {
         self.machine = machine
         self.node = node
         self.messenger = messenger
+        happenings = messenger.events()
         self.facts = facts
         people = PeopleDirectory(machine, messenger)
         (transfers, transferContinuation) = AsyncStream.makeStream()
@@ -51,7 +54,7 @@ final class LocalDoor: ControlDoor {
                     }
                 }
             }
-            for await event in messenger.events() { await take(event) }
+            for await event in happenings { await take(event) }
             transferContinuation.finish()
         }
         listeners.finish()

@@ -48,7 +48,7 @@ struct MeshRunCommand: AsyncParsableCommand {
             }
             var options = NodeOptions(receiving, log: global.logger)
             (options.profile, options.isStanding, options.isJSON) = (profile, true, json)
-            try await runNode(machine, options) { [json] door, _ in
+            try await runNode(machine, options) { [json] door in
                 let events = await door.events()
                 guard case .status(let status) = try await door.ask(.status) else { return }
                 Self.greet(status, chosen, isJSON: json)

@@ -46,7 +46,7 @@ func withNodeDoor(
     let isDone: Void? = try await askRunningNode(of: machine) { client in
         try await Interruption.handled(asking: { client.close() }) { try await body(client) }
     }
-    if isDone == nil { try await runNode(machine, options) { door, _ in try await body(door) } }
+    if isDone == nil { try await runNode(machine, options) { try await body($0) } }
 }
 
 /// Asks the node that runs on this machine; none is begun.
@@ -64,8 +64,7 @@ func askRunningNode<Result: Sendable>(
 
 /// Runs a node: receives, carries, answers other commands, until `body` is done.
 func runNode(
-    _ machine: LocalMachine, _ options: NodeOptions,
-    _ body: @escaping @Sendable (LocalDoor, Node) async throws -> Void
+    _ machine: LocalMachine, _ options: NodeOptions, _ body: @escaping @Sendable (LocalDoor) async throws -> Void
 ) async throws {
     let stores = try NodeStoreOpener.open(in: machine.state.path)
     let lock = try await takeRunLock(machine)
@@ -108,7 +107,7 @@ func runNode(
             group.addTask { try await desk.serve(receiving, on: node) }
             group.addTask { await noteRadio(receiving, on: node, door) }
             defer { group.cancelAll() }
-            try await Interruption.handled(asking: { desk.interrupt(node) }) { try await body(door, node) }
+            try await Interruption.handled(asking: { desk.interrupt(node) }) { try await body(door) }
             node.beginShutdown()
         }
     }
