@@ -46,7 +46,7 @@ public struct ContactBook: Sendable, Hashable {
     public func entry(of fingerprint: Fingerprint) -> Entry? { entries[fingerprint] }
 
     /// A contact by the first 8 bytes of its fingerprint, as packets name it.
-    public func entry(of id: PeerID) -> Entry? { entries.values.first { $0.id == id } }
+    public func entry(of id: PeerID) -> Entry? { entries.first { $0.key.peerID == id }?.value }
 
     // MARK: Changes
 

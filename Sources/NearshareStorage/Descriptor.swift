@@ -197,6 +197,14 @@ final class Descriptor: Sendable {
         return fstatat(number, name, &status, AT_SYMLINK_NOFOLLOW) == 0
     }
 
+    /// Of the entry itself where it is a link; nil when there is none.
+    func status(of name: String) throws(StorageError) -> stat? {
+        var status = stat()
+        if fstatat(number, name, &status, AT_SYMLINK_NOFOLLOW) == 0 { return status }
+        guard errno == ENOENT else { throw StorageError(errno, "can't look at \(shown(name))") }
+        return nil
+    }
+
     /// Gives `name` the name `newName` in `directory` unless that one is taken.
     /// - Returns: false when it is taken.
     func rename(_ name: String, to newName: String, in directory: Descriptor) throws(Failure) -> Bool {
@@ -353,6 +361,23 @@ extension Descriptor {
         let raw = nearshare_openat(number, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0)
         guard raw >= 0 else { throw StorageError(errno, "can't read the folder \(path())") }
         return Descriptor(taking: raw)
+    }
+}
+
+/// Which file it is, and when something was last written to it: the same for two looks at a file that nobody has changed between
+/// them, as long as it was open all the time.
+struct FileVersion: Hashable {
+    private let number: ino_t
+    private let size: Int
+    private let changedSeconds: Int
+    private let changedNanoseconds: Int
+
+    init(_ status: stat) {
+        number = status.st_ino
+        size = status.st_size
+        // The time that nobody can set.
+        changedSeconds = status.st_ctim.tv_sec
+        changedNanoseconds = status.st_ctim.tv_nsec
     }
 }
 

@@ -173,7 +173,15 @@ public final class StateDirectory: Sendable {
 
     /// What is in a file of JSON; nil when there is none.
     public func read<Value: Decodable>(_ type: Value.Type, from name: String) throws(StorageError) -> Value? {
-        guard let bytes = try readFile(name) else { return nil }
+        guard let file = try openFile(name) else { return nil }
+        return try decode(type, from: file, called: name)
+    }
+
+    /// - Parameter file: open, at its beginning.
+    func decode<Value: Decodable>(
+        _ type: Value.Type, from file: Descriptor, called name: String
+    ) throws(StorageError) -> Value {
+        let bytes = try file.readAll(limit: Self.maximumFileByteCount)
         do {
             return try JSONDecoder().decode(type, from: Data(bytes))
         } catch {
@@ -198,9 +206,19 @@ public final class StateDirectory: Sendable {
         }
     }
 
+    /// nil when there is none.
+    func openFile(_ name: String) throws(StorageError) -> Descriptor? {
+        guard directory.exists(name) else { return nil }
+        return try directory.openForReading(name)
+    }
+
+    /// nil when there is no such file.
+    func version(of name: String) throws(StorageError) -> FileVersion? {
+        try directory.status(of: name).map(FileVersion.init)
+    }
+
     func readFile(_ name: String) throws(StorageError) -> [UInt8]? {
-        guard faccessat(directory.number, name, F_OK, 0) == 0 else { return nil }
-        return try directory.openForReading(name).readAll(limit: Self.maximumFileByteCount)
+        try openFile(name)?.readAll(limit: Self.maximumFileByteCount)
     }
 
     /// Appends a line. When the file has grown to twice `limit` bytes, its last `limit` bytes stay, from a whole line on.

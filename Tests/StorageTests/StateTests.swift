@@ -23,6 +23,41 @@ struct StateTests {
         #expect(try scratch.status("a/b/state").st_mode & 0o777 == 0o700)
     }
 
+    private struct Note: Codable, Equatable {
+        var text = "nothing yet"
+    }
+
+    @Test("a remembered file counts as it stands now, whoever has written it, and in whatever way")
+    func stateFile() throws {
+        let (here, elsewhere) = try (StateFile("note.json", in: state(), startingWith: Note()), state())
+        #expect(try here.read() == Note())
+        for text in ["one", "two", "six"] {
+            try elsewhere.change("note.json", startingWith: Note()) { $0.text = text }
+            #expect(try here.read().text == text)
+            #expect(try here.read().text == text)
+        }
+        // Written over by hand, with as many bytes as before.
+        let whole = String(decoding: try scratch.read("a/b/state/note.json"), as: UTF8.self)
+        try scratch.write("a/b/state/note.json", Array(whole.replacing("six", with: "ten").utf8))
+        #expect(try here.read().text == "ten")
+        try here.change { $0.text += "!" }
+        #expect(try here.read().text == "ten!")
+        unlink(scratch("a/b/state/note.json"))
+        #expect(try here.read() == Note())
+    }
+
+    @Test("a remembered file that gets damaged is told, and counts again when it is mended")
+    func damagedStateFile() throws {
+        let file = try StateFile("note.json", in: state(), startingWith: Note())
+        try file.change { $0.text = "one" }
+        let whole = try scratch.read("a/b/state/note.json")
+        #expect(try file.read().text == "one")
+        try scratch.write("a/b/state/note.json", Array(whole.dropLast(4)))
+        for _ in 0..<2 { #expect(throws: StorageError.self) { try file.read() } }
+        try scratch.write("a/b/state/note.json", whole)
+        #expect(try file.read().text == "one")
+    }
+
     @Test("K10: a key is made once, from the kernel's randomness, and is another one elsewhere")
     func key() throws {
         #expect(try !state().hasIdentity)
