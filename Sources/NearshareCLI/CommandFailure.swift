@@ -58,7 +58,6 @@ struct CommandFailure: Error, Sendable {
             let status: ExitStatus =
                 switch error.kind {
                 case .peerNotFound: .peerNotFound
-                case .notTrusted: .notTrusted
                 case .refused: .usage
                 case .storage, .unavailable, .gone: .failure
                 }

@@ -73,7 +73,7 @@ final class LocalDoor: ControlDoor {
         case .changed(let id, .sent): tell(.messageChanged(id: id.hex, state: .sent, detail: nil))
         case .changed(let id, .delivered): tell(.messageChanged(id: id.hex, state: .delivered, detail: nil))
         case .changed(let id, .failed(let why)): tell(.messageChanged(id: id.hex, state: .failed, detail: why))
-        case .arrived(let arrival): tell(.arrived(describe(arrival)))
+        case .arrived(let arrival): tell(.arrived(Arrival(arrival, senderName: try? people.look().senderName(of: arrival))))
         case .entry(let entry): tell(.entry(entry))
         case .marked(let entry, let reason):
             tell(.marked(id: entry.id, conversation: entry.conversation, mark: entry.mark, reason: reason))
@@ -95,7 +95,7 @@ final class LocalDoor: ControlDoor {
         }
         let result = await transfer.result
         line.outcome = result.outcome.word
-        let name = (try? people.person(line.peer).name.shown) ?? line.peer.hex
+        let name = (try? people.look().person(line.peer).name.shown) ?? line.peer.hex
         line.detail = result.detail ?? result.outcome.sentence(name)
         tell(.transfer(line))
     }
@@ -120,7 +120,9 @@ final class LocalDoor: ControlDoor {
         case .message(let order): return .accepted(try await send(order))
         case .arrivals(let number, let limit):
             let arrivals = try await messenger.arrivals(after: number, limit: min(max(limit, 0), Self.maximumLimit))
-            return .arrivals(arrivals.map(describe))
+            // Without the names they can still be read.
+            let people = try? people.look()
+            return .arrivals(arrivals.map { Arrival($0, senderName: people?.senderName(of: $0)) })
         case .say(let text, let conversation): return .accepted(try await messenger.say(text, in: conversation).id)
         case .conversations: return .conversations(try await messenger.conversations())
         case .history(let conversation, let number, let limit):
@@ -144,9 +146,22 @@ final class LocalDoor: ControlDoor {
 
     private func follow(_ transfer: Transfer, _ source: FileSource, to peer: PeerID, as id: String) {
         let name = source.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
+        let size = source.offer.totalSize
         let line = TransferLine(
-            id: id, isIncoming: false, peer: peer, name: name, done: 0, total: source.offer.totalSize)
+            id: id, isIncoming: false, peer: peer, name: name, done: 0, total: size,
+            detail: size.flatMap { remark(onSending: $0, to: peer) })
         transferContinuation.yield((line, transfer))
+    }
+
+    /// What a person should know of a file before they wait for it.
+    private func remark(onSending byteCount: UInt64, to peer: PeerID) -> String? {
+        guard let (time, needsRadio) = messenger.estimate(byteCount: byteCount, to: peer), time >= .seconds(2) else {
+            return nil
+        }
+        let limit = UInt64(MessageRule.recommendedRadioFileByteCount)
+        let advice =
+            needsRadio && byteCount > limit ? ", as it goes over Bluetooth; up to \(limit.asByteCount) is best there" : ""
+        return "\(time.asClock) at least\(advice)"
     }
 
     private func find(_ text: String, _ seconds: Double) async throws -> Person {
@@ -201,18 +216,11 @@ final class LocalDoor: ControlDoor {
         }
     }
 
-    private func describe(_ arrival: KeptArrival) -> Arrival {
-        Arrival(
-            number: arrival.number, id: arrival.id.hex, sender: arrival.sender,
-            senderName: try? people.senderName(of: arrival), signer: arrival.signer.hex,
-            content: arrival.content, isForEverybody: arrival.isForEverybody, created: arrival.created,
-            received: arrival.received, hops: arrival.hops)
-    }
-
     private func status() throws -> NodeStatus {
         let profile = messenger.settings.profile
-        let neighbours = try messenger.peers.map { peer in
-            NodeStatus.Neighbour(person: try people.person(peer.id), isDirect: peer.isDirect)
+        let people = try people.look()
+        let neighbours = messenger.peers.map { peer in
+            NodeStatus.Neighbour(person: people.person(peer.id), isDirect: peer.isDirect)
         }
         return NodeStatus(
             id: node.id, name: node.name, process: getpid(),

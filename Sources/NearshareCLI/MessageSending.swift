@@ -78,18 +78,17 @@ struct MessageSending: Sendable {
     }
 
     private func awaitFile(beside id: String, to name: String, _ events: AsyncStream<ControlEvent>) async throws {
+        var remark: String?
         for await case .transfer(let line) in events where line.id == id {
-            guard let outcome = line.outcome else { continue }
             let file = TerminalText.escaped(line.name)
-            let status: ExitStatus
-            switch outcome {
-            case "completed": return Console.say("\(name) has \(file)")
-            case "declined", "cancelled": status = .declined
-            case "expired": status = .timedOut
-            case "interrupted": status = .peerGone
-            default: status = .failure
+            guard let outcome = line.outcome else {
+                if let detail = line.detail, remark == nil { Console.say("sending \(file), \(detail)") }
+                remark = line.detail
+                continue
             }
-            throw CommandFailure(status, "\(file) has not been sent: \(line.detail ?? outcome)")
+            let status = ExitStatus(outcome: outcome)
+            guard status == .ok else { throw CommandFailure(status, "\(file) has not been sent: \(line.detail ?? outcome)") }
+            return Console.say("\(name) has \(file)")
         }
         throw CommandFailure(.peerGone, "the node has ended before the file was sent; send it again")
     }

@@ -51,14 +51,13 @@ struct MessagesCommand: AsyncParsableCommand {
         }
         if isDone != nil { return }
         let store = try NodeStoreOpener.open(in: machine.state.path).conversations
-        let (book, contacts) = (try machine.trust.read(), try machine.contacts.read())
+        let people = try KnownPeople(machine)
         var last = after
         while true {
             let arrivals = try store.arrivals(after: last, limit: 1_000)
             guard let newest = arrivals.last else { break }
             for arrival in arrivals {
-                let sender = arrival.sender ?? contacts.signer(arrival.signer)?.id
-                let name = sender.flatMap { book.entry(claiming: $0)?.entry.name ?? contacts.entry(of: $0)?.name }
+                let name = people.sender(of: arrival).flatMap(people.name)
                 MessageLine.show(Arrival(arrival, senderName: name), isJSON: json)
             }
             last = newest.number

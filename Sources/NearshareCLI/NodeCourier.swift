@@ -22,8 +22,11 @@ struct NodeCourier: Sendable {
                 "via": .text(Way.mesh.rawValue),
             ])
         voice.say("sending to \(name) in the mesh, through the node of this machine")
+        var remark: String?
         for await case .transfer(let line) in events where line.id == id {
             guard let outcome = line.outcome else {
+                if let detail = line.detail, remark == nil { voice.say("\(TerminalText.escaped(line.name)): \(detail)") }
+                remark = line.detail
                 voice.emit(
                     "progress", ["transfer": .text(id), "done": .number(line.done), "total": JSONValue(line.total)])
                 continue

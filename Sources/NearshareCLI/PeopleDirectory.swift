@@ -1,15 +1,6 @@
 internal import Nearshare
 internal import NearshareControl
 
-extension ContactBook {
-    /// Whose signing key it is, as far as that is certain: anybody can announce a key of theirs beside somebody else's.
-    func signer(_ address: CarriedAddress) -> Entry? {
-        entries.values.first {
-            ($0.isProven || $0.origin == .imported) && CarriedAddress(of: $0.signingKey) == address
-        }
-    }
-}
-
 /// Who is to be shown: those in the mesh, the friends, and those with whom there is a conversation.
 struct PeopleDirectory: Sendable {
     private let machine: LocalMachine
@@ -23,17 +14,16 @@ struct PeopleDirectory: Sendable {
         self.messenger = messenger
     }
 
+    /// Who everybody is, as it stands now: one look for a whole answer.
+    func look() throws -> People {
+        People(try KnownPeople(machine), messenger)
+    }
+
     /// Those who are near first, then by name.
     func all() async throws -> [Person] {
-        let book = try machine.trust.read()
-        let near = messenger.peers
-        var ids = Set(near.map(\.id)).union(messenger.blueChatPeople.map(\.id))
-        ids.formUnion(book.entries.filter { $0.value.isFriend }.keys.map(\.peerID))
-        for summary in try await messenger.conversations() {
-            if case .peer(let id) = summary.conversation { ids.insert(id) }
-        }
-        let contacts = try machine.contacts.read()
-        return ids.map { person($0, book, contacts, near) }.filter { $0.standing != "blocked" }
+        let talkedWith = try await talkedWith()
+        let people = try look()
+        return people.persons(people.near.union(people.known.friends).union(talkedWith)).filter { $0.standing != "blocked" }
             .sorted {
                 ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
                     $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
@@ -41,44 +31,23 @@ struct PeopleDirectory: Sendable {
             }
     }
 
-    func person(_ id: PeerID) throws -> Person {
-        person(id, try machine.trust.read(), try machine.contacts.read(), messenger.peers)
-    }
-
-    /// What the one is called who sealed a message, or who signed one that everybody can read.
-    func senderName(of arrival: KeptArrival) throws -> DisplayName? {
-        if let sender = arrival.sender { return try person(sender).name }
-        return try machine.contacts.read().signer(arrival.signer).map { try person($0.id).name }
-    }
-
-    private func person(_ id: PeerID, _ book: TrustBook, _ contacts: ContactBook, _ near: [MeshPeer]) -> Person {
-        if let person = messenger.blueChatPeople.first(where: { $0.id == id }) {
-            // Without a key there is nothing to trust or to block.
-            return Person(
-                id: id, name: person.name, standing: PeerStanding.new.word, isFriend: false, isNear: true, software: .blueChat,
-                hasKeys: false)
+    private func talkedWith() async throws -> [PeerID] {
+        try await messenger.conversations().compactMap {
+            if case .peer(let id) = $0.conversation { id } else { nil }
         }
-        let known = book.entry(claiming: id)
-        let contact = contacts.entry(of: id)
-        let peer = near.first { $0.id == id }
-        let fingerprint = known?.fingerprint ?? peer?.fingerprint ?? contact?.fingerprint
-        let name = known?.entry.givenName ?? peer?.name ?? known?.entry.claimedName ?? contact?.name
-        let standing = fingerprint.map { book.standing(of: $0, claiming: peer?.name) } ?? .new
-        return Person(
-            id: id, name: name ?? DisplayName(truncating: id.hex)!, standing: standing.word, isFriend: standing.isFriend,
-            isNear: peer != nil, software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
-            hasKeys: messenger.contact(id) != nil)
     }
 
     /// Whom a name means among those whom the person knows: friends, imported keys, conversations.
     /// - Returns: nil when it means none of them; those in the mesh are to be asked for then.
     func known(_ text: String) async throws -> Person? {
-        let people = try await all()
-        let contacts = try machine.contacts.read()
-        let ids = Set(people.map(\.id)).union(contacts.entries.keys.map(\.peerID))
+        let talkedWith = try await talkedWith()
+        let people = try look()
+        let contacts = people.known.contacts.entries.keys.map(\.peerID)
+        let persons = people.persons(people.near.union(people.known.friends).union(talkedWith).union(contacts))
         let wanted = text.lowercased()
-        if let id = PeerID(hex: wanted), ids.contains(id) { return try person(id) }
-        return try named(wanted, among: ids.map { try person($0) }.filter { $0.software != .blueChat })
+        if let id = PeerID(hex: wanted), let person = persons.first(where: { $0.id == id }) { return person }
+        // Nobody who is blocked makes another's name mean two.
+        return try named(wanted, among: persons.filter { $0.software != .blueChat && $0.standing != "blocked" })
     }
 
     /// Waits until somebody is heard of whom a name means. Those who run BlueChat come last: a line to them goes in the clear, and
@@ -90,9 +59,11 @@ struct PeopleDirectory: Sendable {
             if let person = try await known(text) { return person }
             let left = end - SystemClock.monotonic()
             do {
-                return try person(try await messenger.find(text, timeout: min(left, Self.turn)).id)
+                let found = try await messenger.find(text, timeout: min(left, Self.turn))
+                return try look().person(found.id)
             } catch PeerLookupError.notFound(let text, let nearby) {
-                let others = try messenger.blueChatPeople.map { try person($0.id) }
+                let people = try look()
+                let others = people.persons(people.blueChat.keys)
                 if let person = try named(text.lowercased(), among: others) { return person }
                 guard left > Self.turn else { throw PeerLookupError.notFound(text, nearby: nearby) }
             }
@@ -126,5 +97,48 @@ struct PeopleDirectory: Sendable {
                 isFriend: isFriend, at: now)
         }
         if note(&copy) { try machine.contacts.change { _ = note(&$0) } }
+    }
+}
+
+/// Who everybody is, at one moment.
+struct People: Sendable {
+    let known: KnownPeople
+    let blueChat: [PeerID: BlueChatPerson]
+    private let messenger: Messenger
+    private let inMesh: [PeerID: MeshPeer]
+
+    init(_ known: KnownPeople, _ messenger: Messenger) {
+        self.known = known
+        self.messenger = messenger
+        inMesh = Dictionary(messenger.peers.map { ($0.id, $0) }) { first, _ in first }
+        blueChat = Dictionary(messenger.blueChatPeople.map { ($0.id, $0) }) { first, _ in first }
+    }
+
+    var near: Set<PeerID> { Set(inMesh.keys).union(blueChat.keys) }
+
+    func persons(_ ids: some Sequence<PeerID>) -> [Person] { ids.map(person) }
+
+    func person(_ id: PeerID) -> Person {
+        if let person = blueChat[id] {
+            // Without a key there is nothing to trust or to block.
+            return Person(
+                id: id, name: person.name, standing: PeerStanding.new.word, isFriend: false, isNear: true, software: .blueChat,
+                hasKeys: false)
+        }
+        let entry = known.book.entry(claiming: id)
+        let contact = known.contacts.entry(of: id)
+        let peer = inMesh[id]
+        let fingerprint = entry?.fingerprint ?? peer?.fingerprint ?? contact?.fingerprint
+        let name = entry?.entry.givenName ?? peer?.name ?? entry?.entry.claimedName ?? contact?.name
+        let standing = fingerprint.map { known.book.standing(of: $0, claiming: peer?.name) } ?? .new
+        return Person(
+            id: id, name: name ?? DisplayName(truncating: id.hex)!, standing: standing.word, isFriend: standing.isFriend,
+            isNear: peer != nil, software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
+            hasKeys: messenger.contact(id) != nil)
+    }
+
+    /// What the one is called who sealed a message, or who signed one that everybody can read.
+    func senderName(of arrival: KeptArrival) -> DisplayName? {
+        known.sender(of: arrival).map { person($0).name }
     }
 }

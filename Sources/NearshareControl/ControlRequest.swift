@@ -29,7 +29,7 @@ public enum ControlRequest: Sendable, Hashable, Codable {
     case sendFile(path: String, to: PeerID)
     /// Events from now on. Answer: ``ControlReply/done``; before it, none comes.
     case follow
-    /// Ends the node, when it is one that only runs in the background. Answer: ``ControlReply/done``.
+    /// Ends the node. Answer: ``ControlReply/done``.
     case stop
 }
 
@@ -77,7 +77,6 @@ public struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringCo
         /// What was asked breaks a rule.
         case refused
         case peerNotFound
-        case notTrusted
         case storage
         case unavailable
         /// The node has ended in the middle.
@@ -204,7 +203,7 @@ public struct TransferLine: Sendable, Hashable, Codable {
     public var total: UInt64?
     /// completed, declined, expired, cancelled, failed or interrupted; nil while it goes on.
     public var outcome: String?
-    /// A sentence for the person, once it has ended.
+    /// A sentence for the person: of what goes on, what they should know of it; of what has ended, how.
     public var detail: String?
 
     public init(

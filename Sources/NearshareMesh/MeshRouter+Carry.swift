@@ -29,13 +29,24 @@ extension MeshRouter {
                 // What a session has proven may be older than what was announced since.
                 record.capabilities?.contains(.carries) == true
             else { return nil }
-            let profiles = record.links.compactMap { links[$0]?.profile }
             return MeshCarryNeighbour(
                 id: id, agreementKey: agreementKey, signingKey: signingKey,
-                isRadio: profiles.allSatisfy(\.isRadio), isDirect: !profiles.isEmpty)
+                isRadio: isRadioOnly(record), isDirect: !record.links.isEmpty)
         }
         let direct = carriers.filter(\.isDirect)
         return direct.isEmpty ? carriers : direct
+    }
+
+    /// Whether all the links to somebody are radio; also for somebody without any.
+    private func isRadioOnly(_ record: PeerRecord) -> Bool {
+        record.links.compactMap { links[$0]?.profile }.allSatisfy(\.isRadio)
+    }
+
+    /// Whether what goes to somebody takes a Bluetooth hop, as far as it can be told here: of those who are no neighbours, whether the
+    /// first hop is one.
+    public func needsRadio(to id: PeerID) -> Bool {
+        guard let record = peers[id], record.links.isEmpty else { return peers[id].map(isRadioOnly) ?? false }
+        return !links.isEmpty && links.values.allSatisfy(\.profile.isRadio)
     }
 
     /// The keys that somebody has announced.

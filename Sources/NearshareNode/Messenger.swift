@@ -104,6 +104,14 @@ public final class Messenger: Sendable {
         return settings.contact(id) ?? messages.contact(id)
     }
 
+    /// How long a file of so many bytes takes to somebody at least, where that can be told, and whether it takes a Bluetooth hop.
+    public func estimate(byteCount: UInt64, to id: PeerID) -> (time: Duration, needsRadio: Bool)? {
+        guard let (peer, needsRadio) = mesh.look({ router in router.peer(id).map { ($0, router.needsRadio(to: id)) } }),
+            let time = mesh.estimate(byteCount: byteCount, to: peer)
+        else { return nil }
+        return (time, needsRadio)
+    }
+
     /// The keys that somebody who is heard of in the mesh has announced, and whether they have proven, inside a session, that both
     /// are theirs; nil for those who don't carry.
     public func announcedKeys(of id: PeerID) -> (contact: CarriedContact, isProven: Bool)? {

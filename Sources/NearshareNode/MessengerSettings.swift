@@ -63,7 +63,7 @@ public enum MessageRoute: Sendable, Hashable {
         }
     }
 
-    /// - Returns: nil when the mode and the receiver don't fit; `MessageRule` says why.
+    /// - Throws: ``MessageRule`` when the mode and the receiver don't fit.
     public init(_ mode: MessageMode, to receiver: PeerID?) throws(MessageRule) {
         switch (mode, receiver) {
         case (.direct, let id?): self = .direct(id)

@@ -96,6 +96,23 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.stored], "seed \(seed)")
     }
 
+    @Test func whetherABluetoothHopIsNeededIsToldByTheLinks() throws {
+        var mesh = SimulatedMesh(seed: 16)
+        for name in ["anna", "ben", "cleo", "dora", "emil"] { mesh.addNode(name) }
+        for other in [1, 2] { mesh.connect(0, other, .radio) }
+        mesh.connect(0, 2, .stream)
+        mesh.connect(1, 3, .stream)
+        mesh.connect(3, 4, .radio)
+        mesh.run(for: .seconds(40)) { mesh in
+            (0..<5).allSatisfy { $0 == 0 || mesh.nodes[0].router.peer(mesh.nodes[$0].router.id) != nil }
+        }
+        let (anna, ids) = (mesh.nodes[0].router, mesh.nodes.map(\.router.id))
+        #expect([1, 2, 3].map { anna.needsRadio(to: ids[$0]) } == [true, false, false])
+        let emil = mesh.nodes[4].router
+        #expect([0, 3].map { emil.needsRadio(to: ids[$0]) } == [true, true])
+        #expect(!anna.needsRadio(to: PeerID(bytes: [9, 9, 9, 9, 9, 9, 9, 9])!))
+    }
+
     @Test func aFileForEverybodyHasATypeThatPhonesTake() throws {
         var mesh = pair(seed: 15)
         for (type, content) in [("text/plain", [1, 2, 3]), ("Image/JPEG", [0xff, 0xd8, 0xff, 0])] as [(String, [UInt8])] {

@@ -432,7 +432,7 @@ extension ChatScreen {
         let what = transfer.isIncoming ? "receiving \(name)" : "sending \(name)"
         switch transfer.outcome {
         case nil:
-            guard transfer.done > 0 else { return "\(what)…" }
+            guard transfer.done > 0 else { return "\(what)…" + (transfer.detail.map { " (\($0))" } ?? "") }
             let percent = transfer.total.map { $0 == 0 ? 100 : Int(Double(transfer.done) / Double($0) * 100) }
             return "\(what): \(transfer.done.asByteCount)\(size)" + (percent.map { ", \(min(100, $0))%" } ?? "")
         case "completed"?:
