@@ -35,6 +35,14 @@ struct RadioOptions: ParsableArguments {
 
     var isOff: Bool { adapter == "none" }
 
+    /// For whoever has asked for Bluetooth and nothing else.
+    func checkOn() throws {
+        if isOff { throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out") }
+        if LocalMachine.radio() == nil {
+            throw ValidationError("this nearshare was built without Bluetooth; choose another way, or install one with it")
+        }
+    }
+
     /// What a node opens when it needs it.
     func radio(log: Logger) -> (@Sendable () throws(DiscoveryError) -> Radio)? {
         isOff ? nil : LocalMachine.radio(adapter: adapter, log: log)
@@ -62,7 +70,7 @@ struct WayOptions: ParsableArguments {
         case .mesh:
             if let address { throw ValidationError("\(address) is an address; in the mesh peers go by name or id") }
         case .bluetooth:
-            if radio.isOff { throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out") }
+            try radio.checkOn()
             if let address { throw ValidationError("\(address) is an address; over Bluetooth peers go by name or id") }
         case .lan, nil: break
         }

@@ -26,9 +26,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     func validate() throws {
         if via == .mesh { throw ValidationError("--via takes lan or bluetooth here; the mesh is a way to send") }
-        if via == .bluetooth, radio.isOff {
-            throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out")
-        }
+        if via == .bluetooth { try radio.checkOn() }
     }
 
     func run() async throws {
