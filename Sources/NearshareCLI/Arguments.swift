@@ -80,7 +80,7 @@ struct WayOptions: ParsableArguments {
     func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
         let looks = peers.isEmpty || peers.contains { Address.parse($0) == nil }
         return try machine.nodeSettings(
-            discovery: looks && via != .bluetooth ? machine.discovery() : nil,
+            interface: interface, discovery: looks && via != .bluetooth ? machine.discovery() : nil,
             radio: via == .lan ? nil : radio.radio(log: log), log: log)
     }
 }
