@@ -27,7 +27,12 @@ final class SQLiteFile: Sendable {
         }
         queue = try Self.shielded(path) {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
-            try migrator.migrate(queue)
+            do {
+                try migrator.migrate(queue)
+            } catch {
+                // Another process may have made the same tables at the same moment.
+                guard try queue.read(migrator.hasCompletedMigrations) else { throw error }
+            }
             return queue
         }
     }
