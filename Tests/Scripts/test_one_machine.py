@@ -5,7 +5,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import INTERRUPT, Peer, Story, digest, has_namespaces
+from harness import INTERRUPT, Peer, Story, digest, free_port, has_namespaces
 
 
 class OneMachineStory(Story):
@@ -265,11 +265,6 @@ class OneMachineStory(Story):
                 link.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
                 self.assertEqual(10, ben.end())
         self.assertIn("does not speak nearshare", "".join(ben.errors))
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ import Testing
         let ended = try #require(undisturbed.log.last { $0.contains("ended") })
         let end = try #require(Int64(ended.prefix { $0 != " " }))
         for side in 0..<2 {
+            var cancelledCount = 0
             for part in 0..<12 as Range<Int64> {
                 var network = offering(content, seed: seed, answer: accept)
                 network.run(for: .nanoseconds((end - 1_000_000_000) * part / 11))
@@ -103,14 +104,17 @@ import Testing
                 // A cancel that comes before the offer has nothing to cancel; the transfer then goes on.
                 #expect(views[0] == views[1], "seed \(seed), side \(side), part \(part): \(network.log)")
                 guard outcomes[side] == .cancelled(by: .here) else { continue }
+                cancelledCount += 1
                 #expect(
                     outcomes[1 - side] == .cancelled(by: .there) || outcomes[1 - side] == nil, "seed \(seed): \(network.log)")
             }
+            #expect(cancelledCount > 0, "seed \(seed), side \(side): none came in time")
         }
     }
 
     @Test("A8: both cancel at the same moment", arguments: seeds) func bothCancel(seed: UInt64) {
         let id = self.id
+        var cancelledCount = 0
         for part in 1..<6 as Range<Int64> {
             var network = offering(content(seed), seed: seed, answer: accept)
             network.run(for: .milliseconds(part * 40))
@@ -121,8 +125,10 @@ import Testing
             if let sender = outcomes[0], let receiver = outcomes[1] {
                 #expect(sender.fromTheOtherSide == receiver, "seed \(seed): \(network.log)")
             }
+            cancelledCount += outcomes.contains { if case .cancelled? = $0 { true } else { false } } ? 1 : 0
             #expect(network.peers.allSatisfy { $0.closure == nil }, "seed \(seed): \(network.log)")
         }
+        #expect(cancelledCount > 0, "seed \(seed): none came in time")
     }
 
     @Test("N2: a break in the middle is noticed, and the next try goes on with equal bytes", arguments: seeds)
