@@ -113,6 +113,19 @@ struct SQLiteCarriedStoreTests {
         #expect(throws: StorageError.self) { try SQLiteCarriedStore(directory: other.path) }
     }
 
+    @Test("Removing leaves nothing in the files")
+    func removal() throws {
+        let store = try SQLiteCarriedStore(directory: scratch.path)
+        let secret = "what somebody has not even sealed"
+        try store.insert(
+            StoredMessage(
+                id: CarriedID(bytes: [UInt8](repeating: 1, count: 16))!, copy: Array(secret.utf8), depositor: nil,
+                expiry: WallTime(milliseconds: 1_000)))
+        #expect(try scratch.holds(secret))
+        try store.removeAll()
+        #expect(try !scratch.holds(secret))
+    }
+
     @Test("A damaged file is said to be one")
     func damaged() throws {
         try Data("no database at all, and long enough to be read as the head of one: ".utf8)

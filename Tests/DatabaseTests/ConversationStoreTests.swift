@@ -165,17 +165,21 @@ struct ConversationStoreTests {
     @Test("Removing leaves nothing, and the file is its owner's alone")
     func removal() throws {
         _ = try store.insert(line("1", in: .everybody, by: anna, "a secret of mine"))
-        func holdsSecret() throws -> Bool {
-            try FileManager.default.contentsOfDirectory(atPath: scratch.path).contains {
-                try Data(contentsOf: URL(filePath: scratch($0))).range(of: Data("a secret of mine".utf8)) != nil
-            }
-        }
-        #expect(try holdsSecret())
+        #expect(try scratch.holds("a secret of mine"))
         try store.removeAll()
         #expect(try store.conversations().isEmpty)
-        #expect(try !holdsSecret())
+        #expect(try !scratch.holds("a secret of mine"))
         var status = stat()
         #expect(stat(scratch("conversations.sqlite"), &status) == 0)
         #expect(status.st_mode & 0o777 == 0o600)
+    }
+}
+
+extension ScratchFolder {
+    /// Whether a text stands in one of its files, wherever.
+    func holds(_ text: String) throws -> Bool {
+        try FileManager.default.contentsOfDirectory(atPath: path).contains {
+            try Data(contentsOf: URL(filePath: self($0))).range(of: Data(text.utf8)) != nil
+        }
     }
 }

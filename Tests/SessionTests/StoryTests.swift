@@ -21,6 +21,11 @@ import Testing
         return .random(using: &random, largest: largest, allowsUnknown: true)
     }
 
+    /// So much that it takes its time.
+    private func longContent(_ seed: UInt64) -> MemoryContent {
+        (0...).lazy.map { content(seed &+ 1_000 &* $0) }.first { $0.entries.reduce(0) { $0 + $1.bytes.count } > 20_000 }!
+    }
+
     /// A small window, so that stories have many grants in them.
     private func network(_ seed: UInt64) -> SimulatedNetwork {
         var limits = DirectLimits()
@@ -80,21 +85,26 @@ import Testing
         expect(network, .expired, .expired, seed)
     }
 
+    /// How long a transfer takes; what comes in the middle of it is timed by that.
+    private func undisturbedDuration(of content: MemoryContent, _ seed: UInt64) throws -> Duration {
+        var network = offering(content, seed: seed, answer: accept)
+        network.run(for: .seconds(60))
+        let ended = try #require(network.log.last { $0.contains("ended") })
+        // Of a clock that begins at one second.
+        return .nanoseconds(try #require(Int64(ended.prefix { $0 != " " })) - 1_000_000_000)
+    }
+
     @Test("A8: a cancel from either end, whenever it comes, leaves equal views", arguments: seeds) func cancels(seed: UInt64)
         throws
     {
         let id = self.id
-        let content = content(seed)
-        // How long does it take undisturbed, and in which phase does the cancel come?
-        var undisturbed = offering(content, seed: seed, answer: accept)
-        undisturbed.run(for: .seconds(60))
-        let ended = try #require(undisturbed.log.last { $0.contains("ended") })
-        let end = try #require(Int64(ended.prefix { $0 != " " }))
+        let content = longContent(seed)
+        let duration = try undisturbedDuration(of: content, seed)
         for side in 0..<2 {
             var cancelledCount = 0
             for part in 0..<12 as Range<Int64> {
                 var network = offering(content, seed: seed, answer: accept)
-                network.run(for: .nanoseconds((end - 1_000_000_000) * part / 11))
+                network.run(for: duration * Double(part) / 11)
                 network.peer(side) { $0.cancel(id, now: $1) }
                 network.run(for: .seconds(5))
                 let outcomes = network.peers.map { $0.outcomes[id] }
@@ -112,12 +122,14 @@ import Testing
         }
     }
 
-    @Test("A8: both cancel at the same moment", arguments: seeds) func bothCancel(seed: UInt64) {
+    @Test("A8: both cancel at the same moment", arguments: seeds) func bothCancel(seed: UInt64) throws {
         let id = self.id
+        let content = longContent(seed)
+        let duration = try undisturbedDuration(of: content, seed)
         var cancelledCount = 0
-        for part in 1..<6 as Range<Int64> {
-            var network = offering(content(seed), seed: seed, answer: accept)
-            network.run(for: .milliseconds(part * 40))
+        for part in 1..<6 {
+            var network = offering(content, seed: seed, answer: accept)
+            network.run(for: duration * part / 6)
             for side in 0..<2 { network.peer(side) { $0.cancel(id, now: $1) } }
             network.run(for: .seconds(5))
             let outcomes = network.peers.map { $0.outcomes[id] }
