@@ -235,6 +235,7 @@ import Testing
         let told = try members(roster)
         #expect(told.count <= 64)
         #expect(told.contains { $0.id == member(200).id } && told.contains { $0.id == member(201).id })
+        let early = try #require(roster.others.first { $0.id != member(201).id })
         // Everybody leaves and others come, again and again.
         for _ in 0..<50 {
             for other in roster.others { roster.left(other.id, now: Self.start) }
@@ -245,6 +246,10 @@ import Testing
         }
         let later = try members(roster)
         #expect(later.count == 64 && later.prefix(8).allSatisfy { $0.presence == .present })
+        // Who left long ago is forgotten: what was said of them then is news.
+        roster.left(roster.others[0].id, now: Self.start)
+        roster.receive([early], now: Self.start)
+        #expect(roster.member(early.id) == early)
     }
 
     @Test("R7: an incarnation near its end is not believed, so that coming back always counts") func incarnations() {

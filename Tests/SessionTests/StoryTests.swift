@@ -127,9 +127,9 @@ import Testing
         let content = longContent(seed)
         let duration = try undisturbedDuration(of: content, seed)
         var cancelledCount = 0
-        for part in 1..<6 {
+        for part in 1..<16 {
             var network = offering(content, seed: seed, answer: accept)
-            network.run(for: duration * part / 6)
+            network.run(for: duration * part / 16)
             for side in 0..<2 { network.peer(side) { $0.cancel(id, now: $1) } }
             network.run(for: .seconds(5))
             let outcomes = network.peers.map { $0.outcomes[id] }

@@ -390,6 +390,7 @@ struct InboxAttackTests {
         #expect(try memory.read("inbox/tree/sub/b") == bytes(33, seed: 2))
         #expect(memory.tree("inbox").count == 7)
         #expect(rig.inbox.pendingPaths.isEmpty)
+        #expect(try Descriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
         #expect(try Descriptor.openDirectory(path: disk("state/spool")).names().isEmpty)
     }
 
