@@ -118,7 +118,7 @@ class RuleStory(MessageStory):
         self.refused(2, "nothing in it", "-", "--broadcast", input=b"\n")
         self.refused(2, "no UTF-8", "-", "--broadcast", input=b"\xff\xfe")
         # An array cut into itself until no stack would hold it.
-        self.refused(2, "", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
+        self.refused(2, "not valid JSON", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
 
     def test_2_048_bytes_are_the_most(self):
         # A text with its length in front, as one value.
@@ -223,10 +223,10 @@ class NeighbourStory(MessageStory):
         self.assertCode(0, self.anna.run("mesh", "stop"))
         self.assertEqual(0, anna.running.end())
         self.assertCode(1, self.anna.run("mesh", "stop"))
-        # Who followed a node is told that it has ended.
+        # Who followed a node ends with it.
         self.assertCode(0, self.ben.run("mesh", "stop"))
         self.assertEqual(0, ben.running.end())
-        follower.end()
+        self.assertEqual(0, follower.end())
 
     def test_a_killed_node_is_replaced(self):
         first = Node(self.anna)
