@@ -22,7 +22,7 @@ import Testing
         if blocked { bea.standing = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new } }
         let (sender, receiver) = (ada, bea)
         return try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             async let answers: Void = {
                 for await invitation in receiving.invitations { await answer(invitation) }
             }()
@@ -79,7 +79,7 @@ import Testing
         let sinks = [MemorySink(), MemorySink()]
         let (mayDecline, decline) = AsyncStream.makeStream(of: Void.self)
         try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             async let answers: Void = {
                 var free = sinks
                 for await invitation in receiving.invitations {
@@ -196,7 +196,7 @@ import Testing
         try await withNode(ada) { sender in
             let mesh = sender.joinMesh()
             try await withNode(receiver) { receiver in
-                _ = try receiver.receive(interface: stage.interface)
+                _ = try receiver.receive()
                 _ = try await mesh.find("Bea", timeout: .seconds(20))
             }
             await #expect(throws: PeerLookupError.self) {

@@ -47,7 +47,7 @@ struct MessengerStoryTests {
                 conversations: try SQLiteConversationStore(directory: scratch.path), contact: { contacts[$0] })
             messengerSettings.sendsReadMarks = sendsReadMarks
             return try await withNode(settings) { [messengerSettings] node in
-                let receiving = try node.receive(interface: stage.interface)
+                let receiving = try node.receive()
                 async let answers: Void = {
                     for await invitation in receiving.invitations { await answer(invitation) }
                 }()
