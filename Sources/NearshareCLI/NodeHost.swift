@@ -49,7 +49,9 @@ func withNodeDoor(
     if carriesOn { try NodeStoreOpener.prepare() }
     let isStopped = OnceFlag()
     // Around all of it: a signal may come while one node is gone and the next one is not there.
-    try await Interruption.handled(asking: { isStopped.raise() }) {
+    try await Interruption.handled {
+        isStopped.raise()
+    } _: {
         while !isStopped.isRaised {
             if try await withOneDoor(machine, options, carriesOn, body) { return }
         }

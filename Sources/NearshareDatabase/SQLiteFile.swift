@@ -45,6 +45,11 @@ final class SQLiteFile: Sendable {
         try Self.shielded(path) { try queue.write(body) }
     }
 
+    /// The log keeps what was removed from the file itself until it is written over: this empties it.
+    func emptyLog() throws(StorageError) {
+        try Self.shielded(path) { _ = try queue.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
+    }
+
     private static func shielded<Result>(_ path: String, _ body: () throws -> Result) throws(StorageError) -> Result {
         do {
             return try body()

@@ -119,7 +119,7 @@ class RuleStory(MessageStory):
         self.refused(2, "nothing in it", "-", "--broadcast", input=b"\n")
         self.refused(2, "no UTF-8", "-", "--broadcast", input=b"\xff\xfe")
         # An array cut into itself until no stack would hold it.
-        self.refused(2, "", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
+        self.refused(2, "not valid JSON", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
 
     def test_2_048_bytes_are_the_most(self):
         # A text with its length in front, as one value.
