@@ -11,6 +11,7 @@ public enum MeshEvent: Sendable {
     case clockDiffers(from: PeerID, by: Duration)
     case publicMessage(from: MeshPeer, id: String, text: String, sent: WallTime)
     case sessionEstablished(ProvenPeer)
+    /// To be answered with ``MeshRouter/acknowledge(_:of:now:)`` once it is kept. It comes several times until then.
     case privateMessage(from: ProvenPeer, id: String, text: String)
     case delivered(messageID: String, by: ProvenPeer)
     case read(messageID: String, by: ProvenPeer)

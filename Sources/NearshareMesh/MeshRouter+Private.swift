@@ -27,6 +27,15 @@ extension MeshRouter {
         sendSealed(payload, to: peer, now: now)
     }
 
+    /// Tells the sender of a message that it has been taken: kept where a person finds it. Until then it comes again, and after this
+    /// a copy that comes is answered by itself.
+    public mutating func acknowledge(_ messageID: String, of peer: PeerID, now: MeshMoment) {
+        guard peers[peer] != nil else { return }
+        peers[peer]!.messageIDs.append(messageID)
+        if peers[peer]!.messageIDs.count > Self.maximumTakenCount { peers[peer]!.messageIDs.removeFirst() }
+        sendSealed(.delivered(messageID: messageID), to: peer, now: now)
+    }
+
     /// Tells the sender of a message that a person has seen it.
     public mutating func acknowledgeRead(_ messageID: String, of peer: PeerID, now: MeshMoment) {
         sendSealed(.readReceipt(messageID: messageID), to: peer, now: now)
@@ -187,10 +196,9 @@ extension MeshRouter {
         switch payload {
         case .peerState(let state): handleState(state, of: peer, now: now)
         case .privateMessage(let message):
-            sendSealed(.delivered(messageID: message.id), to: peer, now: now)
-            guard !peers[peer]!.messageIDs.contains(message.id) else { return }
-            peers[peer]!.messageIDs.append(message.id)
-            if peers[peer]!.messageIDs.count > 256 { peers[peer]!.messageIDs.removeFirst() }
+            guard !peers[peer]!.messageIDs.contains(message.id) else {
+                return sendSealed(.delivered(messageID: message.id), to: peer, now: now)
+            }
             events.append(.privateMessage(from: proven, id: message.id, text: message.text))
         case .delivered(let id):
             peers[peer]!.unanswered.removeAll { $0.id == id }
@@ -277,6 +285,7 @@ extension MeshRouter {
     }
 
     private static let maximumWaitingCount = 64
+    private static let maximumTakenCount = 256
     private static let maximumEarlyCount = 8
     private static let maximumEarlyByteCount = 4096
     /// Between two handshakes that begin because something could not be opened.

@@ -85,7 +85,7 @@ public struct MeshRouter: Sendable {
         var recovered: MonotonicInstant?
         /// Private messages without an answer, sent again in time.
         var unanswered: [Unanswered] = []
-        /// Ids of the latest messages, which may come again.
+        /// Ids of the latest messages that were taken, which may come again.
         var messageIDs: [String] = []
         /// Sync requests answered lately, and when we asked last.
         var syncAnswers: [MonotonicInstant] = []

@@ -34,8 +34,10 @@ extension Mesh {
             offerProven(by: peer)
         case .privateMessage(let peer, let id, let text):
             // How phones say that they added us to their favourites; nothing that a person typed.
-            guard !text.hasPrefix("[FAVORITED]"), !text.hasPrefix("[UNFAVORITED]") else { return }
-            if !tellText(.toUs(from: peer, id: id, text: text)) { offerText(text, from: peer) }
+            guard !text.hasPrefix("[FAVORITED]"), !text.hasPrefix("[UNFAVORITED]") else {
+                return acknowledge(id, of: peer.id)
+            }
+            if !tellText(.toUs(from: peer, id: id, text: text)) { offerText(text, id: id, from: peer) }
         case .delivered(let id, let peer):
             acknowledged(id)
             tellText(.delivered(id: id, by: peer))
@@ -130,9 +132,33 @@ extension Mesh {
         text.transfer.end(result(of: .peerSilent, for: text.peer))
     }
 
-    private func offerText(_ text: String, from peer: ProvenPeer) {
+    /// Tells the sender of a text that it has been taken.
+    func acknowledge(_ messageID: String, of peer: PeerID) {
+        change { router, now in router.acknowledge(messageID, of: peer, now: now) }
+    }
+
+    /// A person decides about a text once, however often it comes, and its sender hears of it only once it has been taken.
+    private func offerText(_ text: String, id: String, from peer: ProvenPeer) {
+        let key = OfferedText(id: id, sender: peer.id)
+        switch files.withLock({ $0.offeredTexts.first { $0.key == key } }) {
+        case (_, isTaken: true)?: return acknowledge(id, of: peer.id)
+        case (_, isTaken: false)?: return
+        case nil: break
+        }
         let file = MeshFile(name: "message.txt", mediaType: ClaimedMediaType.text.text, content: Array(text.utf8)[...])
-        offerUnasked(file, kind: .text, from: peer, resumeKey: settings.random(32))
+        let isOffered = offerUnasked(file, kind: .text, from: peer, resumeKey: settings.random(32)) { [weak self] in
+            guard let self else { return }
+            files.withLock { files in
+                guard let index = files.offeredTexts.firstIndex(where: { $0.key == key }) else { return }
+                files.offeredTexts[index].isTaken = true
+            }
+            acknowledge(id, of: peer.id)
+        }
+        guard isOffered else { return }
+        files.withLock { files in
+            files.offeredTexts.append((key, isTaken: false))
+            if files.offeredTexts.count > Self.maximumOfferedTextCount { files.offeredTexts.removeFirst() }
+        }
     }
 
     // MARK: Invitations
@@ -272,16 +298,25 @@ extension Mesh {
     }
 
     /// Something that is here already, because its sender's app does not ask: held in memory until somebody wants it.
-    private func offerUnasked(_ file: MeshFile, kind: OfferedItem.Kind, from proven: ProvenPeer, resumeKey: [UInt8]) {
+    /// - Parameter taken: told when it is where the person wants it.
+    /// - Returns: whether anybody is asked.
+    @discardableResult
+    private func offerUnasked(
+        _ file: MeshFile, kind: OfferedItem.Kind, from proven: ProvenPeer, resumeKey: [UInt8],
+        taken: @escaping @Sendable () -> Void = {}
+    ) -> Bool {
         let name = look { $0.peer(proven.id)?.name } ?? DisplayName(truncating: proven.id.hex)!
-        guard let (peer, place) = guest(proven, name), let place else { return }
+        guard let (peer, place) = guest(proven, name), let place else { return false }
         let size = file.content.count
         let isKept = files.withLock { files in
             guard files.undecidedByteCount + size <= Self.maximumUndecidedByteCount else { return false }
             files.undecidedByteCount += size
             return true
         }
-        guard isKept else { return settings.log.info("a file in the mesh was dropped: too many wait for an answer") }
+        guard isKept else {
+            settings.log.info("a file in the mesh was dropped: too many wait for an answer")
+            return false
+        }
         let claimed = (file.name ?? "").utf8.prefix(ClaimedFileName.maximumByteCount)
         let item = OfferedItem(
             kind: kind, name: ClaimedFileName(bytes: Array(claimed))!, size: UInt64(size), entryCount: 1,
@@ -290,13 +325,19 @@ extension Mesh {
             accept: { [weak self] transfer, sink, _ in
                 self?.decided(size)
                 let sink = AcceptedSink(sink: sink)
-                self?.start { transfer.end(await onThread { Self.deliver(file, into: sink.sink) }) }
+                self?.start {
+                    let result = await onThread { Self.deliver(file, into: sink.sink) }
+                    // Told first: whoever waits for the transfer may end the node.
+                    if result.outcome == .completed { taken() }
+                    transfer.end(result)
+                }
             },
             decline: { [weak self] _ in
                 self?.decided(size)
                 self?.declined(at: place)
             })
         invitations?.yield(makeInvitation(item, from: peer, resumeKey: resumeKey, answering: answering))
+        return true
     }
 
     private func decided(_ byteCount: Int) {
@@ -334,6 +375,7 @@ extension Mesh {
     /// As long as a nearshare peer waits; what came unasked may be decided about longer.
     private static let invitationTime = Duration.seconds(60)
     private static let maximumUnprovenCount = 4
+    private static let maximumOfferedTextCount = 1_024
     private static let maximumUndecidedByteCount = 12 << 20
 }
 

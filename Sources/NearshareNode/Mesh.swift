@@ -30,9 +30,17 @@ public final class Mesh: Sendable {
         var incoming: [MeshFileKey: Incoming] = [:]
         /// Came for everybody, from people whose keys are not proven yet.
         var unproven: [PeerID: [MeshReceivedFile]] = [:]
+        /// Texts that a person was asked about, the oldest first: they come again until they are acknowledged.
+        var offeredTexts: [(key: OfferedText, isTaken: Bool)] = []
         /// Bytes of files that came without being offered, and that nobody has decided about.
         var undecidedByteCount = 0
         var limiter = InvitationLimiter()
+    }
+
+    /// A text that somebody offers, by the id that they have given it.
+    struct OfferedText: Hashable {
+        let id: String
+        let sender: PeerID
     }
 
     /// One of our files on its way.

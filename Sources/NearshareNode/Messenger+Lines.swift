@@ -179,7 +179,10 @@ extension Messenger {
 
     func process(_ text: MeshText) throws(StorageError) {
         switch text {
-        case .toUs(let peer, let id, let text): try keep(text, id: id, from: peer)
+        case .toUs(let peer, let id, let text):
+            try keep(text, id: id, from: peer)
+            // Only now, so that it counts as delivered once it is kept; who is blocked is told the same, and learns nothing.
+            mesh.acknowledge(id, of: peer.id)
         case .everybody(let peer, let id, let text):
             guard peer.id != node.identity.peerID else { return }
             try keep(

@@ -31,6 +31,23 @@ import Testing
         #expect(mesh.nodes[0].events.contains { if case .delivered("A", _) = $0 { true } else { false } })
     }
 
+    @Test("a private message counts as delivered once it is taken, and comes again until then")
+    func aPrivateMessageIsDeliveredOnceItIsTaken() throws {
+        var mesh = pair(seed: 4)
+        mesh.takesMessages = false
+        let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
+        func isDelivered() -> Bool { mesh.nodes[0].events.contains { if case .delivered("A", _) = $0 { true } else { false } } }
+        try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
+        mesh.run(for: .seconds(12))
+        #expect(mesh.nodes[1].events.texts == ["hello", "hello", "hello"])
+        #expect(!isDelivered())
+        mesh.node(1) { $0.acknowledge("A", of: anna, now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(isDelivered())
+        mesh.run(for: .seconds(30))
+        #expect(mesh.nodes[1].events.texts.count == 3)
+    }
+
     @Test func bothBeginningAtOnceMakeOneSession() throws {
         var mesh = pair(seed: 3)
         let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)

@@ -32,6 +32,8 @@ struct SimulatedMesh {
     private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
     /// One frame in so many is lost; 0 for none.
     var lossOneIn = 0
+    /// Whether each node takes the private messages that come to it.
+    var takesMessages = true
     var delay = Duration.milliseconds(1)...Duration.milliseconds(5)
     /// Frames that were delivered, by type.
     private(set) var delivered: [MeshPacketType: Int] = [:]
@@ -138,7 +140,11 @@ struct SimulatedMesh {
 
     /// Takes what a node has to say, after anything has happened to it.
     private mutating func collect(from index: Int) {
-        nodes[index].events += nodes[index].router.takeEvents()
+        let events = nodes[index].router.takeEvents()
+        nodes[index].events += events
+        for case .privateMessage(let sender, let id, _) in events where takesMessages {
+            nodes[index].router.acknowledge(id, of: sender.id, now: moment)
+        }
         for number in waysFrom[index] {
             while let frame = nodes[index].router.nextFrame(for: ways[number].fromLink) {
                 for frame in filter?(index, frame) ?? [frame] { schedule(frame, way: number) }
