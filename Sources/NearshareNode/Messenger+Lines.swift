@@ -61,6 +61,8 @@ extension Messenger {
     }
 
     private func dispatchToEverybody(_ entry: ChatEntry) throws(StorageError) {
+        // Nobody acknowledges it; but with nobody there it would only be said to the wind.
+        guard mesh.look({ router in router.knownPeers.contains(where: \.isDirect) }) else { return }
         var reason: String?
         do throws(MeshSendError) {
             try mesh.change { (router, now) throws(MeshSendError) in try router.sendPublicMessage(entry.text, now: now) }
@@ -100,8 +102,8 @@ extension Messenger {
     }
 
     /// After a start: what was on its way when the last process ended, and is not kept by its carrier, goes once more.
-    func resume() throws(StorageError) {
-        for line in try store.unfinished() {
+    func resume(_ lines: [UnfinishedLine]) throws(StorageError) {
+        for line in lines {
             // Said once; nobody says when all have heard it.
             if line.entry.conversation == .everybody, line.entry.mark >= .sent { continue }
             let carried = line.parts.filter(\.isCarried)
@@ -113,9 +115,14 @@ extension Messenger {
     /// Somebody is there: what waits for them goes.
     private func sendWaiting(to peer: PeerID) throws(StorageError) {
         guard mesh.look({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
-        for line in try store.unfinished()
-        where line.entry.conversation == .peer(peer) && !line.parts.contains(where: \.isCarried) {
-            try dispatch(line.entry)
+        try dispatching.withLock { _ throws(StorageError) in
+            for line in try store.unfinished() {
+                switch line.entry.conversation {
+                case .peer(peer) where !line.parts.contains(where: \.isCarried): try dispatch(line.entry)
+                case .everybody where line.entry.mark < .sent: try dispatch(line.entry)
+                default: break
+                }
+            }
         }
     }
 
@@ -158,7 +165,9 @@ extension Messenger {
             case .read(let ids):
                 for id in ids { try markRead(id, by: sender.id) }
                 return
-            case .line(let id, let text): try keep(text, id: id ?? message.id.hex, from: sender)
+            case .line(let id, let text):
+                // The same line goes out as another message when its sender's process ended before it heard of the first one.
+                guard try keep(text, id: id ?? message.id.hex, from: sender) else { return }
             case .part(let id, let index, let count, let text):
                 guard let piece = TextPiece(sender: sender.id, textID: id, index: index, count: count, text: text) else {
                     break
@@ -203,19 +212,24 @@ extension Messenger {
         }
     }
 
-    private func keep(_ text: String, id: String, from peer: ProvenPeer) throws(StorageError) {
-        guard !node.standing(peer, nil).isBlocked, text.contains(where: { !$0.isWhitespace }) else { return }
-        try keep(
+    /// - Returns: false when it has come before.
+    @discardableResult
+    private func keep(_ text: String, id: String, from peer: ProvenPeer) throws(StorageError) -> Bool {
+        guard !node.standing(peer, nil).isBlocked, text.contains(where: { !$0.isWhitespace }) else { return true }
+        return try keep(
             ChatEntry(
                 id: String(decoding: Array(id.utf8.prefix(255)), as: UTF8.self), conversation: .peer(peer.id), author: peer.id,
                 authorName: mesh.look { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), mark: .delivered))
     }
 
-    func keep(_ entry: ChatEntry) throws(StorageError) {
-        guard let number = try store.insert(entry) else { return }
+    /// - Returns: false when it has come before.
+    @discardableResult
+    func keep(_ entry: ChatEntry) throws(StorageError) -> Bool {
+        guard let number = try store.insert(entry) else { return false }
         var entry = entry
         entry.number = number
         listeners.tell(.entry(entry))
+        return true
     }
 
     /// Only in a conversation with them: nobody marks what was said to others.

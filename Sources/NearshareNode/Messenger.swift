@@ -34,7 +34,7 @@ public final class Messenger: Sendable {
 
     private enum Input: Sendable {
         case text(MeshText)
-        case resume
+        case resume([UnfinishedLine])
     }
 
     /// How it was started.
@@ -44,6 +44,9 @@ public final class Messenger: Sendable {
     let listeners = Broadcast<MessengerEvent>()
     let store: any ConversationStore
     let blueChat = BlueChatPeople()
+    /// Held from when a line is looked up until it is on its way: else one that is just being said would also be found waiting, and
+    /// go twice.
+    let dispatching = Mutex(())
     private let state = Monitor(State())
     private let carrier = Mutex<MeshMessages?>(nil)
 
@@ -62,6 +65,9 @@ public final class Messenger: Sendable {
             self?.take($0)
         }
         carrier.withLock { $0 = messages }
+        // Before anything is said here, and before anybody is heard of.
+        let unfinished = try store.unfinished()
+        state.update { $0.inputs.append(.resume(unfinished)) }
         mesh.texts.withLock { $0 = { [weak self] in self?.take($0) } }
         mesh.start { [self] in
             await withTaskGroup(of: Void.self) { group in
@@ -73,7 +79,6 @@ public final class Messenger: Sendable {
             }
             listeners.finish()
         }
-        state.update { $0.inputs.append(.resume) }
     }
 
     // MARK: What people use
@@ -200,10 +205,12 @@ public final class Messenger: Sendable {
             var entry = ChatEntry(
                 id: Hex.encode(self.node.random(16)), conversation: conversation, author: nil, authorName: self.node.name,
                 text: text, when: self.node.wallClock(), mark: .waiting)
-            entry.number = try self.store.insert(entry) ?? 0
-            self.listeners.tell(.entry(entry))
-            try self.dispatch(entry)
-            return entry
+            return try self.dispatching.withLock { _ throws(StorageError) in
+                entry.number = try self.store.insert(entry) ?? 0
+                self.listeners.tell(.entry(entry))
+                try self.dispatch(entry)
+                return entry
+            }
         }
     }
 
@@ -281,7 +288,7 @@ public final class Messenger: Sendable {
                 attempt { () throws(StorageError) in
                     switch input {
                     case .text(let text): try process(text)
-                    case .resume: try resume()
+                    case .resume(let lines): try resume(lines)
                     }
                 }
             }

@@ -77,6 +77,8 @@ import Testing
         pipe.accepted("a")
         pipe.end()
         #expect(pipe.failure(name: "anna") == nil)
+        let near = try #require(pipe.failure(name: "anna", isNear: true, timedOutAfter: 30))
+        #expect(near.message.contains("anna is near, but has not taken it"))
         let waiting = try #require(pipe.failure(name: "anna", timedOutAfter: 30))
         #expect(waiting.status == .timedOut)
         #expect(waiting.message.contains("anna is not near"))

@@ -168,6 +168,48 @@ struct MessengerStoryTests {
         }
     }
 
+    @Test("What is said in the public room while nobody is near waits, and goes once when somebody comes", arguments: Way.allCases)
+    func emptyRoom(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        // Said at once, while what was said before is looked through.
+        let first = try await ada.run(on: [segment], stage) { _, here in try await here.say("anybody?", in: .everybody) }
+        #expect(first.mark == .waiting)
+        try await ada.run(on: [segment], stage) { _, here in
+            let own = here.events()
+            let second = try await here.say("somebody?", in: .everybody)
+            #expect(try await here.history(of: .everybody).map(\.mark) == [.waiting, .waiting])
+            try await bea.run(on: [segment], stage) { _, there in
+                let received = there.events()
+                #expect(await self.first(own) { isMark($0, .sent, of: second.id) } != nil)
+                for text in ["anybody?", "somebody?"] { #expect(await firstLine(received)?.text == text) }
+                _ = try await here.say("good", in: .everybody)
+                #expect(await firstLine(received)?.text == "good")
+            }
+        }
+    }
+
+    @Test("A line that comes in two messages is one line, and one message")
+    func twice() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        try await bea.run(on: [segment], stage) { _, there in
+            let received = there.events()
+            try await ada.run(on: [segment], stage) { _, here in
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                let line = try await here.say("hello", in: .peer(bea.id))
+                #expect(await firstArrival(received) != nil)
+                _ = try here.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
+                _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
+                #expect(await first(received) { if case .entry(let line) = $0 { line.text == "the end" } else { false } } != nil)
+                #expect(try await there.arrivals().count == 1 + 1)
+                #expect(try await there.history(of: .peer(ada.id)).map(\.text) == ["hello", "the end"])
+            }
+        }
+    }
+
     @Test("K2: what nobody has sealed is no line of anybody, and a mark from another changes nothing", arguments: Way.allCases)
     func unproven(_ way: Way) async throws {
         let stage = Stage(way)

@@ -78,8 +78,9 @@ struct ChatPipe: Sendable {
     /// What is to be complained about.
     /// - Parameters:
     ///   - name: the receiver's, fit for a terminal.
+    ///   - isNear: the receiver is there, so only they can be waited for.
     ///   - seconds: that were waited, when they were not enough.
-    func failure(name: String, timedOutAfter seconds: Double? = nil) -> CommandFailure? {
+    func failure(name: String, isNear: Bool = false, timedOutAfter seconds: Double? = nil) -> CommandFailure? {
         if let reason = failures.first {
             let count = failures.count
             let text = TerminalText.escaped(reason, columns: 400)
@@ -89,11 +90,19 @@ struct ChatPipe: Sendable {
         guard seconds != nil, !open.isEmpty else { return nil }
         let waiting = open.values.count { $0 == .waiting }
         let lines = open.count == 1 ? "the message" : "\(open.count) messages"
-        let verb = open.count == 1 ? "waits" : "wait"
-        return CommandFailure(
-            .timedOut,
-            waiting > 0
-                ? "\(lines) \(verb): \(name) is not near, and nobody who carries it; kept, and sent when somebody comes"
-                : "\(lines) went out, but \(name) has not acknowledged so far; a longer --timeout waits longer")
+        let (verb, object) = open.count == 1 ? ("waits", "it") : ("wait", "them")
+        guard waiting > 0 else {
+            return CommandFailure(
+                .timedOut, "\(lines) went out, but \(name) has not acknowledged so far; a longer --timeout waits longer")
+        }
+        let reason =
+            if case .everybody = conversation {
+                "nobody is near who could hear \(object); kept, and sent when somebody comes"
+            } else if isNear {
+                "\(name) is near, but has not taken \(object) so far; kept, and sent again when they are there"
+            } else {
+                "\(name) is not near, and nobody who carries \(object); kept, and sent when somebody comes"
+            }
+        return CommandFailure(.timedOut, "\(lines) \(verb): \(reason)")
     }
 }

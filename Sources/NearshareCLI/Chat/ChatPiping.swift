@@ -123,7 +123,10 @@ final class ChatPiping: Sendable {
                 else { break }
                 for entry in entries { pipe.take(entry) }
             case .timedOut:
-                if let failure = pipe.failure(name: name, timedOutAfter: order.timeout.inSeconds) { throw failure }
+                let isNear = try await isNear(conversation)
+                if let failure = pipe.failure(name: name, isNear: isNear, timedOutAfter: order.timeout.inSeconds) {
+                    throw failure
+                }
                 return
             case .gone:
                 throw CommandFailure(
@@ -135,6 +138,11 @@ final class ChatPiping: Sendable {
                 return
             }
         }
+    }
+
+    private func isNear(_ conversation: Conversation) async throws -> Bool {
+        guard case .peer(let id) = conversation, case .people(let people) = try await door.ask(.people) else { return false }
+        return people.contains { $0.id == id && $0.isNear }
     }
 
     /// Hands each line over before the next one is read.
