@@ -17,6 +17,16 @@ struct KnownPeople: Sendable {
         book.entry(claiming: id)?.entry.name ?? contacts.entry(of: id)?.name
     }
 
+    /// Blocked is blocked, also where nothing proves who it is: whoever takes that name has no claim to be heard.
+    func isBlocked(_ sender: ClaimedSender) -> Bool {
+        let id: PeerID? =
+            switch sender {
+            case .announced(let id): id
+            case .signing(let address): contacts.signer(address)?.id
+            }
+        return id.flatMap { book.entry(claiming: $0) }?.entry.trust == .blocked
+    }
+
     /// Who sealed a message, or signed one that everybody can read; nil when neither is certain.
     func sender(of arrival: KeptArrival) -> PeerID? {
         arrival.sender ?? contacts.signer(arrival.signer)?.id

@@ -120,6 +120,10 @@ func runNode(
     }
     messengerSettings.profile = try machine.propagationProfile(options.profile)
     messengerSettings.usesBlueChat = true
+    messengerSettings.isBlocked = { sender in
+        // Without the files nobody is known, and nothing is looser than for a stranger.
+        (try? KnownPeople(machine))?.isBlocked(sender) ?? false
+    }
     let server = try ControlServer(path: try machine.controlSocketPath())
     try await withNode(settings) { [messengerSettings] node in
         let receiving = try node.receive(

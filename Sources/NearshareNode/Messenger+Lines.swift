@@ -153,6 +153,7 @@ extension Messenger {
     }
 
     private func take(_ message: ReceivedMeshMessage) throws(StorageError) {
+        if message.sender == nil, settings.isBlocked(.signing(message.signer)) { return }
         let content: StructuredValue?
         switch message.content {
         case .structured(let value): content = value
@@ -193,7 +194,7 @@ extension Messenger {
             // Only now, so that it counts as delivered once it is kept; who is blocked is told the same, and learns nothing.
             mesh.acknowledge(id, of: peer.id)
         case .everybody(let peer, let id, let text):
-            guard peer.id != node.identity.peerID else { return }
+            guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
             try keep(
                 ChatEntry(
                     id: id, conversation: .everybody, author: peer.id, authorName: peer.name, text: text,

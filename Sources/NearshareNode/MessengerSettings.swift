@@ -13,6 +13,8 @@ public struct MessengerSettings: Sendable {
     public var conversations: any ConversationStore
     /// Keys of people who aren't near: from an earlier meeting, or imported.
     public var contact: @Sendable (PeerID) -> CarriedContact?
+    /// Whether somebody is blocked by what they claim, where nothing is sealed and so no key is proven: their texts are not kept.
+    public var isBlocked: @Sendable (ClaimedSender) -> Bool = { _ in false }
     /// Tells others when the person here has read what they wrote.
     public var sendsReadMarks = true
     /// Those who run BlueChat find this node under its name, where it has a radio, and are talked with: in the clear, and nobody
@@ -32,6 +34,14 @@ public struct MessengerSettings: Sendable {
         self.conversations = conversations
         self.contact = contact
     }
+}
+
+/// Who says something that everybody can read.
+public enum ClaimedSender: Sendable, Hashable {
+    /// In the public room, by the id that their announcement has.
+    case announced(PeerID)
+    /// In a message that nobody has sealed, by the key that has signed it.
+    case signing(CarriedAddress)
 }
 
 /// How a message goes, and to whom.
