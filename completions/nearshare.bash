@@ -536,6 +536,7 @@ _nearshare_mesh_run() {
     # Offer option value completions
     case "${prev}" in
     '--profile')
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion mesh run -- --profile "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--inbox')

@@ -20,7 +20,8 @@ public enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible {
 
     public var description: String {
         switch self {
-        case .noBus(let reason): "the system bus cannot be reached (\(reason)), and BlueZ is only there: is dbus running?"
+        case .noBus(let reason):
+            "BlueZ is reached through the system bus, and that does not answer (\(reason)): is dbus running?"
         case .noDaemon: "bluetoothd does not run; start it with `systemctl start bluetooth` (Debian's package is bluez)"
         case .noAdapter: "this machine has no Bluetooth adapter; plug one in"
         case .unknownAdapter(let name, let present):

@@ -59,6 +59,8 @@ struct CommandFailure: Error, Sendable {
                 switch error.kind {
                 case .peerNotFound: .peerNotFound
                 case .refused: .usage
+                case .tooLarge: .noSpace
+                case .blocked: .notTrusted
                 case .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)

@@ -12,6 +12,8 @@ final class LocalDoor: ControlDoor {
         var inbox: String
         var started: MonotonicInstant
         var sessionLifetime: Duration
+        /// As the person has named it; nil for none of their own.
+        var profileName: String?
     }
 
     private let machine: LocalMachine
@@ -135,9 +137,10 @@ final class LocalDoor: ControlDoor {
         case .markRead(let conversation):
             try await messenger.markRead(conversation)
             return .done
-        case .sendFile(let path, let peer):
+        case .sendFile(let path, let peer, let seconds):
             let source = try FileSource(paths: [path])
-            let transfer = try messenger.send(source, to: peer)
+            try refuseTooLarge(source, to: peer)
+            let transfer = try messenger.send(source, to: peer, patience: Self.patience(seconds))
             follow(transfer, source, to: peer, as: transfer.id.hex)
             return .accepted(transfer.id.hex)
         case .follow: return .done
@@ -156,6 +159,21 @@ final class LocalDoor: ControlDoor {
         transferContinuation.yield((line, transfer))
     }
 
+    private static func patience(_ seconds: Double?) -> Duration {
+        .milliseconds(Int64(min(max(seconds ?? 60, 0.1), 600) * 1_000))
+    }
+
+    private func refuseTooLarge(_ source: FileSource, to peer: PeerID) throws {
+        guard let size = source.offer.totalSize, let item = source.offer.items.first, item.kind != .folder,
+            let limit = messenger.peers.first(where: { $0.id == peer })?.software.contentLimit, size > limit
+        else { return }
+        let (file, name) = (item.name.shown, try people.look().person(peer).name.shown)
+        throw ControlFailure(
+            .tooLarge,
+            "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "
+                + "`nearshare send \(file) --to \(name)` sends it directly")
+    }
+
     /// What a person should know of a file before they wait for it.
     private func remark(onSending byteCount: UInt64, to peer: PeerID) -> String? {
         guard let (time, needsRadio) = messenger.estimate(byteCount: byteCount, to: peer), time >= .seconds(2) else {
@@ -168,14 +186,33 @@ final class LocalDoor: ControlDoor {
     }
 
     private func find(_ text: String, _ seconds: Double) async throws -> Person {
+        // Nobody waits for somebody who would not be talked with.
+        if try await people.known(text) == nil, let person = try people.remembered(text), person.standing == "blocked" {
+            throw blocked(person)
+        }
         do {
-            return try await people.find(text, timeout: .milliseconds(Int64(min(max(seconds, 0), 600) * 1_000)))
-        } catch PeerLookupError.notFound(_, nearby: []) {
+            let person = try await people.find(text, timeout: .milliseconds(Int64(min(max(seconds, 0), 600) * 1_000)))
+            guard person.standing != "blocked" else { throw blocked(person) }
+            return person
+        } catch PeerLookupError.notFound(let text, let nearby) {
+            if let person = try people.remembered(text) {
+                throw ControlFailure(
+                    .peerNotFound,
+                    "\(person.name.shown) (\(person.id)) is known here as \(person.standing), but is not near, and the keys that "
+                        + "messages are sealed with are missing; let `nearshare mesh run` run at both while you are near each "
+                        + "other, or `nearshare keys import` theirs")
+            }
+            guard nearby.isEmpty else { throw PeerLookupError.notFound(text, nearby: nearby) }
             throw ControlFailure(
                 .peerNotFound,
                 "\(TerminalText.escaped(text)) is not known here, and nobody is near; let `nearshare mesh run` run there, or "
                     + "`nearshare keys import` the keys of somebody who is away")
         }
+    }
+
+    private func blocked(_ person: Person) -> ControlFailure {
+        ControlFailure(
+            .blocked, "\(person.name.shown) is blocked here; `nearshare peers unblock \(person.id.hex)` lifts that")
     }
 
     private func send(_ order: MessageOrder) async throws -> String {
@@ -191,7 +228,8 @@ final class LocalDoor: ControlDoor {
             guard case .direct(let peer) = route else { throw MessageRule.fileNeedsDirectMode(mode) }
             let source = try FileSource(paths: [path])
             let (id, transfer) = try await whenInRange { () throws(MessengerError) in
-                try self.messenger.send(content, with: source, to: peer, isEncrypted: order.isEncrypted)
+                try self.messenger.send(
+                    content, with: source, to: peer, isEncrypted: order.isEncrypted, patience: Self.patience(order.patience))
             }
             follow(transfer, source, to: peer, as: id.hex)
             return id.hex
@@ -229,7 +267,7 @@ final class LocalDoor: ControlDoor {
             id: node.id, name: node.name, process: getpid(),
             uptime: Int((SystemClock.monotonic() - facts.started).components.seconds), isStanding: facts.isStanding,
             profile: NodeStatus.Profile(
-                name: profile.name, hopLimit: profile.hopLimit, timeToLive: profile.timeToLive,
+                name: profile.name ?? facts.profileName, hopLimit: profile.hopLimit, timeToLive: profile.timeToLive,
                 sharingTime: profile.sharingTime, maximumPropagation: profile.maximumPropagation,
                 tracklistLimit: profile.tracklistLimit),
             port: facts.port, neighbours: neighbours.sorted { $0.person.name.claimed < $1.person.name.claimed },

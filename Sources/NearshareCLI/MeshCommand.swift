@@ -20,7 +20,7 @@ struct MeshRunCommand: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "How far messages go and how long they are kept: standard, high-density, sparse, long-reach, short-reach, or one of "
-                + "the configuration (default: standard).", valueName: "name"))
+                + "the configuration (default: standard).", valueName: "name"), completion: .custom(completeProfiles))
     var profile: String?
 
     @OptionGroup var receiving: ReceivingOptions
@@ -34,9 +34,8 @@ struct MeshRunCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             // Told before this process becomes another.
-            let chosen: PropagationProfile
             do throws(StorageError) {
-                chosen = try machine.propagationProfile(profile)
+                _ = try machine.propagationProfile(profile)
             } catch {
                 // What the configuration says is nobody's slip on the command line.
                 throw CommandFailure(profile == nil ? .failure : .usage, error.description)
@@ -49,19 +48,21 @@ struct MeshRunCommand: AsyncParsableCommand {
             try await runNode(machine, options) { [json] door in
                 let events = await door.events()
                 guard case .status(let status) = try await door.ask(.status) else { return }
-                Self.greet(status, chosen, isJSON: json)
+                Self.greet(status, isJSON: json)
                 for await event in events { Self.tell(event, isJSON: json) }
             }
         }
     }
 
-    private static func greet(_ status: NodeStatus, _ profile: PropagationProfile, isJSON: Bool) {
+    private static func greet(_ status: NodeStatus, isJSON: Bool) {
         if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.describe(status)) }
         Console.say(
-            "\(status.name.shown) (\(status.id.hex)) is a node of the mesh, with profile \(profile.name ?? "of its own"), "
+            "\(status.name.shown) (\(status.id.hex)) is a node of the mesh, with profile \(Self.shown(status.profile)), "
                 + "on port \(status.port)")
         Console.say("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends this")
     }
+
+    static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }
 
     private static func tell(_ event: ControlEvent, isJSON: Bool) {
         switch event {
@@ -117,7 +118,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
                 "process",
                 "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", as long as another command runs")",
             ],
-            ["profile", profile.name ?? "of the configuration"],
+            ["profile", MeshRunCommand.shown(profile)],
             ["  hop limit", "\(profile.hopLimit)"], ["  time to live", "\(profile.timeToLive) s"],
             ["  sharing time", "\(profile.sharingTime) ms"], ["  maximum propagation", "\(profile.maximumPropagation)"],
             ["  tracklist limit", "\(profile.tracklistLimit)"], ["port", "\(status.port)"], ["bluetooth", status.bluetooth],
@@ -171,6 +172,13 @@ struct MeshStopCommand: AsyncParsableCommand {
             }
         }
     }
+}
+
+/// Names of profiles, nearshare's and the person's own, for the shell's completion.
+@Sendable private func completeProfiles(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+    let own = (try? LocalMachine())?.configuration.profiles.keys.sorted() ?? []
+    // A name that would have to be escaped is not offered to a shell.
+    return PropagationProfile.named.map(\.name) + own.filter { TerminalText.escaped($0) == $0 }
 }
 
 /// Asks the node that runs on this machine; none is begun.

@@ -53,7 +53,9 @@ struct MessageCommand: AsyncParsableCommand {
     )
     var wait: Wait?
 
-    @Option(help: ArgumentHelp("How long to look for somebody, and to wait (default: 10).", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp(
+            "How long to look for somebody, and to wait (default: 10; 30 until a file is accepted).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
     @Option(help: ArgumentHelp("Look for others through this network interface only.", valueName: "interface"))
@@ -97,7 +99,8 @@ struct MessageCommand: AsyncParsableCommand {
             let value = try json.map(StructuredJSON.value)
             let sending = MessageSending(
                 mode: effectiveMode, peer: peer, isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate,
-                file: path, wait: wait, patience: timeout?.duration ?? .seconds(10))
+                file: path, wait: wait, patience: timeout?.duration ?? .seconds(10),
+                filePatience: timeout?.duration ?? .seconds(30))
             let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
             // Not after it was read: a process that takes this one's place would find nothing left.
             try NodeStoreOpener.prepare()

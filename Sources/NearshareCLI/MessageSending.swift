@@ -11,6 +11,8 @@ struct MessageSending: Sendable {
     /// nil for sent, where it is no failure when nobody takes it in time: it is kept.
     let wait: MessageCommand.Wait?
     let patience: Duration
+    /// How long a file may wait to be accepted.
+    let filePatience: Duration
 
     /// How far it is, for whichever node is asked next when one ends.
     enum Stage: Sendable {
@@ -57,7 +59,7 @@ struct MessageSending: Sendable {
         let receiver = try await peer.asyncMap { try await find($0, through: door) }
         let order = MessageOrder(
             content: content, mode: mode.rawValue, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
-            file: file)
+            file: file, patience: filePatience.inSeconds)
         stage.withLock { $0 = .handing }
         guard case .accepted(let id) = try await door.ask(.message(order)) else {
             throw CommandFailure(.failure, "the node answers something else than was asked; update nearshare, or end the node")
@@ -122,12 +124,14 @@ struct MessageSending: Sendable {
     }
 
     private func awaitFile(beside id: String, to name: String, _ events: AsyncStream<ControlEvent>) async throws {
-        var remark: String?
+        var isTold = false
         for await case .transfer(let line) in events where line.id == id {
             let file = TerminalText.escaped(line.name)
             guard let outcome = line.outcome else {
-                if let detail = line.detail, remark == nil { Console.say("sending \(file), \(detail)") }
-                remark = line.detail
+                if !isTold {
+                    Console.say("waiting until \(name) takes \(file)\(line.detail.map { ", which takes \($0)" } ?? "")…")
+                }
+                isTold = true
                 continue
             }
             let status = ExitStatus(outcome: outcome)

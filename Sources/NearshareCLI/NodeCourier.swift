@@ -5,15 +5,15 @@ internal import NearshareControl
 /// Sends through the node that runs on this machine: two processes with one key in the mesh would take each other's answers.
 struct NodeCourier: Sendable {
     let voice: SendVoice
-    /// How long a text may take.
+    /// How long a text may take, and a file until it is accepted.
     let patience: Duration
 
     func send(_ path: String, to person: Person, through door: any ControlDoor) async throws {
         try refuseStranger(person)
         let events = try await door.events()
-        guard case .accepted(let id) = try await door.ask(.sendFile(path: try AbsolutePath.of(path), to: person.id)) else {
-            return
-        }
+        let request = ControlRequest.sendFile(
+            path: try AbsolutePath.of(path), to: person.id, patience: patience.inSeconds)
+        guard case .accepted(let id) = try await door.ask(request) else { return }
         let name = person.name.shown
         voice.emit(
             "inviting",

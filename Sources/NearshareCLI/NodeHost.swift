@@ -133,7 +133,7 @@ func runNode(
             machine, node, messenger,
             LocalDoor.Facts(
                 isStanding: options.isStanding, port: receiving.port, inbox: inbox.path, started: SystemClock.monotonic(),
-                sessionLifetime: settings.meshSessionLifetime))
+                sessionLifetime: settings.meshSessionLifetime, profileName: options.profile ?? configuration.profile))
         let voice = options.isStanding ? DeskVoice(isJSON: options.isJSON) : DeskVoice { door.tell(.notice($0)) }
         let desk = ReceivingDesk(
             machine: machine, place: .inbox(inbox), policy: policy, quota: quota, voice: voice,

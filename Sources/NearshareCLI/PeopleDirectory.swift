@@ -50,6 +50,18 @@ struct PeopleDirectory: Sendable {
         return try named(wanted, among: persons.filter { $0.software != .blueChat && $0.standing != "blocked" })
     }
 
+    /// Whom a name means among all whom the person has ever dealt with, who may be out of reach; nil for none, and for several.
+    func remembered(_ text: String) throws -> Person? {
+        let people = try look()
+        let wanted = text.lowercased()
+        let persons = people.persons(people.known.book.entries.keys.map(\.peerID))
+        if let id = PeerID(hex: wanted) { return persons.first { $0.id == id } }
+        let all = persons + people.persons(people.near.subtracting(persons.map(\.id)))
+        let exact = all.filter { $0.name.claimed.lowercased() == wanted }
+        let found = exact.isEmpty ? all.filter { $0.name.claimed.lowercased().hasPrefix(wanted) } : exact
+        return found.count == 1 ? found.first : nil
+    }
+
     /// Waits until somebody is heard of whom a name means. Those who run BlueChat come last: a line to them goes in the clear, and
     /// nothing proves that the name is theirs.
     /// - Throws: `PeerLookupError`, or a ``ControlFailure`` when it can mean several.

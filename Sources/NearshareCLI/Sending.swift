@@ -156,7 +156,7 @@ final class Sending: Sendable {
         try refuseStranger(standing, name, peer.id)
         if standing.isBlocked { throw NodeError.blocked(name) }
         for part in try self.source.parts?() ?? [content] {
-            let transfer = try mesh.send(part, to: peer)
+            let transfer = try mesh.send(part, to: peer, patience: patience)
             let time = part.offer.totalSize.flatMap { mesh.estimate(byteCount: $0, to: peer) } ?? .zero
             voice.emit(
                 "inviting",

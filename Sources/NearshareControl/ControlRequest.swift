@@ -27,8 +27,8 @@ public enum ControlRequest: Sendable, Hashable, Codable {
     /// The person has seen what is in a conversation. Answer: ``ControlReply/done``.
     case markRead(Conversation)
     /// Sends a file; an absolute path. Answer: ``ControlReply/accepted(_:)`` with the transfer's id; how it goes follows as
-    /// ``ControlEvent/transfer(_:)``.
-    case sendFile(path: String, to: PeerID)
+    /// ``ControlEvent/transfer(_:)``. After so many seconds without an answer from there it is withdrawn; nil for the usual time.
+    case sendFile(path: String, to: PeerID, patience: Double? = nil)
     /// Events from now on. Answer: ``ControlReply/done``; before it, none comes.
     case follow
     /// Ends the node. Answer: ``ControlReply/done``.
@@ -82,6 +82,10 @@ public struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringCo
         case peerNotFound
         case storage
         case unavailable
+        /// More than the way takes.
+        case tooLarge
+        /// Somebody who is blocked.
+        case blocked
         /// The node has ended in the middle.
         case gone
     }
@@ -147,9 +151,12 @@ public struct MessageOrder: Sendable, Hashable, Codable {
     public var isPrivate: Bool
     /// An absolute path of a file to go beside it.
     public var file: String?
+    /// Seconds after which the file is withdrawn when nobody there has answered; nil for the usual time.
+    public var patience: Double?
 
     public init(
-        content: [UInt8], mode: String, receiver: PeerID?, isEncrypted: Bool, isPrivate: Bool = false, file: String? = nil
+        content: [UInt8], mode: String, receiver: PeerID?, isEncrypted: Bool, isPrivate: Bool = false, file: String? = nil,
+        patience: Double? = nil
     ) {
         self.content = content
         self.mode = mode
@@ -157,6 +164,7 @@ public struct MessageOrder: Sendable, Hashable, Codable {
         self.isEncrypted = isEncrypted
         self.isPrivate = isPrivate
         self.file = file
+        self.patience = patience
     }
 }
 

@@ -57,7 +57,8 @@ extension Mesh {
             if sent == total { file.transfer.enter(.finishing) }
         case .sendingEnded(let id, let outcome):
             guard let file = files.withLock({ $0.outgoing.removeValue(forKey: id) }) else { return }
-            file.transfer.end(result(of: outcome, for: file.peer))
+            let isExpired = file.isExpired && outcome == .cancelledHere
+            file.transfer.end(isExpired ? TransferResult(outcome: .expired) : result(of: outcome, for: file.peer))
         }
     }
 

@@ -10,8 +10,11 @@ extension Mesh {
     ///
     /// The peer is asked first where it runs nearshare. Phones get it unasked, and confirm little: a transfer to one is
     /// completed when all of it was sent.
+    /// - Parameter patience: what nobody has taken after that is withdrawn, and has expired.
     /// - Throws: ``NodeError/unavailable(_:)`` for what the mesh can't carry, ``NodeError/blocked(_:)``.
-    public func send(_ source: any ResourceSource, to peer: MeshPeer) throws(NodeError) -> Transfer {
+    public func send(
+        _ source: any ResourceSource, to peer: MeshPeer, patience: Duration = .seconds(60)
+    ) throws(NodeError) -> Transfer {
         guard source.offer.itemCount == 1, let item = source.offer.items.first, item.kind != .folder else {
             throw .unavailable(
                 "the mesh carries one file at a time, and no folders; send them directly, or as an archive of at most 5 MiB")
@@ -24,6 +27,7 @@ extension Mesh {
             transfer.end(Self.result(of: MeshSendError.fileTooLarge(limit: peer.software.contentLimit)))
             return transfer
         }
+        expire(transfer, after: patience)
         start { [self] in
             let content = await onThread { Result { try Self.readAll(source) } }
             do {
@@ -40,14 +44,47 @@ extension Mesh {
         return transfer
     }
 
+    /// Ends what nobody has taken in time. It goes on without end once it was taken.
+    private func expire(_ transfer: Transfer, after patience: Duration) {
+        start { [self] in
+            let isOver = await withTaskGroup(of: Bool.self) { group in
+                group.addTask {
+                    for await progress in transfer.progress where ![.connecting, .waiting].contains(progress.phase) { break }
+                    return false
+                }
+                group.addTask {
+                    _ = await self.stopping.happened
+                    return false
+                }
+                group.addTask {
+                    try? await Task.sleep(for: patience)
+                    return !Task.isCancelled
+                }
+                defer { group.cancelAll() }
+                return await group.next() ?? false
+            }
+            guard isOver else { return }
+            let file = files.withLock { files -> MeshFileKey? in
+                files.texts[transfer.id] = nil
+                guard let id = files.outgoing.first(where: { $0.value.transfer === transfer })?.key else { return nil }
+                files.outgoing[id]!.isExpired = true
+                return id
+            }
+            guard let file else { return transfer.end(TransferResult(outcome: .expired)) }
+            change { router, now in router.cancelSending(file, now: now) }
+        }
+    }
+
     private static func result(of error: any Error) -> TransferResult {
         let outcome: TransferOutcome =
             if case MeshSendError.fileTooLarge = error { .declined(.tooLarge) } else { .failed(.sourceUnreadable, at: .here) }
         return TransferResult(outcome: outcome, detail: String(describing: error))
     }
 
-    /// How long a file of so many bytes takes to a peer at least: so many fragments, and the pause between them.
+    /// How long a file of so many bytes takes to a peer at least: so many fragments, and the pause between them. nil for one that is
+    /// too large to be sent.
     public func estimate(byteCount: UInt64, to peer: MeshPeer) -> Duration? {
+        guard byteCount <= peer.software.contentLimit else { return nil }
         let content = [UInt8](repeating: 0, count: min(Int(clamping: byteCount), MeshFile.maximumContentByteCount))
         let file = MeshFile(name: "", mediaType: "", content: content[...])
         return look { try? $0.plan(file, to: peer.id).estimate }

@@ -48,6 +48,8 @@ public final class Mesh: Sendable {
         let transfer: Transfer
         let peer: MeshPeer
         let size: UInt64
+        /// Withdrawn because nobody has answered.
+        var isExpired = false
     }
 
     /// A text of ours on its way, in one message or several.

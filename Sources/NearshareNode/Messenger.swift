@@ -144,9 +144,12 @@ public final class Messenger: Sendable {
     }
 
     /// Sends a message with a file beside it, to somebody in range. The receiver is asked for the file as for any other.
-    /// - Parameter file: one file, of at most 5 MiB.
+    /// - Parameters:
+    ///   - file: one file, of at most 5 MiB.
+    ///   - patience: when nobody has answered after that, the file is withdrawn.
     public func send(
-        _ content: StructuredValue, with file: any ResourceSource, to peer: PeerID, isEncrypted: Bool? = nil
+        _ content: StructuredValue, with file: any ResourceSource, to peer: PeerID, isEncrypted: Bool? = nil,
+        patience: Duration = .seconds(60)
     ) throws(MessengerError) -> (id: CarriedID, transfer: Transfer) {
         guard let meshPeer = mesh.look({ $0.peer(peer) }) else { throw .rule(.receiverNotInRange) }
         let name = file.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
@@ -154,19 +157,22 @@ public final class Messenger: Sendable {
             .besideFile(content, name: name), using: .direct(peer), isEncrypted: isEncrypted, isPrivate: false,
             fileByteCount: Int(clamping: file.offer.totalSize ?? 0))
         do {
-            return (id, try mesh.send(file, to: meshPeer))
+            return (id, try mesh.send(file, to: meshPeer, patience: patience))
         } catch {
             throw .file(error)
         }
     }
 
     /// Offers a file to somebody in the mesh.
+    /// - Parameter patience: when nobody has answered after that, it is withdrawn.
     /// - Throws: ``NodeError``, also when they aren't heard of.
-    public func send(_ file: any ResourceSource, to peer: PeerID) throws(NodeError) -> Transfer {
+    public func send(
+        _ file: any ResourceSource, to peer: PeerID, patience: Duration = .seconds(60)
+    ) throws(NodeError) -> Transfer {
         guard let meshPeer = mesh.look({ $0.peer(peer) }) else {
             throw .unreachable("they are not in range; files go to those who are")
         }
-        return try mesh.send(file, to: meshPeer)
+        return try mesh.send(file, to: meshPeer, patience: patience)
     }
 
     private func submit(

@@ -165,6 +165,32 @@ import Testing
         #expect(asked.withLock { $0 } == 2)
     }
 
+    @Test("what nobody answers in time has expired, and nobody is asked about it any more", arguments: Way.allCases)
+    func patience(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        let (sender, receiver) = (ada, bea)
+        let content = file(1_000)
+        try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let end: TransferOutcome? = {
+                for await invitation in receiving.invitations { return await invitation.ended }
+                return nil
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                let transfer = try mesh.send(MemorySource(content), to: bea, patience: .seconds(3))
+                #expect(await transfer.result.outcome == .expired)
+            }
+            #expect(await end == .cancelled(by: .there))
+            receiver.beginShutdown()
+        }
+    }
+
     @Test("a decline is told; an invitation that is dropped is declined", arguments: Way.allCases)
     func declines(_ way: Way) async throws {
         #expect(try await send(file(1), on: Stage(way)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))

@@ -168,7 +168,9 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("What is said in the public room while nobody is near waits, and goes once when somebody comes", arguments: Way.allCases)
+    @Test(
+        "What is said in the public room while nobody is near waits, and goes once when somebody comes", arguments: Way.allCases
+    )
     func emptyRoom(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -203,7 +205,8 @@ struct MessengerStoryTests {
                 #expect(await firstArrival(received) != nil)
                 _ = try here.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
                 _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
-                #expect(await first(received) { if case .entry(let line) = $0 { line.text == "the end" } else { false } } != nil)
+                #expect(
+                    await first(received) { if case .entry(let line) = $0 { line.text == "the end" } else { false } } != nil)
                 #expect(try await there.arrivals().count == 1 + 1)
                 #expect(try await there.history(of: .peer(ada.id)).map(\.text) == ["hello", "the end"])
             }

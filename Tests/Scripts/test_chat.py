@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 import unittest
@@ -174,6 +175,59 @@ class ChatStory(Story):
             self.assertEqual("anna", line["name"])
         # Who has it in a stream has seen it.
         anna.wait_for("mark", lambda event: event["mark"] == "read")
+
+    def test_a_receiver_is_asked_about_lines(self):
+        anna = self.anna.receive("--adapter", "none", accept="none")
+        declined = self.ben.run(
+            "chat", "anna", "--wait", "delivered", "--timeout", "3", "--adapter", "none", input=b"not this\n")
+        anna.wait_for("invitation")
+        self.assertCode(9, declined)
+        self.assertIn("anna is near, but has not taken it", declined.stderr.decode())
+        anna.process.kill()
+        anna.process.wait()
+        self.anna.receive("--adapter", "none")
+        self.assertCode(
+            0, self.ben.run("chat", "anna", "--wait", "delivered", "--adapter", "none", input=b"but this\n"))
+        # Each by a process of its own, as soon as the last one has ended.
+        for number in range(6):
+            said = self.ben.run("chat", "anna", "--adapter", "none", input=f"line {number}\n".encode())
+            self.assertCode(0, said)
+
+    def test_pipes_into_the_public_room(self):
+        result = self.ben.run("chat", "--public", "--timeout", "1", "--adapter", "none", input=b"anybody?\n")
+        self.assertCode(9, result)
+        self.assertIn("nobody is near who could hear it", result.stderr.decode())
+        anna = self.anna.start("chat", "--public", "--follow", "--json", "--adapter", "none", stdin=subprocess.PIPE)
+        texts = ["anybody?"] + [f"line {number}" for number in range(8)]
+        for text in texts[1:]:
+            self.assertCode(0, self.ben.run("chat", "--public", "--adapter", "none", input=f"{text}\n".encode()))
+        anna.wait_for("line", lambda event: event["text"] == texts[-1])
+        heard = [event["text"] for event in anna.events if event["event"] == "line"]
+        self.assertEqual(sorted(texts), sorted(heard))
+
+    def test_what_a_blocked_one_says_to_everybody(self):
+        keys = self.place / "ben.keys"
+        self.assertCode(0, self.ben.run("keys", "export", "--output", keys))
+        self.assertCode(0, self.anna.run("keys", "import", keys, "--for", "ben"))
+        receiver = self.anna.receive("--adapter", "none")
+        self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", "anna", "--adapter", "none"))
+        receiver.process.kill()
+        receiver.process.wait()
+        self.assertCode(0, self.anna.run("peers", "block", "ben"))
+        blocked = self.anna.run("message", "hi", "--to", "ben", "--adapter", "none")
+        self.assertCode(5, blocked)
+        self.assertIn("ben is blocked here", blocked.stderr.decode())
+        anna = self.anna.start("mesh", "run", "--json", "--accept", "none", "--adapter", "none")
+        anna.wait_for("ready")
+        self.assertCode(0, self.ben.run("chat", "--public", "--adapter", "none", input=b"not this\n"))
+        self.assertCode(0, self.ben.run("message", "nor this", "--broadcast", "--wait", "sent", "--adapter", "none"))
+        self.assertCode(0, self.anna.run("peers", "unblock", "ben"))
+        self.assertCode(0, self.ben.run("chat", "--public", "--adapter", "none", input=b"but this\n"))
+        self.assertCode(0, self.ben.run("message", "and this", "--broadcast", "--wait", "sent", "--adapter", "none"))
+        anna.wait_for("message", lambda event: event["content"] == {"text": "and this"})
+        said = [event["content"]["text"] for event in anna.events if event["event"] == "message"]
+        lines = [event["text"] for event in anna.events if event["event"] == "line"]
+        self.assertEqual((["and this"], ["but this"]), (said, lines))
 
     def test_nobody(self):
         result = self.anna.run("chat", "zoe", "--adapter", "none", input=b"hi\n")

@@ -157,7 +157,9 @@ class RuleStory(MessageStory):
         node = Node(self.anna)
         profile = node.ready["profile"]
         self.assertEqual((7, 60, 200), (profile["hop_limit"], profile["time_to_live"], profile["maximum_propagation"]))
-        self.assertRegex(self.anna.run("mesh", "status").stdout.decode(), r"(?s)hop limit +7\n.*time to live +60 s")
+        self.assertEqual("town", profile["name"])
+        self.assertRegex(
+            self.anna.run("mesh", "status").stdout.decode(), r"(?s)profile +town\n.*hop limit +7\n.*time to live +60 s")
         self.assertEqual(130, node.end())
 
 
@@ -194,6 +196,12 @@ class NeighbourStory(MessageStory):
         _, said = self.send("look", "--to", "ben", "--mode", "direct", "--file", path, "--wait", "delivered")
         self.assertIn("ben has photo.jpg", said)
         self.assertEqual("photo.jpg", ben.message("look")["file"])
+        film = self.place / "source/film.bin"
+        film.write_bytes(bytes(6_000_000))
+        refused = self.anna.run("send", film, "--to", "ben", "--via", "mesh")
+        self.assertCode(7, refused)
+        self.assertIn("`nearshare send film.bin --to ben` sends it directly", refused.stderr.decode())
+        self.assertNotIn("at least", refused.stderr.decode())
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
         ids = [message["id"] for message in self.arrived(self.ben)]
         self.assertEqual(len(ids), len(set(ids)))
