@@ -223,7 +223,7 @@ extension NearbySession {
                 lose(sessionLink)
                 return nil
             }
-            node.start { await self.exchangeMessages(on: sessionLink, stream) }
+            exchangeMessages(on: sessionLink, stream)
             ready(sessionLink)
         }
         return sessionLink
@@ -268,7 +268,6 @@ extension NearbySession {
     }
 
     func lose(_ link: SessionLink) {
-        link.end()
         change { state in
             guard state.members[link.peer]?.links.contains(where: { $0 === link }) == true else { return }
             state.members[link.peer]!.links.removeAll { $0 === link }
@@ -276,7 +275,7 @@ extension NearbySession {
             noteLinks(of: link.peer, &state)
         }
         // Another link may have to take over.
-        for other in linksTo(link.peer) { write(to: other) }
+        for other in linksTo(link.peer) { other.wake() }
     }
 
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members[member]?.links ?? [] } }
@@ -308,7 +307,7 @@ extension NearbySession {
                     continue
                 }
                 hasMessages = true
-                node.start { await self.exchangeMessages(on: link, stream) }
+                exchangeMessages(on: link, stream)
                 ready(link)
             case .relay: takeRelay(stream, from: link)
             }

@@ -55,6 +55,19 @@ public final class NearbySession: Sendable {
         var channel: MessageChannel
         /// In the order in which they came.
         var links: [SessionLink] = []
+
+        /// - Returns: links over which it may go, and whether it is the only one that is under way; nil while there is no room.
+        mutating func take(_ message: SessionMessage) -> (links: [SessionLink], isAlone: Bool)? {
+            guard channel.hasRoom else { return nil }
+            channel.append(message)
+            return (links, channel.isQuiet)
+        }
+
+        /// - Returns: links on which that is to be told now.
+        mutating func notePassedOn(_ message: SessionMessage) -> [SessionLink] {
+            channel.notePassedOn(message)
+            return links.filter { channel.hasFrame(for: $0.channelLink) }
+        }
     }
 
     struct State {
