@@ -201,7 +201,7 @@ extension NearbySession {
             if known?.fingerprint != peer.fingerprint {
                 state.roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
             }
-            var membership = state.members[peer.id] ?? makeMembership(for: peer.id)
+            var membership = state.members[peer.id] ?? makeMembership(for: peer.id, &state)
             let made = SessionLink(
                 peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
                 relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: membership.channel.attach(),
@@ -229,7 +229,8 @@ extension NearbySession {
         return sessionLink
     }
 
-    func makeMembership(for member: PeerID) -> Membership {
+    func makeMembership(for member: PeerID, _ state: inout State) -> Membership {
+        noteTaken(&state)
         // Whoever leaves and comes back finds full what they have filled.
         let stale = inbox.waiting.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
         // 0 stands for nobody known.

@@ -65,7 +65,7 @@ extension NearbySession {
                 if state.members[member] == nil {
                     guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                     // Told of by others and not met yet: kept until then.
-                    state.members[member] = makeMembership(for: member)
+                    state.members[member] = makeMembership(for: member, &state)
                 }
                 return .success(state.members[member]!.take(message))
             }
@@ -126,6 +126,7 @@ extension NearbySession {
 
     private func nextBatch(for link: SessionLink) -> [UInt8]? {
         state.withLock { state in
+            noteTaken(&state)
             guard state.members[link.peer] != nil else { return nil }
             let batch = Self.nextBatch(of: &state.members[link.peer]!.channel, for: link.channelLink)
             return batch.isEmpty ? nil : batch
@@ -173,27 +174,46 @@ extension NearbySession {
                 failure = error
             }
             // Before another link of the same member brings the next ones.
-            inbox.give(contentsOf: arrival.messages)
+            inbox.put(arrival.messages)
             let channel = state.members[link.peer]!.channel
             return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
         }
+        if !arrival.messages.isEmpty { inbox.wakeTakers() }
         if let lostCount = arrival.lostCount { tell(.restarted(link.peer, lost: lostCount)) }
         if isToBeWoken { link.wake() }
         if hasRoom { progress.wakeAll() }
         if let failure { throw failure }
     }
 
-    /// The program has taken a message.
+    /// The program has taken a message. Its channel learns of several at once: whoever took the session's lock for each would
+    /// wait every time for the thread that reads.
     func notePassedOn(_ received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
-        let (links, isFirstOwed) = state.withLock { state -> ([SessionLink], Bool) in
-            guard let due = state.members[received.sender]?.notePassedOn(received.message) else { return ([], false) }
-            guard due.isEmpty, state.acknowledgements == nil else { return (due, false) }
-            state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay
-            return (due, true)
+        let (isMuch, isFirst) = taken.withLock { taken in
+            defer { taken.isTimed = true }
+            taken.messages.append(received)
+            taken.byteCount += received.message.bytes.count
+            let isMuch = taken.messages.count >= Self.maximumTakenCount || taken.byteCount >= Self.maximumTakenByteCount
+            return (isMuch, !taken.isTimed)
+        }
+        guard isMuch || isFirst else { return }
+        let links = state.withLock { state -> [SessionLink] in
+            if isFirst { state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay }
+            guard isMuch else { return [] }
+            noteTaken(&state)
+            return state.members.values.flatMap(\.dueLinks)
         }
         for link in links { link.wake() }
-        if isFirstOwed { alarm.update { $0.isDue = true } }
+        if isFirst { alarm.update { $0.isDue = true } }
+    }
+
+    /// Tells the channels what the program has taken.
+    func noteTaken(_ state: inout State) {
+        taken.withLock { taken in
+            for received in taken.messages { state.members[received.sender]?.channel.notePassedOn(received.message) }
+            taken.messages.removeAll(keepingCapacity: true)
+            taken.byteCount = 0
+        }
     }
 
     /// What has been passed on and was not told with a message in the meantime is told now.
@@ -201,6 +221,8 @@ extension NearbySession {
         let links = state.withLock { state -> [SessionLink] in
             guard let due = state.acknowledgements, due <= now else { return [] }
             state.acknowledgements = nil
+            taken.withLock { $0.isTimed = false }
+            noteTaken(&state)
             var links: [SessionLink] = []
             for id in state.members.keys where state.members[id]!.channel.owesAcknowledgement {
                 state.members[id]!.channel.acknowledgeSoon()
@@ -210,6 +232,9 @@ extension NearbySession {
         }
         for link in links { link.wake() }
     }
+
+    private static var maximumTakenCount: Int { 32 }
+    private static var maximumTakenByteCount: Int { 64 << 10 }
 
     /// How long news waits for a message to carry it.
     private static var acknowledgementDelay: Duration { .milliseconds(20) }

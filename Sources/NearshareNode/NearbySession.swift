@@ -63,11 +63,16 @@ public final class NearbySession: Sendable {
             return (links, channel.isQuiet)
         }
 
-        /// - Returns: links on which that is to be told now.
-        mutating func notePassedOn(_ message: SessionMessage) -> [SessionLink] {
-            channel.notePassedOn(message)
-            return links.filter { channel.hasFrame(for: $0.channelLink) }
-        }
+        /// Links on which there is something to be said.
+        var dueLinks: [SessionLink] { links.filter { channel.hasFrame(for: $0.channelLink) } }
+    }
+
+    /// What the program has taken and the channels have not been told of.
+    struct Taken {
+        var messages: [ReceivedMessage] = []
+        var byteCount = 0
+        /// They will be told before long, whatever else happens: ``State/acknowledgements`` says when.
+        var isTimed = false
     }
 
     struct State {
@@ -104,6 +109,8 @@ public final class NearbySession: Sendable {
     let settings: SessionSettings
     let state: Mutex<State>
     let inbox = Handoff<ReceivedMessage>()
+    /// Locked behind ``state`` where both are needed.
+    let taken = Mutex(Taken())
     /// For those who wait until a message can be taken over, or has been passed on.
     let progress = WaitingLine()
     let alarm = Monitor(Alarm())
