@@ -51,12 +51,13 @@ public enum BluetoothDiagnosis {
         }
         found += advertising(interfaces[BlueZ.advertisingManager])
         let near = devices.filter { $0["UUIDs"]?.texts?.contains(GATTProfile.meshService) ?? false }
-        found.append(
-            RadioFinding(
-                .fine,
-                near.isEmpty
-                    ? "nobody who speaks bitchat's service has been heard lately"
-                    : "\(near.count) heard lately that speak bitchat's service"))
+        let text =
+            switch near.count {
+            case 0: "nobody who speaks bitchat's service was heard lately"
+            case 1: "one device that speaks bitchat's service was heard lately"
+            default: "\(near.count) devices that speak bitchat's service were heard lately"
+            }
+        found.append(RadioFinding(.fine, text))
         return found
     }
 
@@ -69,7 +70,7 @@ public enum BluetoothDiagnosis {
                     advice: "Bluetooth 4.0 and Low Energy are needed; another adapter may have them")
             ]
         }
-        let text = "\(taken) advertisements are on the air, \(free) more are possible"
+        let text = "\(taken == 1 ? "1 advertisement is" : "\(taken) advertisements are") on the air, \(free) more possible"
         guard free == 0 else { return [RadioFinding(.fine, text)] }
         return [RadioFinding(.problem, text, advice: "end a program that advertises")]
     }

@@ -75,6 +75,8 @@ final class RadioLoop: ConfinedLoop {
     /// Between two looks at devices that were not worth remembering.
     private static let strangerPause = Duration.milliseconds(250)
     private static let graceTime = Duration.seconds(10)
+    /// So long somebody who has connected to us may say nothing. bitchat's phones begin at once.
+    private static let silence = Duration.seconds(60)
     private static let refreshPause = Duration.seconds(60)
     /// A channel that is open past the grace time is looked at so often.
     private static let lookAgain = Duration.seconds(1)
@@ -94,13 +96,7 @@ final class RadioLoop: ConfinedLoop {
         } catch {
             throw .noBus(error.text)
         }
-        let objects: BlueZ.Objects
-        do throws(BusError) {
-            guard try bus.hasOwner(BlueZ.name, timeout: .seconds(2)) else { throw BluetoothError.noDaemon.asBusError }
-            objects = try bus.call(BlueZ.getObjects, timeout: .seconds(5)).objects() ?? [:]
-        } catch {
-            throw error.name == BluetoothError.noDaemonName ? .noDaemon : BluetoothError(error)
-        }
+        let objects = try BlueZ.objects(over: bus)
         adapter = try Self.adapter(name, in: objects)
         do throws(BusError) {
             server = try GATTServer(bus: bus, post: post)
@@ -150,7 +146,7 @@ final class RadioLoop: ConfinedLoop {
         try bus.onSignal(matching: "\(sender),interface='\(BlueZ.objectManager)',member='InterfacesAdded'") {
             [unowned self] message in
             guard let path = message.objectPath(), let interfaces = message.interfaces() else { return }
-            take([path: interfaces])
+            take([path: interfaces], areNew: true)
         }
         try bus.onSignal(matching: "\(sender),interface='\(BlueZ.objectManager)',member='InterfacesRemoved'") {
             [unowned self] message in
@@ -161,19 +157,20 @@ final class RadioLoop: ConfinedLoop {
         try bus.onSignal(matching: owners) { [unowned self] _ in daemonChanged() }
     }
 
-    private func take(_ objects: BlueZ.Objects) {
+    /// - Parameter areNew: whether BlueZ has just learned of them.
+    private func take(_ objects: BlueZ.Objects, areNew: Bool = false) {
         for (path, interfaces) in objects {
             if path == adapter.path, let properties = interfaces[BlueZ.adapter] {
                 adapter.isThere = true
                 setPowered(properties["Powered"]?.flag ?? true)
             }
             guard path.hasPrefix(adapter.path + "/") else { continue }
-            if let properties = interfaces[BlueZ.device] { takeDevice(path, properties) }
+            if let properties = interfaces[BlueZ.device] { takeDevice(path, properties, isNew: areNew) }
             if let properties = interfaces[BlueZ.characteristic] { takeCharacteristic(path, properties) }
         }
     }
 
-    private func takeDevice(_ path: String, _ properties: BlueZ.Properties) {
+    private func takeDevice(_ path: String, _ properties: BlueZ.Properties, isNew: Bool) {
         guard neighbours[path] == nil else { return change(path, BlueZ.device, properties, gone: []) }
         guard let text = properties["Address"]?.text,
             let address = BluetoothAddress(text, kind: properties["AddressType"]?.text ?? "public"),
@@ -181,6 +178,7 @@ final class RadioLoop: ConfinedLoop {
         else { return }
         if case .taken(let other) = room { forget(other) }
         neighbours[path] = Neighbour(path: path, address: address, since: .now)
+        neighbours[path]!.isNew = isNew && properties["RSSI"] == nil
         change(path, BlueZ.device, properties, gone: [])
     }
 
@@ -193,7 +191,7 @@ final class RadioLoop: ConfinedLoop {
         let call = BlueZ.call(path, BlueZ.properties, "GetAll", [.string(BlueZ.device)])
         try? bus.call(call, timeout: Self.connectTime) { [weak self] result in
             guard let self, let properties = (try? result.get())?.dictionary(), neighbours[path] == nil else { return }
-            takeDevice(path, properties)
+            takeDevice(path, properties, isNew: false)
         }
     }
 
@@ -235,6 +233,7 @@ final class RadioLoop: ConfinedLoop {
         if changed["Paired"]?.flag == true || changed["Trusted"]?.flag == true { neighbours[path]!.isBonded = true }
         if let strength = changed["RSSI"]?.integer {
             neighbours[path]!.isHeard = true
+            neighbours[path]!.isNew = false
             neighbours[path]!.strength = strength
         }
         if gone.contains("RSSI") { neighbours[path]!.isHeard = false }
@@ -246,7 +245,7 @@ final class RadioLoop: ConfinedLoop {
         }
         if let isConnected = changed["Connected"]?.flag {
             if isConnected, !neighbours[path]!.isConnected, !neighbours[path]!.phase.isConnecting {
-                neighbours[path]!.since = .now
+                neighbours[path]!.wasConnectedTo(at: .now)
                 server.connectionsChanged(at: .now)
             }
             if !isConnected, neighbours[path]!.isConnected { server.connectionsChanged(at: .now) }
@@ -433,6 +432,8 @@ final class RadioLoop: ConfinedLoop {
     func release(_ address: BluetoothAddress) {
         let left = holds[address, default: 1] - 1
         holds[address] = left > 0 ? left : nil
+        // Whoever had a channel may be about to open another one.
+        for neighbour in neighbours.values where neighbour.address == address { neighbours[neighbour.path]!.since = .now }
     }
 
     private var linkCount: Int { neighbours.values.count { $0.link != nil } }
@@ -483,6 +484,7 @@ final class RadioLoop: ConfinedLoop {
             unwantedSince.map { max($0 + Self.graceTime, .now + Self.lookAgain) },
         ]
         deadlines += browsers.values.map(\.settledAt)
+        deadlines += neighbours.values.filter(isSilent).map { $0.since + Self.silence }
         if wantsNeighbours, adapter.isPowered {
             deadlines += neighbours.values.filter { mayBegin($0) || $0.phase.deadline != nil }.map {
                 $0.phase.deadline ?? dueAt($0)
@@ -516,6 +518,7 @@ final class RadioLoop: ConfinedLoop {
         if adapter.isPowered { connectNextToChat(at: now) }
         chat.tick(at: now)
         letGoIfUnwanted(at: now)
+        dropSilent(at: now)
         steerDiscovery(at: now)
         bus.flush()
     }
@@ -556,6 +559,21 @@ final class RadioLoop: ConfinedLoop {
         for (path, neighbour) in neighbours.all where neighbour.phase.isAttached && holds[neighbour.address] == nil {
             disconnect(neighbour)
             neighbours[path]!.phase = .idle
+        }
+    }
+
+    /// Has connected to us and wants nothing: neither frames, nor a channel, nor a chat. A controller has room for a few connections.
+    private func isSilent(_ neighbour: Neighbour) -> Bool {
+        neighbour.isCaller && neighbour.isConnected && !neighbour.isOurs && neighbour.phase.isIdle && !neighbour.isBonded
+            && holds[neighbour.address] == nil && !server.hasLink(neighbour.path) && !chat.isLinked(neighbour.path)
+    }
+
+    private func dropSilent(at now: MonotonicInstant) {
+        for neighbour in neighbours.values where isSilent(neighbour) && now - neighbour.since >= Self.silence {
+            log("\(BlueZ.name(of: neighbour.path)) has connected and says nothing")
+            // Not again at once.
+            neighbours[neighbour.path]!.since = now
+            try? bus.send(BlueZ.call(neighbour.path, BlueZ.device, "Disconnect"))
         }
     }
 
@@ -696,6 +714,8 @@ final class RadioLoop: ConfinedLoop {
     private func attach(_ path: String) {
         neighbours[path]!.phase = .attached
         neighbours[path]!.dueAt = .now
+        // It can be reached, and nothing more is wanted.
+        if frames == nil { neighbours[path]!.failures = 0 }
     }
 
     private func acquire(_ path: String) {
@@ -771,10 +791,4 @@ final class RadioLoop: ConfinedLoop {
             fail(path)
         }
     }
-}
-
-extension BluetoothError {
-    /// Carried through code that speaks of the bus.
-    fileprivate static let noDaemonName = "org.freedesktop.DBus.Error.NameHasNoOwner"
-    fileprivate var asBusError: BusError { BusError(name: Self.noDaemonName, "") }
 }
