@@ -22,7 +22,7 @@ BUILT = pathlib.Path(os.environ.get("NEARSHARE_BUILD", ROOT / ".build/debug"))
 PROBE = pathlib.Path("/run/radio-probe")
 ADDRESSES = ["00:AA:01:00:00:00", "00:AA:01:01:00:01", "00:AA:01:02:00:02"]
 # An emulated machine on a busy one is slow; nothing is waited for that does not come.
-PATIENCE = 90
+PATIENCE = int(os.environ.get("RADIO_PATIENCE", 90))
 # The tool's exit code where it has found nobody of that name.
 NOBODY = 3
 
