@@ -184,7 +184,7 @@ let package = Package(
                 "NearshareTesting",
             ]),
         tests("ControlTests", ["NearshareBase", "NearshareControl", "NearshareEdges"]),
-        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareControl", "NearshareVoice"]),
+        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareControl", "NearshareTesting", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17
 )

@@ -92,10 +92,12 @@ public final class LocalMachine: Sendable {
 
     /// - Parameters:
     ///   - name: what others see; nil for ``name(_:)``.
+    ///   - interface: the network interface that it keeps to; nil for the configured one, or all.
     ///   - discovery: nil for a node that needs none, which starts faster.
     ///   - radio: opened when it is first needed; nil for a node that stays on the network.
     public func nodeSettings(
-        name: DisplayName? = nil, discovery: (any Discovery)?, radio: (@Sendable () throws(DiscoveryError) -> Radio)? = nil,
+        name: DisplayName? = nil, interface: String? = nil, discovery: (any Discovery)?,
+        radio: (@Sendable () throws(DiscoveryError) -> Radio)? = nil,
         log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
@@ -112,6 +114,7 @@ public final class LocalMachine: Sendable {
                 }
             },
             log: log)
+        settings.interface = interface ?? configuration.interface
         settings.radio = radio
         settings.datagrams = UDPTransport()
         if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }

@@ -12,14 +12,16 @@ extension LocalMachine {
     ///     }
     /// - Parameters:
     ///   - name: what others see; nil for ``name(_:)``.
+    ///   - interface: the network interface that it keeps to; nil for the configured one, or all.
     ///   - findsOthers: false for a node that neither advertises nor browses, which starts faster.
     ///   - encryption: for all its links.
     /// - Throws: `StorageError` and `DiscoveryError` when it can't begin, and what `body` throws.
     public func run<Result: Sendable>(
-        as name: DisplayName? = nil, findsOthers: Bool = true, encryption: EncryptionPreference = .required,
+        as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true,
+        encryption: EncryptionPreference = .required,
         _ body: @Sendable (Node) async throws -> Result
     ) async throws -> Result {
-        var settings = try nodeSettings(name: name, discovery: findsOthers ? discovery() : nil)
+        var settings = try nodeSettings(name: name, interface: interface, discovery: findsOthers ? discovery() : nil)
         settings.encryption = encryption
         return try await withNode(settings, body)
     }
@@ -37,10 +39,10 @@ extension Node {
     /// - Returns: who joined.
     /// - Throws: `PeerLookupError` when nobody is found, `NodeError` without discovery, `SessionError` when it comes to nothing.
     public func invite(
-        _ name: String, into session: NearbySession, for service: ServiceType = .nearshare, interface: String? = nil,
+        _ name: String, into session: NearbySession, for service: ServiceType = .nearshare,
         lookTime: Duration = .seconds(5), context: [UInt8] = [], secret: [UInt8]? = nil, patience: Duration = .seconds(30)
     ) async throws -> PeerID {
-        let peer = try await find(name, for: service, timeout: lookTime, interface: interface)
+        let peer = try await find(name, for: service, timeout: lookTime)
         return try await session.invite(peer.destination, context: context, secret: secret, patience: patience)
     }
 }

@@ -35,6 +35,14 @@ struct RadioOptions: ParsableArguments {
 
     var isOff: Bool { adapter == "none" }
 
+    /// For whoever has asked for Bluetooth and nothing else.
+    func checkOn() throws {
+        if isOff { throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out") }
+        if LocalMachine.radio() == nil {
+            throw ValidationError("this nearshare was built without Bluetooth; choose another way, or install one with it")
+        }
+    }
+
     /// What a node opens when it needs it.
     func radio(log: Logger) -> (@Sendable () throws(DiscoveryError) -> Radio)? {
         isOff ? nil : LocalMachine.radio(adapter: adapter, log: log)
@@ -62,7 +70,7 @@ struct WayOptions: ParsableArguments {
         case .mesh:
             if let address { throw ValidationError("\(address) is an address; in the mesh peers go by name or id") }
         case .bluetooth:
-            if radio.isOff { throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out") }
+            try radio.checkOn()
             if let address { throw ValidationError("\(address) is an address; over Bluetooth peers go by name or id") }
         case .lan, nil: break
         }
@@ -72,7 +80,7 @@ struct WayOptions: ParsableArguments {
     func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
         let looks = peers.isEmpty || peers.contains { Address.parse($0) == nil }
         return try machine.nodeSettings(
-            discovery: looks && via != .bluetooth ? machine.discovery() : nil,
+            interface: interface, discovery: looks && via != .bluetooth ? machine.discovery() : nil,
             radio: via == .lan ? nil : radio.radio(log: log), log: log)
     }
 }

@@ -26,9 +26,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     func validate() throws {
         if via == .mesh { throw ValidationError("--via takes lan or bluetooth here; the mesh is a way to send") }
-        if via == .bluetooth, radio.isOff {
-            throw ValidationError("--via bluetooth needs an adapter; leave --adapter none out")
-        }
+        if via == .bluetooth { try radio.checkOn() }
     }
 
     func run() async throws {
@@ -36,7 +34,7 @@ struct BrowseCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let book = try machine.trust.read()
             let settings = try machine.nodeSettings(
-                discovery: via == .bluetooth ? nil : machine.discovery(),
+                interface: interface, discovery: via == .bluetooth ? nil : machine.discovery(),
                 radio: via == .lan ? nil : radio.radio(log: global.logger),
                 log: global.logger)
             let media: Set<LinkAddress.Medium> =
@@ -45,8 +43,8 @@ struct BrowseCommand: AsyncParsableCommand {
             // Over Bluetooth one has to connect to ask for a name.
             let lookTime: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
             let list = BrowsedPeers(book: book, isJSON: json)
-            try await withNode(settings) { [watch, timeout, interface] node in
-                let changes = try await node.browse(media, interface: interface ?? machine.configuration.interface)
+            try await withNode(settings) { [watch, timeout] node in
+                let changes = try await node.browse(media)
                 try await Interruption.handled(asking: {
                     node.beginShutdown()
                     list.stop()

@@ -4,6 +4,7 @@ internal import Nearshare
 /// A connection to somebody near for the sake of their key: nothing is sent.
 struct Meeting: Sendable {
     let machine: LocalMachine
+    /// As the configuration says, when nil.
     let interface: String?
     /// nil to stay on the network.
     let radio: (@Sendable () throws(DiscoveryError) -> Radio)?
@@ -20,15 +21,16 @@ struct Meeting: Sendable {
     ) async throws -> Result {
         let address = Address.parse(peer)
         let settings = try machine.nodeSettings(
-            discovery: address == nil ? machine.discovery() : nil, radio: address == nil ? radio : nil, log: log)
-        return try await withNode(settings) { [interface] node in
+            interface: interface, discovery: address == nil ? machine.discovery() : nil, radio: address == nil ? radio : nil,
+            log: log)
+        return try await withNode(settings) { node in
             try await Interruption.handled(asking: { node.beginShutdown() }) {
                 let destination: PeerDestination
                 if let address {
                     destination = PeerDestination(addresses: [address])
                 } else {
                     let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
-                    destination = try await node.find(peer, timeout: Self.lookTime, on: media, interface: interface).destination
+                    destination = try await node.find(peer, timeout: Self.lookTime, on: media).destination
                 }
                 return try await node.withConnection(to: destination, body)
             }

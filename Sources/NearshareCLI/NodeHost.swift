@@ -77,7 +77,8 @@ func runNode(
     var limits = InboxLimits()
     limits.maximumSize = options.maximumSize ?? configuration.maximumSize
     let settings = try machine.nodeSettings(
-        name: options.name, discovery: machine.discovery(), radio: options.radio, log: options.log)
+        name: options.name, interface: options.interface, discovery: machine.discovery(), radio: options.radio, log: options.log
+    )
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = PeerQuota(options.maximumPerPeer ?? configuration.maximumPerPeer)
     var messengerSettings = MessengerSettings(carried: stores.carried, conversations: stores.conversations) { id in
@@ -90,7 +91,7 @@ func runNode(
     let server = try ControlServer(path: try machine.controlSocketPath())
     try await withNode(settings) { [messengerSettings] node in
         let receiving = try node.receive(
-            port: options.port ?? configuration.port ?? 0, interface: options.interface ?? configuration.interface)
+            port: options.port ?? configuration.port ?? 0)
         let messenger = try node.startMessenger(messengerSettings)
         let door = LocalDoor(
             machine, node, messenger,

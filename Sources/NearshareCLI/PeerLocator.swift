@@ -12,7 +12,6 @@ struct PeerLocator: Sendable {
 
     let machine: LocalMachine
     let voice: SendVoice
-    let interface: String?
     /// nil for the best way there is.
     let via: Way?
 
@@ -34,7 +33,7 @@ struct PeerLocator: Sendable {
         let name = resolveGivenName(text)
         if via == .mesh {
             if let found = try await locateThroughNode(name, Self.meshLookTime) { return found }
-            let mesh = node.joinMesh(interface: interface)
+            let mesh = node.joinMesh()
             return try await locateInMesh(name, mesh, await node.opensRadio() ? Self.radioMeshLookTime : Self.meshLookTime)
         }
         if via == .bluetooth { return try await locateDirectly(name, on: node, Self.radioLookTime, [.bluetooth]) }
@@ -43,7 +42,7 @@ struct PeerLocator: Sendable {
         } catch PeerLookupError.notFound where via == nil {
             if let found = try await locateThroughNode(name, Self.lookTime) { return found }
             // Not at once: most are found directly, and then the mesh would be joined for nothing.
-            let mesh = node.joinMesh(interface: interface)
+            let mesh = node.joinMesh()
             do {
                 let time = await node.opensRadio() ? Self.meshLookTime : Self.lookTime - Self.firstLookTime
                 return try await locateDirectly(name, on: node, time, [.network, .bluetooth])
@@ -57,7 +56,7 @@ struct PeerLocator: Sendable {
     private func locateDirectly(
         _ name: String, on node: Node, _ time: Duration, _ media: Set<LinkAddress.Medium>
     ) async throws -> Destination {
-        let peer = try await node.find(name, timeout: time, on: media, interface: interface)
+        let peer = try await node.find(name, timeout: time, on: media)
         remember(peer.id, peer.name)
         let way = Way(peer.addresses.first?.medium ?? .network)
         voice.emit("found", ["peer": .text(peer.id.hex), "name": .text(peer.name.claimed), "via": .text(way.rawValue)])

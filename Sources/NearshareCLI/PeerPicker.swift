@@ -3,7 +3,7 @@ internal import Nearshare
 /// A live list of who is nearby, to pick from with the arrow keys.
 enum PeerPicker {
     static func pick(
-        on node: Node, _ media: Set<LinkAddress.Medium>, interface: String?
+        on node: Node, _ media: Set<LinkAddress.Medium>
     ) async throws -> Sending.Target {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "say to whom with --to; without a terminal nobody can be picked from a list")
@@ -12,7 +12,7 @@ enum PeerPicker {
         await list.draw()
         let peer: NearbyPeer? = try await withThrowingTaskGroup(of: NearbyPeer?.self) { group in
             defer { group.cancelAll() }
-            let changes = try await node.browse(media, interface: interface)
+            let changes = try await node.browse(media)
             group.addTask {
                 for try await case .change(let change) in changes { await list.take(change) }
                 return nil

@@ -2,45 +2,52 @@ internal import Glibc
 internal import Nearshare
 internal import Synchronization
 
-/// The lines at the bottom of the terminal that show how transfers go; other output appears above them.
+/// The bottom of the terminal, where transfers show how they go and questions wait for an answer; other output appears above.
 final class ProgressDisplay: Sendable {
     static let shared = ProgressDisplay()
 
     private struct State {
-        var lines: [String] = []
-        var drawn = 0
+        var bottom = BottomLines()
+        /// The terminal; another one than standard error where that goes elsewhere and something is asked.
+        var descriptor = STDERR_FILENO
+        var columns: Int { Console.columns(descriptor) }
     }
 
     private let state = Mutex(State())
 
     /// Replaces the lines. Only on a terminal.
     func show(_ lines: [String]) {
+        state.withLock { Console.write($0.bottom.show(lines, columns: $0.columns), to: $0.descriptor) }
+    }
+
+    /// Puts a question on a terminal, below everything else; nil takes it away.
+    func ask(_ question: String?, on descriptor: Int32) {
         state.withLock { state in
-            state.lines = lines
-            Self.redraw(&state)
+            state.descriptor = descriptor
+            Console.write(state.bottom.ask(question, columns: state.columns), to: descriptor)
         }
+    }
+
+    /// Enter was pressed after the question: both stay as what has been said.
+    func answered(_ answer: String) {
+        state.withLock { Console.write($0.bottom.answered(answer, columns: $0.columns), to: $0.descriptor) }
     }
 
     /// Runs `body`, which writes whole lines, with the display out of the way.
     func around(_ body: () -> Void) {
         state.withLock { state in
-            Self.erase(&state)
+            Console.write(state.bottom.erase(), to: state.descriptor)
             body()
-            Self.redraw(&state)
+            Console.write(state.bottom.draw(columns: state.columns), to: state.descriptor)
         }
     }
 
-    private static func erase(_ state: inout State) {
-        guard state.drawn > 0 else { return }
-        Console.write(String(repeating: "\u{1b}[1A\u{1b}[2K", count: state.drawn), to: STDERR_FILENO)
-        state.drawn = 0
-    }
-
-    private static func redraw(_ state: inout State) {
-        erase(&state)
-        guard !state.lines.isEmpty else { return }
-        Console.write(state.lines.map { $0 + "\n" }.joined(), to: STDERR_FILENO)
-        state.drawn = state.lines.count
+    /// Leaves nothing of it on the screen.
+    func clear() {
+        state.withLock { state in
+            Console.write(state.bottom.erase(), to: state.descriptor)
+            state.bottom = BottomLines()
+        }
     }
 }
 

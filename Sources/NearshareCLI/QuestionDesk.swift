@@ -30,6 +30,7 @@ actor QuestionDesk {
         for await line in terminal.lines() { take(line) }
         for question in open { question.answer.resume(returning: .no) }
         open = []
+        prompt()
     }
 
     /// - Parameters:
@@ -52,18 +53,21 @@ actor QuestionDesk {
         }
     }
 
+    /// What has been asked last is asked at the bottom; with nothing left to ask, nothing is.
     private func prompt() {
-        guard let last = open.last else { return }
-        terminal.write(
+        let question = open.last.map { last in
             open.count == 1
                 ? "\(last.words) [y]es, [n]o, [b]lock: "
                 : "number \(last.number): \(last.words) [y]es, [n]o, [b]lock, or for another one as in \"y \(open[0].number)\": "
-        )
+        }
+        ProgressDisplay.shared.ask(question, on: terminal.descriptor)
     }
 
     private func take(_ line: String) {
         let words = line.split(separator: " ")
-        guard !open.isEmpty, let word = words.first?.lowercased() else { return }
+        guard !open.isEmpty else { return }
+        ProgressDisplay.shared.answered(TerminalText.escaped(line, columns: 100))
+        guard let word = words.first?.lowercased() else { return prompt() }
         let number = words.count > 1 ? Int(words[1]) : open.last?.number
         guard let number, open.contains(where: { $0.number == number }) else {
             terminal.write("there is no such question\n")
@@ -82,8 +86,7 @@ actor QuestionDesk {
     private func resolve(_ number: Int, _ answer: Answer) {
         guard let index = open.firstIndex(where: { $0.number == number }) else { return }
         let question = open.remove(at: index)
-        if case .over = answer { terminal.write("\n") }
         question.answer.resume(returning: answer)
-        if !open.isEmpty { prompt() }
+        prompt()
     }
 }

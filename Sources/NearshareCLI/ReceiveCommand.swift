@@ -48,7 +48,8 @@ struct ReceiveCommand: AsyncParsableCommand {
             let terminal = TerminalDevice()
             let policy = try machine.configuration.policy(receiving.accept, terminal)
             let settings = try machine.nodeSettings(
-                name: receiving.name?.name, discovery: machine.discovery(), radio: receiving.radio.radio(log: log), log: log)
+                name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
+                radio: receiving.radio.radio(log: log), log: log)
             let desk = ReceivingDesk(
                 machine: machine, place: place, policy: policy,
                 quota: receiving.quota(machine), voice: DeskVoice(isJSON: json),
@@ -58,7 +59,6 @@ struct ReceiveCommand: AsyncParsableCommand {
             try await withNode(settings) { [options = receiving, json] node in
                 let receiving = try node.receive(
                     port: options.port ?? machine.configuration.port ?? 0,
-                    interface: options.interface ?? machine.configuration.interface,
                     usesRadio: !hasNode, joinsMesh: !hasNode)
                 if json {
                     JSONEvents.emit(

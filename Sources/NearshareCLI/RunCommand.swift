@@ -7,7 +7,7 @@ func runCommand(_ body: () async throws -> Void) async throws {
         try await body()
     } catch {
         let failure = CommandFailure(error)
-        ProgressDisplay.shared.show([])
+        ProgressDisplay.shared.clear()
         if !failure.message.isEmpty { Console.complain(failure.message) }
         throw ExitCode(failure.status.rawValue)
     }

@@ -69,12 +69,12 @@ struct SendCommand: AsyncParsableCommand {
             let sending = Sending(
                 machine: machine, source: source, voice: voice,
                 patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-                interface: way.interface ?? machine.configuration.interface, resumes: !noResume, via: way.via)
+                resumes: !noResume, via: way.via)
             try await withNode(settings) { [peers] node in
                 try await Interruption.handled(asking: { sending.interrupt() }) {
                     let wanted =
                         peers.isEmpty
-                        ? [try await PeerPicker.pick(on: node, sending.media, interface: sending.interface)]
+                        ? [try await PeerPicker.pick(on: node, sending.media)]
                         : peers.map { .text($0) }
                     try await sending.run(to: wanted, on: node)
                 }

@@ -19,7 +19,6 @@ final class Sending: Sendable {
     private let source: NamedSource
     private let voice: SendVoice
     private let patience: Duration
-    let interface: String?
     private let resumes: Bool
     private let via: Way?
     private let state = Mutex(State())
@@ -29,14 +28,13 @@ final class Sending: Sendable {
 
     /// - Parameter via: nil for the best way there is.
     init(
-        machine: LocalMachine, source: NamedSource, voice: SendVoice, patience: Duration, interface: String?, resumes: Bool,
+        machine: LocalMachine, source: NamedSource, voice: SendVoice, patience: Duration, resumes: Bool,
         via: Way?
     ) {
         self.machine = machine
         self.source = source
         self.voice = voice
         self.patience = patience
-        self.interface = interface
         self.resumes = resumes
         self.via = via
     }
@@ -124,7 +122,7 @@ final class Sending: Sendable {
                 voice.emit("looking", ["peer": .text(id.hex)])
                 guard
                     let again = try? await node.find(
-                        id.hex, timeout: PeerLocator.radioLookTime, on: media, interface: interface)
+                        id.hex, timeout: PeerLocator.radioLookTime, on: media)
                 else { throw broken ?? failure }
                 destination = again.destination
             }
@@ -137,7 +135,7 @@ final class Sending: Sendable {
         switch target {
         case .peer(let peer): .direct(peer.destination)
         case .text(let text):
-            try await PeerLocator(machine: machine, voice: voice, interface: interface, via: via).locate(text, on: node)
+            try await PeerLocator(machine: machine, voice: voice, via: via).locate(text, on: node)
         }
     }
 

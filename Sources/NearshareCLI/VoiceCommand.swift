@@ -164,7 +164,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         defer { ProgressDisplay.shared.show([]) }
         let locator = PeerLocator(
             machine: machine, voice: SendVoice(isJSON: false, isQuiet: true),
-            interface: way.interface ?? machine.configuration.interface, via: way.via)
+            via: way.via)
         // A file that is there already can wait until somebody is; what is about to be said can't.
         return try await VoiceReach.look(for: peers, with: locator, on: node, needsAll: input != nil)
     }
@@ -179,7 +179,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         let sending = Sending(
             machine: machine, source: named, voice: voice,
             patience: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-            interface: way.interface ?? machine.configuration.interface, resumes: true, via: way.via)
+            resumes: true, via: way.via)
         do {
             let targets = peers.map { Sending.Target.text($0) }
             try await Interruption.handled(asking: sending.interrupt) { try await sending.run(to: targets, on: node) }

@@ -14,13 +14,11 @@ extension Node {
     /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer that
     /// is seen on several interfaces is one peer.
     /// - Parameter service: the type that the others advertise.
-    public func browse(
-        for service: ServiceType = .nearshare, interface: String? = nil
-    ) throws(NodeError) -> NearbyChanges {
+    public func browse(for service: ServiceType = .nearshare) throws(NodeError) -> NearbyChanges {
         guard let discovery = settings.discovery else {
             throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
         }
-        return try browse(discovery, for: service, interface: interface)
+        return try browse(discovery, for: service, interface: settings.interface)
     }
 
     private func browse(
@@ -39,13 +37,13 @@ extension Node {
     /// worth trying.
     /// - Throws: where none of the media can be looked at; one that fails beside another is only noted in the log.
     public func browse(
-        _ media: Set<LinkAddress.Medium>, for service: ServiceType = .nearshare, interface: String? = nil
+        _ media: Set<LinkAddress.Medium>, for service: ServiceType = .nearshare
     ) async throws(NodeError) -> NearbyChanges {
         var found: [NearbyChanges] = []
         var failure: NodeError?
         if media.contains(.network) {
             do throws(NodeError) {
-                found.append(try browse(for: service, interface: interface))
+                found.append(try browse(for: service))
             } catch {
                 settings.log.info("no discovery on the network: \(error)")
                 failure = error
@@ -111,12 +109,12 @@ extension Node {
     /// - Throws: ``PeerLookupError``.
     public func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
-        on media: Set<LinkAddress.Medium> = [.network], interface: String? = nil
+        on media: Set<LinkAddress.Medium> = [.network]
     ) async throws -> NearbyPeer {
         let finder = PeerFinder(text: text, clock: settings.clock)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
-            let changes = try await browse(media, for: service, interface: interface)
+            let changes = try await browse(media, for: service)
             group.addTask {
                 for try await change in changes { finder.take(change) }
             }

@@ -102,16 +102,15 @@ public final class Node: Sendable {
     ///   - service: the type under which it is found.
     ///   - info: what browsers are told besides; ``Receiving/update(info:)`` changes it.
     ///   - port: 0 for one that is free.
-    ///   - interface: nil for all.
     ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
     ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only may.
     public func receive(
-        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0, interface: String? = nil,
+        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool = true
     ) throws(NodeError) -> Receiving {
         let listener: any StreamListener
         do {
-            listener = try settings.transport.listen(port: port, interface: interface)
+            listener = try settings.transport.listen(port: port, interface: settings.interface)
         } catch {
             throw NodeError(error)
         }
@@ -123,8 +122,8 @@ public final class Node: Sendable {
                     Advertisement(
                         // One identity may receive twice on one machine; the tag keeps the two apart.
                         instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
-                        txt: PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info).strings, interface: interface
-                    ))
+                        txt: PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info).strings,
+                        interface: settings.interface))
             } catch {
                 listener.close()
                 throw .unavailable(error.description)
@@ -139,7 +138,7 @@ public final class Node: Sendable {
             state.listeners.append(listener)
             if let advertisement { state.advertisements.append(advertisement) }
         }
-        let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation, interface: interface) : nil
+        let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation) : nil
         start { [self] in
             await onThread { self.acceptLoop(listener, mesh, waiting) }
             waiting.finish()
@@ -182,8 +181,8 @@ public final class Node: Sendable {
 
     /// Becomes a part of the mesh through those who are nearby, without being found by anybody: for sending.
     /// - Parameter usesRadio: through the radio's neighbours as well, where the settings have one.
-    public func joinMesh(interface: String? = nil, usesRadio: Bool = true) -> Mesh {
-        let mesh = startMesh(.always, invitations: nil, interface: interface)
+    public func joinMesh(usesRadio: Bool = true) -> Mesh {
+        let mesh = startMesh(.always, invitations: nil)
         if usesRadio, settings.radio != nil {
             mesh.start { [self] in
                 guard let radio = try? await openRadio() else { return }
@@ -194,9 +193,7 @@ public final class Node: Sendable {
     }
 
     /// A node has one place in the mesh; whoever comes second gets the same.
-    private func startMesh(
-        _ initiative: Mesh.Initiative, invitations: AsyncStream<Invitation>.Continuation?, interface: String?
-    ) -> Mesh {
+    private func startMesh(_ initiative: Mesh.Initiative, invitations: AsyncStream<Invitation>.Continuation?) -> Mesh {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }
             let mesh = Mesh(settings, transfers, invitations: invitations)
@@ -208,7 +205,7 @@ public final class Node: Sendable {
         if settings.discovery != nil {
             mesh.start { [self] in
                 do {
-                    let changes = try browse(interface: interface)
+                    let changes = try browse()
                     await mesh.keepNeighbours(changes, initiative)
                 } catch {
                     settings.log.error("\(error)")
@@ -243,7 +240,7 @@ public final class Node: Sendable {
     private func listenForMembers() throws(NodeError) {
         let listener: any StreamListener
         do {
-            listener = try settings.transport.listen(port: 0, interface: nil)
+            listener = try settings.transport.listen(port: 0, interface: settings.interface)
         } catch {
             throw NodeError(error)
         }

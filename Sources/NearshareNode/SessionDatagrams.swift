@@ -21,7 +21,7 @@ final class SessionDatagrams: Sendable {
 
     init?(_ settings: NodeSettings) {
         do throws(LinkError) {
-            guard let socket = try settings.datagrams?.open(port: 0, interface: nil) else { return nil }
+            guard let socket = try settings.datagrams?.open(port: 0, interface: settings.interface) else { return nil }
             self.socket = socket
         } catch {
             settings.log.info("no packets for unreliable messages: \(error)")

@@ -14,6 +14,8 @@ public struct NodeSettings: Sendable {
     public var transport: any StreamTransport
     /// nil for a node that neither advertises nor browses: addresses are given by hand.
     public var discovery: (any Discovery)?
+    /// The network interface that it keeps to, listening and looking; nil for all.
+    public var interface: String?
     /// Opens the radio, which may take a moment; nil for a node without one. The error says what to try.
     public var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
     /// What strangers may cost.

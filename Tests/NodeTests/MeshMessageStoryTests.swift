@@ -50,7 +50,7 @@ import Testing
         )
         let (toBea, here) = (contact(Stage.bea), Stage.ada)
         try await withNode(bea) { bea in
-            let receiving = try bea.receive(interface: stage.interface)
+            let receiving = try bea.receive()
             let there = try bea.joinMesh().startMessages()
             let received = there.events()
             try await withNode(ada) { ada in
@@ -94,7 +94,7 @@ import Testing
         let toCleo = contact(Self.cleo)
         let store = MemoryCarriedStore()
         try await withNode(bea) { bea in
-            let receiving = try bea.receive(interface: stage.interface)
+            let receiving = try bea.receive()
             _ = try bea.joinMesh().startMessages(store: store)
             try await withNode(ada) { ada in
                 let messages = try ada.joinMesh().startMessages()
@@ -107,7 +107,7 @@ import Testing
         }
         #expect(store.messages().count == 1)
         try await withNode(bea) { bea in
-            let receiving = try bea.receive(interface: stage.interface)
+            let receiving = try bea.receive()
             _ = try bea.joinMesh().startMessages(store: store)
             try await withNode(cleo) { cleo in
                 let events = try cleo.joinMesh().startMessages().events()

@@ -20,7 +20,7 @@ import Testing
         bea.discovery = segment.join(host: "127.0.0.1")
         let (sender, receiver) = (ada, bea)
         return try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             async let answers: Void = {
                 for await invitation in receiving.invitations { await answer(invitation) }
             }()
@@ -77,7 +77,7 @@ import Testing
         let sinks = [MemorySink(), MemorySink()]
         let (mayDecline, decline) = AsyncStream.makeStream(of: Void.self)
         try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             async let answers: Void = {
                 var free = sinks
                 for await invitation in receiving.invitations {
@@ -158,7 +158,7 @@ import Testing
         try await withNode(ada) { sender in
             let mesh = sender.joinMesh()
             try await withNode(receiver) { receiver in
-                _ = try receiver.receive(interface: stage.interface)
+                _ = try receiver.receive()
                 _ = try await mesh.find("Bea", timeout: .seconds(20))
             }
             await #expect(throws: PeerLookupError.self) {

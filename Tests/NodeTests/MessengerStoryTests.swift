@@ -45,7 +45,7 @@ struct MessengerStoryTests {
                 carried: try SQLiteCarriedStore(directory: directory),
                 conversations: try SQLiteConversationStore(directory: directory), contact: { contacts[$0] })
             return try await withNode(settings) { node in
-                let receiving = try node.receive(interface: stage.interface)
+                let receiving = try node.receive()
                 defer { withExtendedLifetime(receiving) {} }
                 return try await body(node, try node.startMessenger(messengerSettings))
             }

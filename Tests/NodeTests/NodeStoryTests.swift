@@ -27,7 +27,7 @@ import Testing
         meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
     ) async throws -> TransferOutcome {
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             async let answers: Void = {
                 for await invitation in receiving.invitations { await answer(invitation) }
             }()
@@ -110,7 +110,7 @@ import Testing
         let content = content(1_500_000)
         let (slow, fast) = (MemorySink(holdsAfter: 1), MemorySink())
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             try await withNode(stage.sender) { sender in
                 try await sender.withConnection(to: stage.destination(receiving.port)) { held in
                     let first = held.send(MemorySource(content), resumeKey: Stage.resumeKey, patience: .seconds(60))
@@ -139,7 +139,7 @@ import Testing
         let stage = Stage(way)
         let content = content(1_500_000)
         let outcomes = try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             let port = receiving.port
             @Sendable func send(_ settings: NodeSettings) async throws -> TransferOutcome {
                 try await withNode(settings) { sender in
@@ -177,7 +177,7 @@ import Testing
         let sink = MemorySink(holdsAfter: 100_000)
         let there = Monitor<TransferOutcome?>(nil)
         let here = try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             return try await withNode(stage.sender) { sender in
                 try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
                     let transfer = connection.send(MemorySource(content), resumeKey: Stage.resumeKey, patience: .seconds(60))

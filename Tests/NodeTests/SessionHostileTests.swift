@@ -35,8 +35,8 @@ import Testing
             try await withNode(neighbourhood.settings(1)) { second in
                 try await withNode(neighbourhood.settings(2)) { third in
                     let receiving = [
-                        try first.receive(interface: way.interface), try second.receive(interface: way.interface),
-                        try third.receive(interface: way.interface),
+                        try first.receive(), try second.receive(),
+                        try third.receive(),
                     ]
                     let link = try await hostile.connect(
                         to: receiving[0].port, over: neighbourhood.settings(9).transport)
@@ -162,7 +162,7 @@ import Testing
     func beforeWelcome(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(0)) { node in
-            let receiving = try node.receive(interface: way.interface)
+            let receiving = try node.receive()
             let hostile = HostileMember(Neighbourhood.identity(9))
             let link = try await hostile.connect(to: receiving.port, over: neighbourhood.settings(9).transport)
             defer { link.close() }
@@ -193,7 +193,7 @@ import Testing
         let neighbourhood = Neighbourhood(way)
         let hostile = HostileMember(Neighbourhood.identity(9))
         let asked = try await withNode(neighbourhood.settings(0)) { node in
-            let receiving = try node.receive(interface: way.interface)
+            let receiving = try node.receive()
             return try await withThrowingTaskGroup(of: Int.self) { group in
                 group.addTask {
                     var count = 0
@@ -262,7 +262,7 @@ import Testing
         neighbourhood.keepApart(0, 1)
         try await withNode(neighbourhood.settings(0)) { first in
             try await withNode(neighbourhood.settings(1)) { second in
-                let receiving = [try first.receive(interface: way.interface), try second.receive(interface: way.interface)]
+                let receiving = [try first.receive(), try second.receive()]
                 var links: [HostileLink] = []
                 var sessions: [NearbySession] = []
                 for number in 0...1 {

@@ -21,7 +21,7 @@ import Testing
         var guestSettings = neighbourhood.settings(1)
         guestSettings.standing = standing
         return try await withNode(guestSettings) { guest in
-            let receiving = try guest.receive(interface: way.interface)
+            let receiving = try guest.receive()
             return try await withNode(neighbourhood.settings(0)) { host in
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     // Asks about whom it does not know.
@@ -127,7 +127,7 @@ import Testing
     func givesUp(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(1)) { guest in
-            let receiving = try guest.receive(interface: way.interface)
+            let receiving = try guest.receive()
             try await withNode(neighbourhood.settings(0)) { host in
                 let session = try host.beginSession(SessionStoryTests.trusting)
                 let guestDestination = neighbourhood.destination(1, receiving.port)

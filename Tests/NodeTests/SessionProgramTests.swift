@@ -12,7 +12,7 @@ import Testing
     ) async throws {
         try await withNode(neighbourhood.settings(0)) { first in
             try await withNode(neighbourhood.settings(1)) { second in
-                let receiving = try second.receive(interface: way.interface)
+                let receiving = try second.receive()
                 let begun = try first.beginSession(settings)
                 async let invited = begun.invite(neighbourhood.destination(1, receiving.port))
                 let invitation = try #require(await receiving.sessionInvitations.first { _ in true })

@@ -23,7 +23,7 @@ extension SessionStoryTests {
         adjust(0, &host)
         adjust(1, &guest)
         return try await withNode(guest) { [host] guest in
-            let receiving = try guest.receive(interface: way.interface)
+            let receiving = try guest.receive()
             return try await withNode(host) { host in
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { for await invitation in receiving.sessionInvitations { try await answer(invitation) } }
@@ -78,7 +78,7 @@ extension SessionStoryTests {
     func withdraws(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(1)) { guest in
-            let receiving = try guest.receive(interface: way.interface)
+            let receiving = try guest.receive()
             try await withNode(neighbourhood.settings(0)) { host in
                 let session = try host.beginSession(Self.trusting)
                 await withTaskGroup(of: Void.self) { group in

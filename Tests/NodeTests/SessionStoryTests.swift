@@ -30,7 +30,7 @@ import Testing
         var nodeSettings = neighbourhood.settings(number)
         adjust(number, &nodeSettings)
         try await withNode(nodeSettings) { node in
-            let receiving = try node.receive(interface: way.interface)
+            let receiving = try node.receive()
             let all = others + [(node, receiving)]
             guard all.count == count else {
                 return try await gather(number + 1, count, neighbourhood, way, settings, adjust, all, body)
@@ -85,7 +85,7 @@ import Testing
                 #expect(heard == Set((0..<8).map { UInt8($0) }.filter { $0 != UInt8(number) }))
             }
             try await withNode(neighbourhood.settings(8)) { node in
-                let receiving = try node.receive(interface: way.interface)
+                let receiving = try node.receive()
                 await #expect(throws: SessionError.full) {
                     try await sessions[3].invite(neighbourhood.destination(8, receiving.port))
                 }

@@ -124,7 +124,7 @@ import Testing
         (hostSettings.encryption, guestSettings.encryption) = (host, guest)
         (hostSettings.datagrams, guestSettings.datagrams) = (tap, PacketTap())
         return try await withNode(guestSettings) { [hostSettings] guest in
-            let receiving = try guest.receive(interface: stage.interface)
+            let receiving = try guest.receive()
             let wire = try Wiretap(to: LinkAddress(host: "127.0.0.1", port: receiving.port))
             defer { wire.end() }
             try await withNode(hostSettings) { host in

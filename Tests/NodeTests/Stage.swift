@@ -45,6 +45,7 @@ struct Stage: Sendable {
                 return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
             },
             standing: { _, _ in .new }, log: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        settings.interface = interface
         // So small that a sink which waits stops its sender long before the end.
         settings.limits.connection.window = 256 << 10
         return settings

@@ -29,7 +29,7 @@ import Testing
     func garbage(_ way: Way) async throws {
         let stage = Stage(way)
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             let address = LinkAddress(host: "127.0.0.1", port: receiving.port)
             for bytes in [
                 Array("GET / HTTP/1.1\r\n\r\n".utf8), Preamble.supported.encoded + [0, 32] + [UInt8](repeating: 0, count: 32),
@@ -55,7 +55,7 @@ import Testing
         var settings = stage.receiver
         settings.clock = { clock.now }
         try await withNode(settings) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             let link = try stage.transport.connect(
                 to: LinkAddress(host: "127.0.0.1", port: receiving.port), timeout: .seconds(5))
             write(Array(Preamble.supported.encoded.prefix(5)), to: link)
@@ -101,7 +101,7 @@ import Testing
     {
         let stage = Stage(way)
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive(interface: stage.interface)
+            let receiving = try receiver.receive()
             try await withNode(stage.sender) { sender in
                 let error = await #expect(throws: NodeError.self) {
                     try await sender.withConnection(to: stage.destination(receiving.port, id: Stage.ada.peerID)) { _ in }
@@ -130,7 +130,7 @@ import Testing
         settings.standing = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new }
         for _ in 0..<10 {
             let invited = try await withNode(settings) { receiver in
-                let receiving = try receiver.receive(interface: stage.interface)
+                let receiving = try receiver.receive()
                 try await withNode(stage.sender) { sender in
                     _ = try? await sender.withConnection(to: stage.destination(receiving.port)) { connection in
                         let transfer = connection.send(

@@ -12,15 +12,15 @@ import Nearshare
         let machine = try LocalMachine()
         try await machine.run { [words] node in
             if option == "--into" {
-                try await receive(into: machine.inbox(value), on: node, machine.configuration.interface)
+                try await receive(into: machine.inbox(value), on: node)
             } else {
-                try await send(words, to: value, from: node, machine.configuration.interface)
+                try await send(words, to: value, from: node)
             }
         }
     }
 
-    static func receive(into inbox: Inbox, on node: Node, _ interface: String?) async throws {
-        let receiving = try node.receive(interface: interface)
+    static func receive(into inbox: Inbox, on node: Node) async throws {
+        let receiving = try node.receive()
         print("waiting for files as \(node.name.shown)")
         for await invitation in receiving.invitations {
             let names = invitation.offer.items.map(\.name.shown).joined(separator: ", ")
@@ -32,8 +32,8 @@ import Nearshare
         }
     }
 
-    static func send(_ paths: [String], to name: String?, from node: Node, _ interface: String?) async throws {
-        for try await case .change(.found(let peer)) in try node.browse(interface: interface)
+    static func send(_ paths: [String], to name: String?, from node: Node) async throws {
+        for try await case .change(.found(let peer)) in try node.browse()
         where name == nil || name == peer.name.claimed {
             return try await node.withConnection(to: peer.destination) { connection in
                 print("sending to \(peer.name.shown), short code \(try await connection.shortCode)")

@@ -10,8 +10,7 @@ import Nearshare
         let names = Array(CommandLine.arguments.dropFirst())
         let machine = try LocalMachine()
         try await machine.run { node in
-            let interface = machine.configuration.interface
-            let receiving = try node.receive(as: ServiceType("group-chat"), interface: interface)
+            let receiving = try node.receive(as: ServiceType("group-chat"))
             let session = try await names.isEmpty ? join(receiving) : node.beginSession()
             await withTaskGroup { group in
                 group.addTask { await show(session) }
@@ -19,7 +18,7 @@ import Nearshare
                 group.addTask { await ask(session.identityQuestions) }
                 for name in names {
                     do {
-                        _ = try await node.invite(name, into: session, for: ServiceType("group-chat"), interface: interface)
+                        _ = try await node.invite(name, into: session, for: ServiceType("group-chat"))
                     } catch {
                         print("\(name) does not come: \(error)")
                     }

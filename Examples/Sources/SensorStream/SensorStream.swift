@@ -18,15 +18,14 @@ import Nearshare
         var settings = SessionSettings()
         settings.trust = .anyKey
         try await machine.run { [settings] node in
-            let interface = machine.configuration.interface
             let service = try ServiceType("sensor-stream")
             if let name {
                 let session = try node.beginSession(settings)
-                _ = try await node.invite(name, into: session, for: service, interface: interface)
+                _ = try await node.invite(name, into: session, for: service)
                 await show(session)
             } else {
                 let receiving = try node.receive(
-                    as: service, info: DiscoveryInfo(["measures": "temperature"]), interface: interface)
+                    as: service, info: DiscoveryInfo(["measures": "temperature"]))
                 print("measuring as \(node.name.shown) on port \(receiving.port)")
                 await withDiscardingTaskGroup { group in
                     for await session in receiving.sessions(InvitationPolicy { _ in true }, settings) {

@@ -14,7 +14,7 @@ enum Company {
         mkdir(home, 0o700)
         let machine = try LocalMachine(environment: ["HOME": home])
         var settings = try machine.nodeSettings(
-            name: DisplayName(truncating: "node \(number)"), discovery: nil,
+            name: DisplayName(truncating: "node \(number)"), interface: "lo", discovery: nil,
             log: Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() }))
         settings.limits.linksPerAddress = 64
         return settings
@@ -25,7 +25,7 @@ enum Company {
         _ body: @escaping @Sendable ([(node: Node, receiving: Receiving)], [NearbySession]) async throws -> Void
     ) async throws {
         try await withNode(try settings(nodes.count)) { node in
-            let all = nodes + [(node, try node.receive(interface: "lo"))]
+            let all = nodes + [(node, try node.receive())]
             guard all.count == count else { return try await gather(count, all, body) }
             var settings = SessionSettings()
             settings.trust = .anyKey
