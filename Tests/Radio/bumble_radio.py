@@ -77,7 +77,7 @@ class BumbleRadio:
     async def _live(self):
         async with await open_transport(f"hci-socket:{self.index}") as transport:
             device = Device(name="phone", address=Address(ADDRESS), host=Host(transport.source, transport.sink))
-            # BlueZ asks as well, and what was agreed on last holds.
+            # BlueZ asks as well; see bumble_chat.
             device.gatt_server.max_mtu = self.wanted_mtu
             await {"central": self._central, "peripheral": self._peripheral, "channel": self._channel}[self.role](device)
 
