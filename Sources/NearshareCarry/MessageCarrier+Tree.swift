@@ -239,6 +239,10 @@ extension MessageCarrier {
         {
             scheduleAdoption(now: now)
         }
+        // What has come for everybody since it was met went along the tree, of which it was no part so far.
+        if !wasChild, report.isToParent, neighbours[neighbour]!.toldGeneration != Int32(truncatingIfNeeded: known.generation) {
+            self.report(to: neighbour, withSummary: true, now: now)
+        }
         if let summary = report.summary { compare(summary, isAnswer: report.isAnswer, of: neighbour, now: now) }
     }
 

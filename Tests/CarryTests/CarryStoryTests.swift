@@ -56,6 +56,22 @@ struct CarryStoryTests {
         #expect(network.copies[id] == 11)
     }
 
+    @Test(
+        "A broadcast that comes while somebody finds their place in the tree reaches them soon",
+        arguments: 1...8 as ClosedRange<UInt64>)
+    func broadcastMeanwhile(seed: UInt64) {
+        for delay in stride(from: 0, through: 500, by: 50) {
+            var network = CarryNetwork(3, seed: seed)
+            network.connect(0, 1)
+            network.run(.seconds(1))
+            network.connect(1, 2)
+            network.run(.milliseconds(delay))
+            network.send("to all", from: 0, to: nil)
+            network.run(.seconds(10))
+            #expect(network.texts(2) == ["to all"], "\(delay) ms later")
+        }
+    }
+
     @Test("What one sends another far away takes the short way, and so does its acknowledgement")
     func routed() {
         var network = CarryNetwork(10)
