@@ -15,8 +15,10 @@ struct MeshPeerSession {
     /// Handshakes in ``rateWindow``, of each of three kinds: begun here, begun by the peer over its signature, and begun by
     /// whoever says so. Strangers use up nobody's but their own.
     static let handshakesPerWindow = 10
+    /// Each command without a node is a process of its own, and one that is killed says no goodbye with which it would be forgotten.
+    static let vouchedHandshakesPerWindow = 60
     static let rateWindow = Duration.seconds(60)
-    private static let maximumResponses = 2 * handshakesPerWindow
+    private static let maximumResponses = handshakesPerWindow + vouchedHandshakesPerWindow
     private static let repetitionInterval = Duration.seconds(3)
     private static let answerInterval = Duration.seconds(1)
 
@@ -212,7 +214,7 @@ struct MeshPeerSession {
 
     private mutating func allowsAnswer(isVouched: Bool, now: MonotonicInstant) -> Bool {
         isVouched
-            ? vouched.take(atMost: Self.handshakesPerWindow, within: Self.rateWindow, now: now)
+            ? vouched.take(atMost: Self.vouchedHandshakesPerWindow, within: Self.rateWindow, now: now)
             : claimed.take(atMost: Self.handshakesPerWindow, within: Self.rateWindow, now: now)
     }
 

@@ -77,6 +77,26 @@ import Testing
         #expect(victim.router.provenPeer(anna.id)?.id == anna.id)
     }
 
+    @Test("who signs what they begin is answered, also when their process is killed every other second") func killedAgain()
+        throws
+    {
+        var victim = Victim()
+        let anna = Stranger(seed: 211)
+        victim.receive(try anna.announcement(at: victim.now))
+        for number in 0..<40 {
+            var state = HandshakeState(
+                role: .initiator, prologue: [], staticKey: anna.identity.agreementKey,
+                ephemeral: (0..<32).map { UInt8($0 + number) })
+            let packet = MeshPacket(
+                type: .noiseHandshake, timestamp: victim.now, sender: anna.id, recipient: victim.router.id,
+                payload: try state.writeMessage(payload: [])[...])
+            victim.forgetWritten()
+            victim.receive(try anna.signed(packet))
+            #expect(victim.written(.noiseHandshake, on: 0).count == 1, "handshake \(number)")
+            victim.run(for: .seconds(2))
+        }
+    }
+
     @Test("K11: handshakes and what was sealed count once, however they are packed again") func replays() throws {
         var victim = Victim()
         let anna = Stranger(seed: 205)
