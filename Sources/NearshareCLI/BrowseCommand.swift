@@ -140,10 +140,6 @@ private final class BrowsedPeers: Sendable {
 
     /// By the id that it claims: good for a list, not for a decision.
     private func standing(_ peer: NearbyPeer) -> String {
-        if let known = book.entry(claiming: peer.id) {
-            return PeerStanding.known(known.entry.trust, isFriend: known.entry.isFriend).word
-        }
-        let taken = book.entries.values.contains { $0.name.claimed.lowercased() == peer.name.claimed.lowercased() }
-        return taken ? "changed" : "new"
+        book.standing(claiming: peer.id, called: peer.name).word
     }
 }

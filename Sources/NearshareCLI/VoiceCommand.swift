@@ -30,7 +30,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "Whom to send it to: a name, the beginning of one, an id, or an address with a port; may be given several times.",
             valueName: "peer"),
-        completion: .custom(completePeers))
+        completion: .custom(completePeers), transform: PeerText.check)
     var peers: [String] = []
 
     @Option(
@@ -88,7 +88,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @OptionGroup var global: GlobalOptions
 
-    func validate() throws {
+    mutating func validate() throws {
+        peers = PeerText.unique(peers)
         if way.via != nil, peers.isEmpty { throw ValidationError("--via is for sending; say to whom with --to") }
         try way.check(peers)
         if raw, input == nil { throw ValidationError("--raw describes --input; give that as well") }
