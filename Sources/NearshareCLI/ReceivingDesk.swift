@@ -61,6 +61,7 @@ final class ReceivingDesk: Sendable {
     /// The person wants to stop: what waits is declined, what runs is cancelled at both ends.
     func interrupt(_ node: Node) {
         for (_, transfer) in state.withLock({ $0.running }) { transfer.cancel() }
+        questions?.close()
         node.beginShutdown()
     }
 
@@ -90,21 +91,51 @@ final class ReceivingDesk: Sendable {
         let text =
             "\(peer.name.shown) (\(InvitationText.standing(peer.standing)), \(peer.id.hex)) wants to compare the short code:\n"
             + "\n    \(comparison.shortCode)\n\n"
+        let name = peer.name.shown
         let answer = await questions.ask(
-            text, "is it the same on \(peer.name.shown)'s screen?", until: { await comparison.ended })
+            text, "is it the same on \(name)'s screen?", about: name,
+            until: {
+                // Their no ends the question; after their yes only their going does.
+                if await comparison.isSameThere == false { return .declined(.declined) }
+                return await comparison.ended
+            })
         switch answer {
         case .yes:
-            attempt {
-                try machine.trust.change { $0.verified(peer.proven, called: peer.name, at: SystemClock.wall()) }
-            }
             comparison.answer(isSame: true)
-            voice.say("\(peer.name.shown) is verified, if they say so as well")
-        case .no: comparison.answer(isSame: false)
+            if await !isSaidThere(comparison) { voice.complain("\(name) is not verified: both have to say that the codes are the same") }
+        case .no:
+            comparison.answer(isSame: false)
+            deny(peer)
+            voice.say("\(name) is not verified: the codes were not the same")
         case .block:
             comparison.answer(isSame: false)
+            deny(peer)
             block(peer)
-        case .over: break
+        case .over(.declined): voice.complain("\(name) says that the codes are not the same: not verified")
+        case .over: voice.say("\(name) does not ask any more; nothing was compared")
         }
+    }
+
+    /// The person here has said yes; the key is verified when the one there does.
+    private func isSaidThere(_ comparison: Comparison) async -> Bool {
+        let peer = comparison.peer
+        let name = peer.name.shown
+        voice.say("waiting for \(name) to say so as well…")
+        switch await comparison.isSameThere {
+        case true?:
+            attempt {
+                try machine.trust.change { $0.verified(peer.proven, called: peer.name, at: SystemClock.wall()) }
+                voice.say("\(name) is verified")
+            }
+            return true
+        case false?: voice.complain("\(name) says that the codes are not the same")
+        case nil: voice.complain("\(name) has gone without an answer")
+        }
+        return false
+    }
+
+    private func deny(_ peer: Peer) {
+        attempt { try machine.trust.change { $0.denied(peer.proven) } }
     }
 
     // MARK: One invitation
@@ -155,7 +186,7 @@ final class ReceivingDesk: Sendable {
             if !peer.standing.isVerified { code = await invitation.shortCode }
             let text = InvitationText.describe(
                 invitation, code: code, freeSpace: place.freeSpace, warning: warning(peer))
-            let answer = await questions.ask(text, "accept?", until: { await invitation.ended })
+            let answer = await questions.ask(text, "accept?", about: peer.name.shown, until: { await invitation.ended })
             switch answer {
             case .yes: return .accept
             case .no: return .decline(.declined)
