@@ -114,12 +114,18 @@ struct SizeArgument: ExpressibleByArgument {
     }
 }
 
-/// A display name of 1 to 63 bytes.
+/// A display name of 1 to 63 bytes, without what would break a line or steer a terminal, and with something to be seen.
 struct NameArgument: ExpressibleByArgument {
     let name: DisplayName
 
     init?(argument: String) {
-        guard let name = try? DisplayName(argument) else { return nil }
+        let isPlain = argument.unicodeScalars.allSatisfy { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .lineSeparator, .paragraphSeparator: false
+            default: true
+            }
+        }
+        guard isPlain, !argument.allSatisfy(\.isWhitespace), let name = try? DisplayName(argument) else { return nil }
         self.name = name
     }
 }
@@ -132,7 +138,8 @@ enum PeerText {
         if text.allSatisfy(\.isWhitespace) { throw ValidationError("say whom: the name is empty") }
         if isHostAddress(text) {
             let host = text.contains(":") ? "[\(text)]" : text
-            throw ValidationError("an address needs a port; add the one that `nearshare receive` shows there, as in \(host):4000")
+            throw ValidationError(
+                "an address needs a port; add the one that `nearshare receive` shows there, as in \(host):4000")
         }
         return text
     }
@@ -150,7 +157,7 @@ enum PeerText {
     }
 }
 
-/// Seconds, 1 to 600.
+/// Seconds, 0.1 to 600.
 struct TimeoutArgument: ExpressibleByArgument {
     let duration: Duration
 

@@ -154,7 +154,14 @@ struct PeersUnblockCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peer, "is no longer blocked") { $0.setBlocked($1, false) }
+        try await runCommand {
+            let machine = try LocalMachine()
+            let found = try PeerSelection.find(peer, in: machine.trust.read())
+            let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
+            guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
+            _ = try machine.trust.change { $0.setBlocked(found.fingerprint, false) }
+            Console.say("\(who) is no longer blocked")
+        }
     }
 }
 

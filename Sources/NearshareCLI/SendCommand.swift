@@ -31,7 +31,7 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Keep permission bits, never the set-user and set-group ones.")
     var keepModes = false
 
-    @Option(help: ArgumentHelp("How long to wait for an answer (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("How long to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning even if a part is there already.")

@@ -77,7 +77,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @OptionGroup var way: WayOptions
 
-    @Option(help: ArgumentHelp("How long to wait for an answer (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("How long to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
     @Flag(help: "Write one JSON event a line to standard output.")

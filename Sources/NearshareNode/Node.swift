@@ -343,7 +343,8 @@ public final class Node: Sendable {
                 case .session(let frame): receive(frame, of: visit, known, waiting)
                 case .comparisonAsked:
                     guard let peer = known.peer(settings), let code = known.shortCode else { continue }
-                    waiting?.comparisons.yield(Comparison(peer: peer, shortCode: code, link: driver, end: linkEnd, seenThere: seenThere))
+                    waiting?.comparisons.yield(
+                        Comparison(peer: peer, shortCode: code, link: driver, end: linkEnd, seenThere: seenThere))
                 case .invited(let offer, let expiry):
                     if let (session, sessionLink) = visit.joined {
                         session.take(offer, until: expiry, on: driver, known, &open, sessionLink)

@@ -56,7 +56,8 @@ struct PeerTextTests {
         #expect(throws: (any Error).self) { try PeerText.check(text) }
     }
 
-    @Test("an empty name means nobody, though every name begins so", arguments: emptyNames) func emptyMeansNobody(_ text: String) throws {
+    @Test("an empty name means nobody, though every name begins so", arguments: emptyNames)
+    func emptyMeansNobody(_ text: String) throws {
         let id = try #require(PeerID(hex: "0123456789abcdef"))
         let peer = NearbyPeer(id: id, name: try DisplayName("anna"), addresses: [])
         #expect(NearbyTable.find(text, among: [id: peer]) == .none)

@@ -105,7 +105,9 @@ import Testing
         #expect(book.standing(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
     }
 
-    @Test("K2, A5: a friend who was once called otherwise keeps the name against a stranger, and is let in under it", arguments: [true, false])
+    @Test(
+        "K2, A5: a friend who was once called otherwise keeps the name against a stranger, and is let in under it",
+        arguments: [true, false])
     func friendUnderTwoNames(isFriend: Bool) throws {
         var book = TrustBook()
         let (ada, stranger) = (try peer(10), try peer(11))
