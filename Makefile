@@ -114,7 +114,9 @@ simulate: packages
 	swift build -c release --product carry-simulation
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/carry-simulation $(SCENARIOS)
 
-install: build
+# Builds nothing: what root has built stands in the way of the next build.
+install:
+	@test -x $(BINARY) && test -x $(BINARY)-node || { echo 'nothing is built yet; run make first, without sudo' >&2; exit 1; }
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare
 # The same tool with SQLite: takes the other's place where a node is needed.
 	install -D -m 755 -s $(BINARY)-node $(LIBEXECDIR)/nearshare-node

@@ -183,7 +183,7 @@ let package = Package(
                 "Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareDatabase", "NearshareNode", "NearshareSession",
                 "NearshareTesting",
             ]),
-        tests("ControlTests", ["NearshareBase", "NearshareControl", "NearshareEdges"]),
+        tests("ControlTests", ["NearshareBase", "NearshareControl", "NearshareEdges", "NearshareTesting"]),
         tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareControl", "NearshareTesting", "NearshareVoice"]),
     ],
     cxxLanguageStandard: .cxx17

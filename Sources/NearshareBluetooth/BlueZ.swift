@@ -22,6 +22,18 @@ enum BlueZ {
 
     static var getObjects: BusCall { call("/", objectManager, "GetManagedObjects") }
 
+    /// Everything that the daemon tells of, without starting one.
+    static func objects(over bus: SystemBus) throws(BluetoothError) -> Objects {
+        do throws(BusError) {
+            if try bus.hasOwner(name, timeout: .seconds(2)) {
+                return try bus.call(getObjects, timeout: .seconds(5)).objects() ?? [:]
+            }
+        } catch {
+            throw BluetoothError(error)
+        }
+        throw .noDaemon
+    }
+
     /// The daemon's version, which it tells only as a part of what the adapter says that it is: `usb:v1D6Bp0246d0542` is 5.66.
     struct Version: Sendable, Hashable, Comparable, CustomStringConvertible {
         let major: Int
@@ -81,7 +93,7 @@ extension BluetoothError {
     /// What an answer of the daemon means for people.
     init(_ error: BusError) {
         switch error.name {
-        case "org.freedesktop.DBus.Error.AccessDenied": self = .notPermitted(error.text)
+        case "org.freedesktop.DBus.Error.AccessDenied": self = .notPermitted
         case "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner": self = .noDaemon
         default: self = .failed(error.text)
         }

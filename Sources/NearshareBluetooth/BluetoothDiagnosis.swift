@@ -12,7 +12,7 @@ public enum BluetoothDiagnosis {
             return [finding(.noBus(error.text))]
         }
         do throws(BluetoothError) {
-            let objects = try Self.objects(bus)
+            let objects = try BlueZ.objects(over: bus)
             let (path, properties) = try BlueZ.findAdapter(adapter, in: objects)
             return findings(BlueZ.name(of: path), properties, objects[path] ?? [:], devices(at: path, in: objects))
         } catch {
@@ -20,29 +20,14 @@ public enum BluetoothDiagnosis {
         }
     }
 
-    private static func objects(_ bus: SystemBus) throws(BluetoothError) -> BlueZ.Objects {
-        do throws(BusError) {
-            guard try bus.hasOwner(BlueZ.name, timeout: .seconds(2)) else { return try throwNoDaemon() }
-            return try bus.call(BlueZ.getObjects, timeout: .seconds(5)).objects() ?? [:]
-        } catch {
-            throw BluetoothError(error)
-        }
-    }
-
-    private static func throwNoDaemon() throws(BusError) -> BlueZ.Objects {
-        throw BusError(name: "org.freedesktop.DBus.Error.ServiceUnknown", "")
-    }
-
     /// A machine without Bluetooth is nothing to be repaired.
     private static func finding(_ error: BluetoothError) -> RadioFinding {
-        let parts = error.description.split(separator: ";", maxSplits: 1)
-        let advice = parts.count > 1 ? String(parts[1].drop { $0 == " " }) : nil
         let severity: RadioFinding.Severity =
             switch error {
             case .noBus, .noDaemon, .noAdapter, .poweredOff: .note
             case .unknownAdapter, .blocked, .notPermitted, .cannotAdvertise, .failed: .problem
             }
-        return RadioFinding(severity, String(parts[0]), advice: advice)
+        return RadioFinding(severity, error.cause, advice: error.advice)
     }
 
     private static func findings(
@@ -66,12 +51,13 @@ public enum BluetoothDiagnosis {
         }
         found += advertising(interfaces[BlueZ.advertisingManager])
         let near = devices.filter { $0["UUIDs"]?.texts?.contains(GATTProfile.meshService) ?? false }
-        found.append(
-            RadioFinding(
-                .fine,
-                near.isEmpty
-                    ? "nobody who speaks bitchat's service has been heard lately"
-                    : "\(near.count) heard lately that speak bitchat's service"))
+        let text =
+            switch near.count {
+            case 0: "nobody who speaks bitchat's service was heard lately"
+            case 1: "one device that speaks bitchat's service was heard lately"
+            default: "\(near.count) devices that speak bitchat's service were heard lately"
+            }
+        found.append(RadioFinding(.fine, text))
         return found
     }
 
@@ -84,7 +70,7 @@ public enum BluetoothDiagnosis {
                     advice: "Bluetooth 4.0 and Low Energy are needed; another adapter may have them")
             ]
         }
-        let text = "\(taken) advertisements are on the air, \(free) more are possible"
+        let text = "\(taken == 1 ? "1 advertisement is" : "\(taken) advertisements are") on the air, \(free) more possible"
         guard free == 0 else { return [RadioFinding(.fine, text)] }
         return [RadioFinding(.problem, text, advice: "end a program that advertises")]
     }

@@ -174,6 +174,7 @@ private final class BluetoothDiscovery: Discovery {
         }
         let deadline = (MonotonicInstant.now + Self.patience).nanoseconds
         guard let outcome = answer.wait(untilNanoseconds: deadline, { $0 }) else {
+            radio.thread.post { $0.withdraw() }
             throw DiscoveryError("bluetoothd does not answer; `systemctl restart bluetooth` may help")
         }
         if let outcome { throw DiscoveryError(outcome.description) }

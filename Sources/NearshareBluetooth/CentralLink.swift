@@ -42,13 +42,27 @@ final class CentralLink: FrameLink {
 
     func receive() -> [UInt8]? {
         while !isClosed.load(ordering: .acquiring) {
-            let piece = [UInt8](unsafeUninitializedCapacity: Self.largestNotification) { buffer, count in
-                count = max(0, recv(notified, buffer.baseAddress, buffer.count, 0))
+            var count = 0
+            var code: Int32 = 0
+            let piece = [UInt8](unsafeUninitializedCapacity: Self.largestNotification) { buffer, filled in
+                count = recv(notified, buffer.baseAddress, buffer.count, 0)
+                code = errno
+                filled = max(0, count)
             }
-            if !piece.isEmpty { return piece }
-            guard errno == EAGAIN || errno == EINTR, wait(for: notified, POLLIN, Self.silenceMilliseconds) else { return nil }
+            if count > 0 { return piece }
+            if count == 0 {
+                // An empty notification, or the end, which has hung up as well.
+                if hasHungUp { return nil }
+                continue
+            }
+            guard code == EAGAIN || code == EINTR, wait(for: notified, POLLIN, Self.silenceMilliseconds) else { return nil }
         }
         return nil
+    }
+
+    private var hasHungUp: Bool {
+        var look = pollfd(fd: notified, events: 0, revents: 0)
+        return poll(&look, 1, 0) != 0
     }
 
     func send(_ frame: [UInt8]) throws(LinkError) {

@@ -85,6 +85,8 @@ final class ChatRoom {
 
     var isOn: Bool { events != nil }
 
+    func isLinked(_ path: String) -> Bool { peers[path]?.isLinked ?? false }
+
     var isConnecting: Bool { peers.values.contains { $0.deadline != nil } }
 
     // MARK: Joining

@@ -2,7 +2,7 @@ internal import NearshareBase
 internal import NearshareBus
 internal import NearshareEdges
 
-/// Our side of GATT: the services as objects that BlueZ calls, and their advertisement. Lives on the radio's thread.
+/// Our side of GATT: the frames that centrals write and are notified of, and the record that they read. Lives on the radio's thread.
 final class GATTServer {
     /// Called for each central that begins to write.
     var onCentral: (PeripheralLink) -> Void = { _ in }
@@ -19,8 +19,7 @@ final class GATTServer {
     private let post: @Sendable (@escaping @Sendable (RadioLoop) -> Void) -> Void
     private let queue: NotificationQueue
     private var links: [String: (link: PeripheralLink, lastWrite: MonotonicInstant)] = [:]
-    /// The daemon's own connection to the bus; nobody else calls our objects.
-    private var daemon: String?
+    private let application: GATTApplication
     /// Notifications that are on their way to the daemon.
     private var underWay = 0
     private var answer: (@Sendable (BluetoothError?) -> Void)?
@@ -31,7 +30,6 @@ final class GATTServer {
         static let frames = mesh + "/frames"
         static let record = root + "/record"
         static let value = record + "/value"
-        static let advertisement = root + "/advertisement"
     }
 
     /// As a peripheral (bitchat specification, section 11).
@@ -50,11 +48,25 @@ final class GATTServer {
         self.bus = bus
         self.post = post
         queue = NotificationQueue(onReady: { post { $0.server.pump() } })
-        try bus.serve(Path.root) { [unowned self] call in
-            guard isFromDaemon(call) else { return .error(name: "org.freedesktop.DBus.Error.AccessDenied", text: "") }
-            return reply(to: call)
-        }
+        application = try GATTApplication(bus: bus, root: Path.root, services: Self.services)
+        application.answer = { [unowned self] in answer(to: $0) }
+        application.onReleased = { [unowned self] in isAdvertising = false }
     }
+
+    private static let services = [
+        GATTApplication.Service(
+            path: Path.mesh, uuid: GATTProfile.meshService,
+            characteristics: [
+                GATTApplication.Characteristic(
+                    path: Path.frames, uuid: GATTProfile.meshCharacteristic,
+                    flags: ["read", "write", "write-without-response", "notify"])
+            ]),
+        GATTApplication.Service(
+            path: Path.record, uuid: GATTProfile.recordService,
+            characteristics: [
+                GATTApplication.Characteristic(path: Path.value, uuid: GATTProfile.recordCharacteristic, flags: ["read"])
+            ]),
+    ]
 
     // MARK: Serving
 
@@ -71,10 +83,10 @@ final class GATTServer {
 
     /// After the daemon has forgotten it.
     func renew(on adapter: String) {
-        daemon = nil
+        application.forgetDaemon()
         guard record != nil else { return }
         // What it may still hold of before is no longer on the air.
-        unregister(on: adapter)
+        application.unregister(on: adapter)
         register(on: adapter)
     }
 
@@ -82,55 +94,36 @@ final class GATTServer {
         guard record != nil else { return }
         record = nil
         isAdvertising = false
-        unregister(on: adapter)
+        application.unregister(on: adapter)
         closeLinks()
     }
 
-    private func unregister(on adapter: String) {
-        unadvertise(on: adapter)
-        try? bus.send(BlueZ.call(adapter, BlueZ.gattManager, "UnregisterApplication", [.objectPath(Path.root)]))
-    }
-
     private func register(on adapter: String) {
-        // The daemon calls us back before it answers these two.
-        ask(BlueZ.call(adapter, BlueZ.gattManager, "RegisterApplication", [.objectPath(Path.root), .dictionary([:])])) {
-            server in
-            server.advertise(on: adapter)
+        application.register(on: adapter) { [weak self] error in
+            guard let self, record != nil else { return }
+            if let error { return failed(BluetoothError(error), on: adapter) }
+            advertise(on: adapter)
         }
     }
 
     private func advertise(on adapter: String) {
-        ask(
-            BlueZ.call(
-                adapter, BlueZ.advertisingManager, "RegisterAdvertisement",
-                [.objectPath(Path.advertisement), .dictionary([:])])
-        ) { server in
-            server.isAdvertising = true
-            server.settle(nil)
+        application.advertise(on: adapter) { [weak self] error in
+            guard let self, record != nil else { return }
+            // Not every controller can while somebody is connected.
+            if let error { return failed(.cannotAdvertise(error.text), on: adapter) }
+            isAdvertising = true
+            settle(nil)
         }
     }
 
-    private func unadvertise(on adapter: String) {
-        try? bus.send(
-            BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", [.objectPath(Path.advertisement)]))
-    }
-
-    private func ask(_ call: BusCall, then: @escaping (GATTServer) -> Void) {
-        do throws(BusError) {
-            try bus.call(call, timeout: .seconds(10)) { [weak self] result in
-                guard let self, record != nil else { return }
-                switch result {
-                case .success: then(self)
-                case .failure(let error):
-                    let isAdvertisement = call.member == "RegisterAdvertisement"
-                    // Not every controller can while somebody is connected.
-                    if isAdvertisement, isAdvertising { advertiseAt = .now + Self.retryPause }
-                    settle(isAdvertisement ? .cannotAdvertise(error.text) : BluetoothError(error))
-                }
-            }
-        } catch {
-            settle(BluetoothError(error))
+    /// Whoever waits for it is told, and has to begin anew. What has worked before does again at some time.
+    private func failed(_ error: BluetoothError, on adapter: String) {
+        if answer == nil {
+            advertiseAt = .now + Self.retryPause
+        } else {
+            stop(on: adapter)
         }
+        settle(error)
     }
 
     private func settle(_ error: BluetoothError?) {
@@ -152,6 +145,7 @@ final class GATTServer {
     func dropAll() {
         closeLinks()
         isAdvertising = false
+        advertiseAt = nil
         underWay = 0
     }
 
@@ -163,8 +157,8 @@ final class GATTServer {
         for (link, lastWrite) in links.values where now - lastWrite >= Self.silence { link.close() }
         if let due = advertiseAt, now >= due {
             advertiseAt = nil
-            guard isAdvertising else { return }
-            unadvertise(on: adapter)
+            guard isAdvertising else { return renew(on: adapter) }
+            application.unadvertise(on: adapter)
             advertise(on: adapter)
             if advertisesTwice { advertiseAt = now + Self.secondAdvertisingPause }
             advertisesTwice = false
@@ -203,8 +197,7 @@ final class GATTServer {
 
     private func pump() {
         while underWay < Self.window, let frame = queue.removeFirst() {
-            let changed: [BusValue] = [.string(BlueZ.characteristic), .dictionary(["Value": .bytes(frame)]), .strings([])]
-            try? bus.emit("PropertiesChanged", of: BlueZ.properties, at: Path.frames, to: BlueZ.name, changed)
+            application.tell(frame, of: Path.frames)
             underWay += 1
             guard underWay == Self.window / 2 || underWay == Self.window else { continue }
             let ping = BlueZ.call("/", "org.freedesktop.DBus.Peer", "Ping")
@@ -220,17 +213,8 @@ final class GATTServer {
 
     // MARK: What the daemon asks
 
-    private func isFromDaemon(_ call: BusMessage) -> Bool {
-        if daemon == nil { daemon = try? bus.owner(of: BlueZ.name) }
-        return daemon == call.sender
-    }
-
-    private func reply(to call: BusMessage) -> BusAnswer? {
+    private func answer(to call: BusMessage) -> BusAnswer? {
         switch (call.interface, call.member, call.path) {
-        case (BlueZ.objectManager, "GetManagedObjects", Path.root): return .values([.objects(objects)])
-        case (BlueZ.properties, "GetAll", _):
-            guard let interface = call.string() else { return nil }
-            return (objects[call.path] ?? advertisement(call.path))?[interface].map { .values([.dictionary($0)]) }
         case (BlueZ.characteristic, "WriteValue", Path.frames):
             guard let bytes = call.bytes(), let options = call.dictionary(), let device = options["device"]?.text else {
                 return .error(name: "org.bluez.Error.Failed", text: "")
@@ -243,38 +227,7 @@ final class GATTServer {
         case (BlueZ.characteristic, "ReadValue", Path.value):
             let offset = call.dictionary()?["offset"]?.integer ?? 0
             return .values([.bytes(Array((record?.bytes ?? []).dropFirst(offset)))])
-        case (BlueZ.characteristic, "StartNotify", _), (BlueZ.characteristic, "StopNotify", _): return .values([])
-        case (BlueZ.advertisement, "Release", _):
-            isAdvertising = false
-            return .values([])
         default: return nil
         }
-    }
-
-    private var objects: BlueZ.Objects {
-        func service(_ uuid: String) -> [String: BlueZ.Properties] {
-            [BlueZ.service: ["UUID": .string(uuid), "Primary": .boolean(true)]]
-        }
-        func characteristic(_ uuid: String, of path: String, _ flags: [String]) -> [String: BlueZ.Properties] {
-            [BlueZ.characteristic: ["UUID": .string(uuid), "Service": .objectPath(path), "Flags": .strings(flags)]]
-        }
-        return [
-            Path.mesh: service(GATTProfile.meshService),
-            Path.frames: characteristic(
-                GATTProfile.meshCharacteristic, of: Path.mesh, ["read", "write", "write-without-response", "notify"]),
-            Path.record: service(GATTProfile.recordService),
-            Path.value: characteristic(GATTProfile.recordCharacteristic, of: Path.record, ["read"]),
-        ]
-    }
-
-    /// Nothing but the service: flags and one long UUID leave ten bytes of 31 anyway.
-    private func advertisement(_ path: String) -> [String: BlueZ.Properties]? {
-        guard path == Path.advertisement else { return nil }
-        return [
-            BlueZ.advertisement: [
-                "Type": .string("peripheral"), "ServiceUUIDs": .strings([GATTProfile.meshService]),
-                "Discoverable": .boolean(true),
-            ]
-        ]
     }
 }

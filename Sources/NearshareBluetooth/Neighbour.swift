@@ -35,6 +35,10 @@ struct Neighbour {
     var since: MonotonicInstant
     var phase = Phase.idle
     var isHeard = false
+    /// BlueZ did not know it before, and has not heard it either: if it connects now, it does so by itself.
+    var isNew = false
+    /// Has connected to us. Of others that are connected, and not by us, another program here may have the use.
+    private(set) var isCaller = false
     /// In dBm, as it was heard last.
     var strength = Self.weakest
     var speaksMesh = false
@@ -76,6 +80,13 @@ struct Neighbour {
     var isStale: Bool { isHeard && isKnownByHeart && !speaksMesh && !chats && !isConnected && !isBonded }
 
     var link: CentralLink? { if case .linked(let link, _) = phase { link } else { nil } }
+
+    /// By somebody else than us.
+    mutating func wasConnectedTo(at now: MonotonicInstant) {
+        isCaller = isCaller || (isNew && now - since < Self.courtesyTime)
+        isNew = false
+        since = now
+    }
 
     mutating func rest(at now: MonotonicInstant) {
         phase = .idle

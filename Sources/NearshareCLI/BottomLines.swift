@@ -6,47 +6,54 @@ internal import Nearshare
 struct BottomLines: Sendable {
     private var lines: [String] = []
     private var question: String?
-    private var drawnLines = 0
-    /// Rows that the question takes, which may be longer than one; 0 while it is not on the screen.
-    private var questionRows = 0
+    /// How wide the lines on the screen are, which a terminal that has become narrower folds into more rows.
+    private var drawnWidths: [Int] = []
+    /// Of the question on the screen; nil while it is not there.
+    private var questionWidth: Int?
 
     /// Replaces the lines. With a question below, as many lines as before leave what is being typed alone.
     mutating func show(_ lines: [String], columns: Int) -> String {
         self.lines = lines
-        guard questionRows > 0, lines.count == drawnLines else { return erase() + draw(columns: columns) }
-        guard drawnLines > 0 else { return "" }
-        return Self.saveCursor + Self.up(drawnLines + questionRows - 1) + "\r" + rows + Self.restoreCursor
+        let widths = lines.map(TerminalText.width)
+        let isInPlace = lines.count == drawnWidths.count && (widths + drawnWidths).allSatisfy { $0 <= columns }
+        guard let questionWidth, isInPlace else { return erase(columns: columns) + draw(columns: columns) }
+        guard !lines.isEmpty else { return "" }
+        drawnWidths = widths
+        let rowCount = lines.count + Self.rows(questionWidth, columns) - 1
+        return Self.saveCursor + Self.up(rowCount) + "\r" + rows + Self.restoreCursor
     }
 
     /// Puts a question below the lines; nil takes it away.
     mutating func ask(_ question: String?, columns: Int) -> String {
-        let erased = erase()
+        let erased = erase(columns: columns)
         self.question = question
         return erased + draw(columns: columns)
     }
 
     /// Enter was pressed: the question stays above, with its answer, as what has been said.
     mutating func answered(_ answer: String, columns: Int) -> String {
-        guard let question, questionRows > 0 else { return "" }
-        let erased = Self.upAndClear(questionRows + drawnLines)
-        (self.question, questionRows, drawnLines) = (nil, 0, 0)
+        guard let question, let questionWidth else { return "" }
+        let erased = Self.upAndClear(Self.rows(questionWidth, columns) + lineRows(columns))
+        (self.question, self.questionWidth, drawnWidths) = (nil, nil, [])
         return erased + "\(question)\(answer)\n" + draw(columns: columns)
     }
 
     /// Out of the way of other output, which ends with a line's end; ``draw(columns:)`` comes after it.
-    mutating func erase() -> String {
-        defer { (drawnLines, questionRows) = (0, 0) }
-        let cleared = questionRows > 0 ? "\r" + Self.clearRow + Self.upAndClear(questionRows - 1) : ""
-        return cleared + Self.upAndClear(drawnLines)
+    mutating func erase(columns: Int) -> String {
+        defer { (drawnWidths, questionWidth) = ([], nil) }
+        let cleared = questionWidth.map { "\r" + Self.clearRow + Self.upAndClear(Self.rows($0, columns) - 1) } ?? ""
+        return cleared + Self.upAndClear(lineRows(columns))
     }
 
     mutating func draw(columns: Int) -> String {
-        drawnLines = lines.count
-        guard let question else { return rows }
-        let columns = max(1, columns)
-        questionRows = max(1, (TerminalText.width(of: question) + columns - 1) / columns)
-        return rows + question
+        drawnWidths = lines.map(TerminalText.width)
+        questionWidth = question.map(TerminalText.width)
+        return rows + (question ?? "")
     }
+
+    private func lineRows(_ columns: Int) -> Int { drawnWidths.reduce(0) { $0 + Self.rows($1, columns) } }
+
+    private static func rows(_ width: Int, _ columns: Int) -> Int { max(1, (width + columns - 1) / max(1, columns)) }
 
     private var rows: String { lines.map { Self.clearRow + $0 + "\n" }.joined() }
 

@@ -118,6 +118,9 @@ final class LocalDoor: ControlDoor {
         case .people: return .people(try await people.all())
         case .find(let text, let seconds): return .people([try await find(text, seconds)])
         case .message(let order): return .accepted(try await send(order))
+        case .waits(let id):
+            guard let id = CarriedID(hex: id) else { return .waits(false) }
+            return .waits(await messenger.waits(id))
         case .arrivals(let number, let limit):
             let arrivals = try await messenger.arrivals(after: number, limit: min(max(limit, 0), Self.maximumLimit))
             // Without the names they can still be read.

@@ -42,9 +42,7 @@ struct MeshRunCommand: AsyncParsableCommand {
                 throw CommandFailure(profile == nil ? .failure : .usage, error.description)
             }
             if let process = try machine.state.runningNode() {
-                throw CommandFailure(
-                    .failure,
-                    "a node runs already (process \(process)); `nearshare mesh status` shows it, `nearshare mesh stop` ends it")
+                throw NodeRunsAlready(process: process)
             }
             var options = NodeOptions(receiving, log: global.logger)
             (options.profile, options.isStanding, options.isJSON) = (profile, true, json)

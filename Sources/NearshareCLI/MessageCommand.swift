@@ -99,10 +99,12 @@ struct MessageCommand: AsyncParsableCommand {
                 mode: effectiveMode, peer: peer, isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate,
                 file: path, wait: wait, patience: timeout?.duration ?? .seconds(10))
             let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
-            try await withNodeDoor(machine, options) { [text] door in
-                // Not before: another process may have taken this one's place, and would find nothing left to read.
-                let said = text == "-" ? try Self.readStandardInput() : text
-                try await sending.run(value ?? .object(["text": .string(said ?? "")]), through: door)
+            // Not after it was read: a process that takes this one's place would find nothing left.
+            try NodeStoreOpener.prepare()
+            let said = text == "-" ? try Self.readStandardInput() : text
+            let stage = Monitor(MessageSending.Stage.looking)
+            try await withNodeDoor(machine, options, carriesOn: true) { door in
+                try await sending.run(stage, value ?? .object(["text": .string(said ?? "")]), through: door)
             }
         }
     }

@@ -12,7 +12,40 @@ struct MessageSending: Sendable {
     let wait: MessageCommand.Wait?
     let patience: Duration
 
-    func run(_ value: StructuredValue, through door: any ControlDoor) async throws {
+    /// How far it is, for whichever node is asked next when one ends.
+    enum Stage: Sendable {
+        case looking
+        /// The node was asked to send it, and has not answered.
+        case handing
+        case waiting(Waiting)
+    }
+
+    /// A message that is on its way.
+    struct Waiting: Sendable {
+        let id: String
+        /// Of whom it is for, as people read it.
+        let name: String
+        let end: MonotonicInstant
+    }
+
+    /// Sends a message and waits as long as the person wants to, from the stage on that it has come to.
+    func run(_ stage: Monitor<Stage>, _ value: StructuredValue, through door: any ControlDoor) async throws {
+        switch stage.withLock({ $0 }) {
+        case .looking: try await send(value, stage, through: door)
+        case .handing:
+            throw CommandFailure(
+                .failure, "the node has ended just when it was given the message, which may or may not go; send it again")
+        case .waiting(let waiting):
+            let events = try await door.events()
+            guard case .waits(true) = try await door.ask(.waits(waiting.id)) else {
+                // Taken out of the store by its acknowledgement, while nobody listened.
+                return Console.say("delivered to \(waiting.name)")
+            }
+            try await awaitState(of: waiting, events)
+        }
+    }
+
+    private func send(_ value: StructuredValue, _ stage: Monitor<Stage>, through door: any ControlDoor) async throws {
         let content: [UInt8]
         do {
             content = try CarriedContent.structured(value).encoded()
@@ -25,35 +58,44 @@ struct MessageSending: Sendable {
         let order = MessageOrder(
             content: content, mode: mode.rawValue, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
             file: file)
+        stage.withLock { $0 = .handing }
         guard case .accepted(let id) = try await door.ask(.message(order)) else {
             throw CommandFailure(.failure, "the node answers something else than was asked; update nearshare, or end the node")
         }
         Console.result(id)
-        let name = receiver?.name.shown ?? "everybody"
-        if wait != MessageCommand.Wait.none { try await awaitState(of: id, to: name, events) }
+        let waiting = Waiting(id: id, name: receiver?.name.shown ?? "everybody", end: SystemClock.monotonic() + patience)
+        if wait != MessageCommand.Wait.none {
+            stage.withLock { $0 = .waiting(waiting) }
+            try await awaitState(of: waiting, events)
+        }
         // It goes no longer than this process, which may be the node.
-        if let fileEvents { try await awaitFile(beside: id, to: name, fileEvents) }
+        if let fileEvents { try await awaitFile(beside: id, to: waiting.name, fileEvents) }
     }
 
-    private func awaitState(of id: String, to name: String, _ events: AsyncStream<ControlEvent>) async throws {
-        let reached = try await withThrowingTaskGroup(of: MessageState?.self) { group in
-            group.addTask { try await follow(id, to: name, events) }
+    private func awaitState(of waiting: Waiting, _ events: AsyncStream<ControlEvent>) async throws {
+        let isReached = try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
-                try await Task.sleep(for: patience)
-                return nil
+                try await follow(waiting, events)
+                return true
+            }
+            group.addTask {
+                try await Task.sleep(for: waiting.end - SystemClock.monotonic())
+                return false
             }
             defer { group.cancelAll() }
-            return try await group.next() ?? nil
+            return try await group.next() ?? false
         }
-        guard reached == nil else { return }
+        if isReached { return }
         guard mode != .direct else {
-            throw CommandFailure(.timedOut, "\(name) has not answered, and it is not kept; come closer, or send it by mesh")
+            throw CommandFailure(
+                .timedOut, "\(waiting.name) has not answered, and it is not kept; come closer, or send it by mesh")
         }
         switch wait {
         case .delivered?:
             throw CommandFailure(
                 .timedOut,
-                "\(name) has not acknowledged it yet; it is kept, and delivered while a node runs (`nearshare mesh run`)")
+                "\(waiting.name) has not acknowledged it yet; it is kept, and delivered while a node runs (`nearshare mesh run`)"
+            )
         case .sent?:
             throw CommandFailure(
                 .timedOut, "nobody has taken it yet; it is kept, and goes when somebody is near (`nearshare mesh run`)")
@@ -62,19 +104,21 @@ struct MessageSending: Sendable {
         }
     }
 
-    /// - Returns: how far it is, once that is as far as the person waits for.
-    private func follow(_ id: String, to name: String, _ events: AsyncStream<ControlEvent>) async throws -> MessageState {
+    /// Returns once it is as far as the person waits for.
+    private func follow(_ waiting: Waiting, _ events: AsyncStream<ControlEvent>) async throws {
         for await event in events {
-            guard case .messageChanged(id, let state, let detail) = event else { continue }
+            guard case .messageChanged(waiting.id, let state, let detail) = event else { continue }
             switch state {
-            case .failed: throw CommandFailure(.failure, "it won't reach \(name): \(detail ?? "no reason is known")")
-            case .sent where wait == .delivered: Console.say("sent; waiting for \(name)…")
+            case .failed: throw CommandFailure(.failure, "it won't reach \(waiting.name): \(detail ?? "no reason is known")")
+            case .sent where wait == .delivered: Console.say("sent; waiting for \(waiting.name)…")
             case .sent, .delivered:
-                Console.say(state == .sent ? "sent" : "delivered to \(name)")
-                return state
+                return Console.say(state == .sent ? "sent" : "delivered to \(waiting.name)")
             }
         }
-        throw CommandFailure(.failure, "the node has ended; the message is kept, and goes when one runs again")
+        guard mode != .direct else {
+            throw CommandFailure(.failure, "the node has ended, and the message is not kept; send it again")
+        }
+        throw ControlFailure(.gone, "the node has ended; the message is kept, and goes when one runs again")
     }
 
     private func awaitFile(beside id: String, to name: String, _ events: AsyncStream<ControlEvent>) async throws {

@@ -28,20 +28,25 @@ struct MessagesCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
             guard follow else { return try await list(machine) }
-            try await withNodeDoor(machine, options) { [after, json] door in
-                // Before the list is asked for, so that nothing falls between the two.
-                let events = try await door.events()
-                var last = after
-                for arrival in try await Self.all(after: after, through: door) {
-                    MessageLine.show(arrival, isJSON: json)
-                    last = arrival.number
-                }
-                for await case .arrived(let arrival) in events where arrival.number > last {
-                    MessageLine.show(arrival, isJSON: json)
-                    last = arrival.number
-                }
+            let last = Monitor(after)
+            try await withNodeDoor(machine, options, carriesOn: true) { [json] door in
+                try await Self.follow(after: last, through: door, isJSON: json)
             }
         }
+    }
+
+    /// - Parameter last: the number of what was shown last.
+    private static func follow(after last: Monitor<Int>, through door: any ControlDoor, isJSON: Bool) async throws {
+        // Before the list is asked for, so that nothing falls between the two.
+        let events = try await door.events()
+        let show: (Arrival) -> Void = { arrival in
+            MessageLine.show(arrival, isJSON: isJSON)
+            last.withLock { $0 = arrival.number }
+        }
+        for arrival in try await all(after: last.withLock { $0 }, through: door) { show(arrival) }
+        for await case .arrived(let arrival) in events where arrival.number > last.withLock({ $0 }) { show(arrival) }
+        // The one in this process was told to end.
+        if !(door is LocalDoor) { throw ControlFailure(.gone, "the node has ended") }
     }
 
     /// What is kept can be looked at without being a part of the mesh.

@@ -40,13 +40,44 @@ struct NodeOptions: Sendable {
 /// meanwhile, and that others can go through as well.
 ///
 /// Where there is no node, `nearshare-node` takes this process's place, so nothing is to be done before that can't be done again.
+/// - Parameter carriesOn: `body` knows how far it is, and is run again, through another node, when the one in another process ends: when it
+///   throws a ``ControlFailure`` of that kind. `nearshare-node` takes this process's place at once then.
 func withNodeDoor(
-    _ machine: LocalMachine, _ options: NodeOptions, _ body: @escaping @Sendable (any ControlDoor) async throws -> Void
+    _ machine: LocalMachine, _ options: NodeOptions, carriesOn: Bool = false,
+    _ body: @escaping @Sendable (any ControlDoor) async throws -> Void
 ) async throws {
-    let isDone: Void? = try await askRunningNode(of: machine) { client in
-        try await Interruption.handled(asking: { client.close() }) { try await body(client) }
+    if carriesOn { try NodeStoreOpener.prepare() }
+    let isStopped = OnceFlag()
+    // Around all of it: a signal may come while one node is gone and the next one is not there.
+    try await Interruption.handled {
+        isStopped.raise()
+    } _: {
+        while !isStopped.isRaised {
+            if try await withOneDoor(machine, options, carriesOn, body) { return }
+        }
     }
-    if isDone == nil { try await runNode(machine, options) { try await body($0) } }
+}
+
+/// - Returns: false when another node is to be asked.
+private func withOneDoor(
+    _ machine: LocalMachine, _ options: NodeOptions, _ carriesOn: Bool,
+    _ body: @escaping @Sendable (any ControlDoor) async throws -> Void
+) async throws -> Bool {
+    do {
+        let isDone: Void? = try await askRunningNode(of: machine) { client in
+            try await Interruption.handled(asking: { client.close() }) { try await body(client) }
+        }
+        if isDone != nil { return true }
+    } catch let failure as ControlFailure where failure.kind == .gone && carriesOn {
+        return false
+    }
+    do {
+        try await runNode(machine, options) { try await body($0) }
+        return true
+    } catch is NodeRunsAlready {
+        // Begun by a command that was a moment faster.
+        return false
+    }
 }
 
 /// Asks the node that runs on this machine; none is begun.
@@ -63,6 +94,7 @@ func askRunningNode<Result: Sendable>(
 }
 
 /// Runs a node: receives, carries, answers other commands, until `body` is done.
+/// - Throws: ``NodeRunsAlready`` when somebody else does, and what `body` throws.
 func runNode(
     _ machine: LocalMachine, _ options: NodeOptions, _ body: @escaping @Sendable (LocalDoor) async throws -> Void
 ) async throws {
@@ -143,11 +175,25 @@ private func noteRadio(_ receiving: Receiving, on node: Node, _ door: LocalDoor)
     }
 }
 
-/// Another command that ran a node for itself may be just about to end.
+/// A node of this person runs, and can be asked.
+struct NodeRunsAlready: Error, CustomStringConvertible {
+    let process: Int32?
+
+    var description: String {
+        "a node runs already\(process.map { " (process \($0))" } ?? ""); `nearshare mesh status` shows it, "
+            + "`nearshare mesh stop` ends it"
+    }
+}
+
+/// Another command that runs a node for itself may be just about to end, or to answer.
+/// - Throws: ``NodeRunsAlready`` once one answers.
 private func takeRunLock(_ machine: LocalMachine) async throws -> RunLock {
     let end = SystemClock.monotonic() + .seconds(2)
     while true {
         if let lock = try machine.state.takeRunLock() { return lock }
+        if ControlClient.isAnswered(at: try machine.controlSocketPath()) {
+            throw NodeRunsAlready(process: try machine.state.runningNode())
+        }
         guard SystemClock.monotonic() < end else { break }
         try await Task.sleep(for: .milliseconds(50))
     }

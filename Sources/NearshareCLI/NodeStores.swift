@@ -22,6 +22,12 @@ enum NodeStoreOpener {
         try becomeNode()
     }
 
+    /// Lets `nearshare-node` take the place of a process that can't open them: for one that may have to later on, in the middle of
+    /// something.
+    static func prepare() throws {
+        if opener.withLock({ $0 }) == nil { try becomeNode() }
+    }
+
     private static func becomeNode() throws -> Never {
         let own = ownPath()
         let directory = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."

@@ -36,7 +36,7 @@ final class ProgressDisplay: Sendable {
     /// Runs `body`, which writes whole lines, with the display out of the way.
     func around(_ body: () -> Void) {
         state.withLock { state in
-            Console.write(state.bottom.erase(), to: state.descriptor)
+            Console.write(state.bottom.erase(columns: state.columns), to: state.descriptor)
             body()
             Console.write(state.bottom.draw(columns: state.columns), to: state.descriptor)
         }
@@ -45,7 +45,7 @@ final class ProgressDisplay: Sendable {
     /// Leaves nothing of it on the screen.
     func clear() {
         state.withLock { state in
-            Console.write(state.bottom.erase(), to: state.descriptor)
+            Console.write(state.bottom.erase(columns: state.columns), to: state.descriptor)
             state.bottom = BottomLines()
         }
     }

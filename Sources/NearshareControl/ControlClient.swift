@@ -1,3 +1,4 @@
+internal import Glibc
 internal import NearshareEdges
 internal import Synchronization
 
@@ -19,6 +20,13 @@ public final class ControlClient: ControlDoor {
     public init?(path: String) {
         guard let descriptor = UnixSocket.connect(to: path) else { return nil }
         link = LineLink(descriptor)
+    }
+
+    /// Whether a node listens at the path.
+    public static func isAnswered(at path: String) -> Bool {
+        guard let descriptor = UnixSocket.connect(to: path) else { return false }
+        Glibc.close(descriptor)
+        return true
     }
 
     /// Takes what the node says, until it ends or the task is cancelled. To be run beside all else.

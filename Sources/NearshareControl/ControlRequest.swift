@@ -13,6 +13,8 @@ public enum ControlRequest: Sendable, Hashable, Codable {
     /// Sends a message. Answer: ``ControlReply/accepted(_:)``; what becomes of it follows as
     /// ``ControlEvent/messageChanged(id:state:detail:)``.
     case message(MessageOrder)
+    /// Whether a message of ours, by its id, still waits to be delivered. Answer: ``ControlReply/waits(_:)``.
+    case waits(String)
     /// Messages that have come, after a number. Answer: ``ControlReply/arrivals(_:)``.
     case arrivals(after: Int, limit: Int)
     /// Says something in a conversation. Answer: ``ControlReply/accepted(_:)`` with the id of the line, which also comes as
@@ -40,6 +42,7 @@ public enum ControlReply: Sendable, Hashable, Codable {
     case accepted(String)
     case status(NodeStatus)
     case people([Person])
+    case waits(Bool)
     case arrivals([Arrival])
     case conversations([ConversationSummary])
     case entries([ChatEntry])

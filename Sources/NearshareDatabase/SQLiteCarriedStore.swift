@@ -121,6 +121,7 @@ public final class SQLiteCarriedStore: CarriedStore {
             try database.execute(sql: "DELETE FROM message")
             try database.execute(sql: "DELETE FROM delivered")
         }
+        try file.emptyLog()
     }
 
     private func write<Result>(_ body: @Sendable (Database) throws -> Result) throws(StorageError) -> Result {

@@ -311,6 +311,7 @@ public final class SQLiteConversationStore: ConversationStore {
         try file.write { database in
             for table in ["part", "line", "piece", "arrival"] { try database.execute(sql: "DELETE FROM \(table)") }
         }
+        try file.emptyLog()
     }
 }
 

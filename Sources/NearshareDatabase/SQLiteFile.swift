@@ -27,7 +27,12 @@ final class SQLiteFile: Sendable {
         }
         queue = try Self.shielded(path) {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
-            try migrator.migrate(queue)
+            do {
+                try migrator.migrate(queue)
+            } catch {
+                // Another process may have made the same tables at the same moment.
+                guard try queue.read(migrator.hasCompletedMigrations) else { throw error }
+            }
             return queue
         }
     }
@@ -38,6 +43,11 @@ final class SQLiteFile: Sendable {
 
     func write<Result>(_ body: @Sendable (Database) throws -> Result) throws(StorageError) -> Result {
         try Self.shielded(path) { try queue.write(body) }
+    }
+
+    /// The log keeps what was removed from the file itself until it is written over: this empties it.
+    func emptyLog() throws(StorageError) {
+        try Self.shielded(path) { _ = try queue.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
     }
 
     private static func shielded<Result>(_ path: String, _ body: () throws -> Result) throws(StorageError) -> Result {

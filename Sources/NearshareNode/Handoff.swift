@@ -18,9 +18,18 @@ final class Handoff<Element: Sendable>: Sendable {
 
     func give(contentsOf elements: [Element]) {
         guard !elements.isEmpty else { return }
+        put(elements)
+        wakeTakers()
+    }
+
+    /// For a caller with a lock that whoever takes them wants next: ``wakeTakers()`` is to follow without it.
+    func put(_ elements: [Element]) {
         state.withLock { state in
             if !state.isFinished { state.elements += elements }
         }
+    }
+
+    func wakeTakers() {
         takers.wakeAll()
     }
 

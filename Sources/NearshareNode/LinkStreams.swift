@@ -13,6 +13,7 @@ final class LinkStreams: Sendable {
         var waiting: [StreamID: [Waker]] = [:]
         /// Streams that are read as bytes come in, on the thread that reads the link.
         var readers: [StreamID: Reader] = [:]
+        var supply: Supply?
         /// Somebody here takes streams from the other end; until then they are refused (A1).
         var isWelcoming = false
         var isClosed = false
@@ -31,6 +32,9 @@ final class LinkStreams: Sendable {
         }
     }
 
+    /// Writes what is due, without waiting. Asked by whoever takes frames, one thread at a time.
+    typealias Supply = @Sendable () -> Void
+
     /// Lets a task or a thread go on. Called, and let go of, without a lock.
     typealias Waker = @Sendable () -> Void
 
@@ -43,6 +47,7 @@ final class LinkStreams: Sendable {
     let opened: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>
     private let openedContinuation: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>.Continuation
     private let state: Mutex<State>
+    private let isSupplyDue = Atomic(false)
     /// Something is to be sent.
     private let wake: @Sendable () -> Void
 
@@ -54,11 +59,12 @@ final class LinkStreams: Sendable {
 
     // MARK: For the link's threads
 
-    var hasFrames: Bool { state.withLock { $0.streams.hasFrame } }
+    var hasFrames: Bool { isSupplyDue.load(ordering: .acquiring) || state.withLock { $0.streams.hasFrame } }
 
     /// Encoded frames that are due, a batch at the most.
     func takeFrames() -> [[UInt8]] {
-        change { state in
+        if isSupplyDue.exchange(false, ordering: .acquiringAndReleasing) { state.withLock { $0.supply }?() }
+        return change { state in
             var frames: [[UInt8]] = []
             var byteCount = 0
             while byteCount < Self.batchByteCount, let frame = state.streams.nextFrame() {
@@ -113,15 +119,28 @@ final class LinkStreams: Sendable {
     /// The link is over, and all streams with it.
     func close() {
         // Let go of without the lock: with a reader or a waiter the last hold on a stream may end, which takes it.
-        let (waiting, readers) = state.withLock { state in
+        let (waiting, held) = state.withLock { state in
             state.isClosed = true
-            defer { (state.waiting, state.readers) = ([:], [:]) }
-            return (state.waiting.values.flatMap { $0 }, state.readers)
+            defer { (state.waiting, state.readers, state.supply) = ([:], [:], nil) }
+            return (state.waiting.values.flatMap { $0 }, (state.readers, state.supply))
         }
-        withExtendedLifetime(readers) {
+        withExtendedLifetime(held) {
             for waiter in waiting { waiter() }
         }
         openedContinuation.finish()
+    }
+
+    /// From now on `supply` is asked after ``callForSupply(wakesWriter:)``, on the thread that takes frames: what many have to
+    /// say at about the same time goes out together, and wakes that thread once.
+    func setSupply(_ supply: @escaping Supply) {
+        state.withLock { state in
+            if !state.isClosed { state.supply = supply }
+        }
+    }
+
+    /// - Parameter wakesWriter: false where the caller takes frames itself.
+    func callForSupply(wakesWriter: Bool = true) {
+        if !isSupplyDue.exchange(true, ordering: .acquiringAndReleasing), wakesWriter { wake() }
     }
 
     /// From now on the other end may open streams: both are in one session.

@@ -20,7 +20,7 @@ final class LinkWriter: Sendable {
 
         mutating func write(_ frames: [[UInt8]]) throws(LinkError) {
             guard !frames.isEmpty else { return }
-            try frames.flatMap { sealer.seal($0) }.withUnsafeBufferPointer { (bytes) throws(LinkError) in
+            try sealer.seal(frames).withUnsafeBufferPointer { (bytes) throws(LinkError) in
                 try link.write(UnsafeRawBufferPointer(bytes))
             }
         }
@@ -87,7 +87,7 @@ final class LinkWriter: Sendable {
                 state.turn += 1
             }
         }
-        rest = frames().flatMap { sealer.seal($0) }[...]
+        rest = sealer.seal(frames())[...]
         guard !rest.isEmpty else { return true }
         let count = try rest.withUnsafeBufferPointer { (bytes) throws(LinkError) in
             try link.writeNow(UnsafeRawBufferPointer(bytes))

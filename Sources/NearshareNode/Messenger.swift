@@ -234,6 +234,11 @@ public final class Messenger: Sendable {
         try await stored { () throws(StorageError) in try self.store.arrivals(after: number, limit: limit) }
     }
 
+    /// Whether a message of ours is still kept, to be handed to others.
+    public func waits(_ id: CarriedID) async -> Bool {
+        await onThread { self.messages.isKept(id) }
+    }
+
     /// The store's calls block, so each has a thread for as long as it takes.
     private func stored<Result: Sendable>(
         _ body: @escaping @Sendable () throws(StorageError) -> Result

@@ -201,7 +201,7 @@ extension NearbySession {
             if known?.fingerprint != peer.fingerprint {
                 state.roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
             }
-            var membership = state.members[peer.id] ?? makeMembership(for: peer.id)
+            var membership = state.members[peer.id] ?? makeMembership(for: peer.id, &state)
             let made = SessionLink(
                 peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
                 relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: membership.channel.attach(),
@@ -223,13 +223,14 @@ extension NearbySession {
                 lose(sessionLink)
                 return nil
             }
-            node.start { await self.exchangeMessages(on: sessionLink, stream) }
+            exchangeMessages(on: sessionLink, stream)
             ready(sessionLink)
         }
         return sessionLink
     }
 
-    func makeMembership(for member: PeerID) -> Membership {
+    func makeMembership(for member: PeerID, _ state: inout State) -> Membership {
+        noteTaken(&state)
         // Whoever leaves and comes back finds full what they have filled.
         let stale = inbox.waiting.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
         // 0 stands for nobody known.
@@ -268,7 +269,6 @@ extension NearbySession {
     }
 
     func lose(_ link: SessionLink) {
-        link.end()
         change { state in
             guard state.members[link.peer]?.links.contains(where: { $0 === link }) == true else { return }
             state.members[link.peer]!.links.removeAll { $0 === link }
@@ -276,7 +276,7 @@ extension NearbySession {
             noteLinks(of: link.peer, &state)
         }
         // Another link may have to take over.
-        for other in linksTo(link.peer) { write(to: other) }
+        for other in linksTo(link.peer) { other.wake() }
     }
 
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members[member]?.links ?? [] } }
@@ -308,7 +308,7 @@ extension NearbySession {
                     continue
                 }
                 hasMessages = true
-                node.start { await self.exchangeMessages(on: link, stream) }
+                exchangeMessages(on: link, stream)
                 ready(link)
             case .relay: takeRelay(stream, from: link)
             }

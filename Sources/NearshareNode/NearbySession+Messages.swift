@@ -60,21 +60,18 @@ extension NearbySession {
     private func append(_ message: SessionMessage, for member: PeerID) async throws(SessionError) {
         while true {
             if Task.isCancelled { throw .cancelled }
-            let attempt: Result<(links: [SessionLink], isQuiet: Bool), SessionError>? = state.withLock { state in
+            let attempt: Result<(links: [SessionLink], isAlone: Bool)?, SessionError> = state.withLock { state in
                 if state.isOver { return .failure(.left) }
-                guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                 if state.members[member] == nil {
+                    guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                     // Told of by others and not met yet: kept until then.
-                    state.members[member] = makeMembership(for: member)
+                    state.members[member] = makeMembership(for: member, &state)
                 }
-                guard state.members[member]!.channel.hasRoom else { return nil }
-                state.members[member]!.channel.append(message)
-                return .success((state.members[member]!.links, state.members[member]!.channel.isQuiet))
+                return .success(state.members[member]!.take(message))
             }
-            if let attempt {
-                let (links, isQuiet) = try attempt.get()
+            if let (links, isAlone) = try attempt.get() {
                 // Alone it goes out from here, at once; in company, the writing thread sends many together.
-                for link in links { write(to: link, isFlushed: isQuiet) }
+                for link in links { isAlone ? link.flush() : link.wake() }
                 return
             }
             await progress.wait { [self] in
@@ -83,10 +80,11 @@ extension NearbySession {
         }
     }
 
-    /// Moves messages over one link until it ends. They are read where the link's bytes come in, and written by whoever has
-    /// something to say: each change of thread on the way costs more than all the rest.
-    func exchangeMessages(on link: SessionLink, _ stream: ByteStream) async {
+    /// Moves messages over one link until it ends. They are read where the link's bytes come in, and written where its frames
+    /// are made: each change of thread on the way costs more than all the rest.
+    func exchangeMessages(on link: SessionLink, _ stream: ByteStream) {
         link.output.withLock { $0.stream = stream }
+        link.driver.streams.setSupply { [self] in supply(link) }
         let framing = Mutex(MessageFraming())
         do throws(MalformedInput) {
             try stream.read { [self] (bytes) throws(MalformedInput) in
@@ -103,18 +101,11 @@ extension NearbySession {
         } catch {
             link.driver.violated(error)
         }
-        write(to: link)
-        for await _ in link.wakeups { write(to: link) }
+        link.wake()
     }
 
     /// Writes what is due on a link, as far as there is room.
-    /// - Parameter isFlushed: from this very thread.
-    func write(to link: SessionLink, isFlushed: Bool = false) {
-        fill(link, isFlushed)
-        if isFlushed { link.driver.flush() }
-    }
-
-    private func fill(_ link: SessionLink, _ isFlushed: Bool) {
+    private func supply(_ link: SessionLink) {
         link.output.withLock { output in
             guard let stream = output.stream else { return }
             while true {
@@ -122,7 +113,7 @@ extension NearbySession {
                     guard let batch = nextBatch(for: link) else { return }
                     output.pending = batch[...]
                 }
-                guard let count = try? stream.writeNow(output.pending, isFlushed: isFlushed, onRoom: { link.wake() }) else {
+                guard let count = try? stream.writeNow(output.pending, isFlushed: true, onRoom: { link.wake() }) else {
                     // The link has ended; what it did not take goes over another one.
                     output = SessionLink.Output()
                     return
@@ -135,60 +126,94 @@ extension NearbySession {
 
     private func nextBatch(for link: SessionLink) -> [UInt8]? {
         state.withLock { state in
-            var batch: [UInt8] = []
-            while batch.count < Self.batchByteCount,
-                let frame = state.members[link.peer]?.channel.nextFrame(for: link.channelLink)
-            {
-                MessageFraming.append(frame, to: &batch)
-            }
+            noteTaken(&state)
+            guard state.members[link.peer] != nil else { return nil }
+            let batch = Self.nextBatch(of: &state.members[link.peer]!.channel, for: link.channelLink)
             return batch.isEmpty ? nil : batch
         }
     }
 
-    private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
+    private static func nextBatch(of channel: inout MessageChannel, for link: MessageChannel.LinkID) -> [UInt8] {
+        var batch: [UInt8] = []
+        while batch.count < batchByteCount, let frame = channel.nextFrame(for: link) {
+            MessageFraming.append(frame, to: &batch)
+        }
+        return batch
+    }
+
+    /// What has come with some frames.
+    private struct Arrival {
         var messages: [ReceivedMessage] = []
-        var failure: MalformedInput?
+        /// The other side has begun anew, and so many of ours were lost.
         var lostCount: Int?
+
+        mutating func take(
+            _ frames: [[UInt8]], from link: SessionLink, into channel: inout MessageChannel
+        ) throws(MalformedInput) {
+            messages.reserveCapacity(frames.count)
+            for frame in frames {
+                switch try channel.receive(frame, on: link.channelLink) {
+                case .message(let message):
+                    messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
+                case .restarted(let lost): lostCount = lost
+                case nil: break
+                }
+            }
+        }
+    }
+
+    private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
+        var arrival = Arrival()
+        var failure: MalformedInput?
         let (isToBeWoken, hasRoom) = state.withLock { state in
             guard state.members[link.peer] != nil else { return (false, false) }
             let hadRoom = state.members[link.peer]!.channel.hasRoom
             do throws(MalformedInput) {
-                for frame in frames {
-                    switch try state.members[link.peer]!.channel.receive(frame, on: link.channelLink) {
-                    case .message(let message):
-                        messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
-                    case .restarted(let lost): lostCount = lost
-                    case nil: break
-                    }
-                }
+                try arrival.take(frames, from: link, into: &state.members[link.peer]!.channel)
             } catch {
                 failure = error
             }
             // Before another link of the same member brings the next ones.
-            inbox.give(contentsOf: messages)
+            inbox.put(arrival.messages)
             let channel = state.members[link.peer]!.channel
             return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
         }
-        if let lostCount { tell(.restarted(link.peer, lost: lostCount)) }
-        if isToBeWoken { write(to: link) }
+        if !arrival.messages.isEmpty { inbox.wakeTakers() }
+        if let lostCount = arrival.lostCount { tell(.restarted(link.peer, lost: lostCount)) }
+        if isToBeWoken { link.wake() }
         if hasRoom { progress.wakeAll() }
         if let failure { throw failure }
     }
 
-    /// The program has taken a message.
+    /// The program has taken a message. Its channel learns of several at once: whoever took the session's lock for each would
+    /// wait every time for the thread that reads.
     func notePassedOn(_ received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
-        let (links, isFirstOwed) = state.withLock { state -> ([SessionLink], Bool) in
-            guard state.members[received.sender] != nil else { return ([], false) }
-            state.members[received.sender]!.channel.notePassedOn(received.message)
-            let membership = state.members[received.sender]!
-            let due = membership.links.filter { membership.channel.hasFrame(for: $0.channelLink) }
-            guard due.isEmpty, state.acknowledgements == nil else { return (due, false) }
-            state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay
-            return (due, true)
+        let (isMuch, isFirst) = taken.withLock { taken in
+            defer { taken.isTimed = true }
+            taken.messages.append(received)
+            taken.byteCount += received.message.bytes.count
+            let isMuch = taken.messages.count >= Self.maximumTakenCount || taken.byteCount >= Self.maximumTakenByteCount
+            return (isMuch, !taken.isTimed)
         }
-        for link in links { write(to: link) }
-        if isFirstOwed { alarm.update { $0.isDue = true } }
+        guard isMuch || isFirst else { return }
+        let links = state.withLock { state -> [SessionLink] in
+            if isFirst { state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay }
+            guard isMuch else { return [] }
+            noteTaken(&state)
+            return state.members.values.flatMap(\.dueLinks)
+        }
+        for link in links { link.wake() }
+        if isFirst { alarm.update { $0.isDue = true } }
+    }
+
+    /// Tells the channels what the program has taken.
+    func noteTaken(_ state: inout State) {
+        taken.withLock { taken in
+            for received in taken.messages { state.members[received.sender]?.channel.notePassedOn(received.message) }
+            taken.messages.removeAll(keepingCapacity: true)
+            taken.byteCount = 0
+        }
     }
 
     /// What has been passed on and was not told with a message in the meantime is told now.
@@ -196,6 +221,8 @@ extension NearbySession {
         let links = state.withLock { state -> [SessionLink] in
             guard let due = state.acknowledgements, due <= now else { return [] }
             state.acknowledgements = nil
+            taken.withLock { $0.isTimed = false }
+            noteTaken(&state)
             var links: [SessionLink] = []
             for id in state.members.keys where state.members[id]!.channel.owesAcknowledgement {
                 state.members[id]!.channel.acknowledgeSoon()
@@ -203,8 +230,11 @@ extension NearbySession {
             }
             return links
         }
-        for link in links { write(to: link) }
+        for link in links { link.wake() }
     }
+
+    private static var maximumTakenCount: Int { 32 }
+    private static var maximumTakenByteCount: Int { 64 << 10 }
 
     /// How long news waits for a message to carry it.
     private static var acknowledgementDelay: Duration { .milliseconds(20) }

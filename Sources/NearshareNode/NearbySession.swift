@@ -55,6 +55,24 @@ public final class NearbySession: Sendable {
         var channel: MessageChannel
         /// In the order in which they came.
         var links: [SessionLink] = []
+
+        /// - Returns: links over which it may go, and whether it is the only one that is under way; nil while there is no room.
+        mutating func take(_ message: SessionMessage) -> (links: [SessionLink], isAlone: Bool)? {
+            guard channel.hasRoom else { return nil }
+            channel.append(message)
+            return (links, channel.isQuiet)
+        }
+
+        /// Links on which there is something to be said.
+        var dueLinks: [SessionLink] { links.filter { channel.hasFrame(for: $0.channelLink) } }
+    }
+
+    /// What the program has taken and the channels have not been told of.
+    struct Taken {
+        var messages: [ReceivedMessage] = []
+        var byteCount = 0
+        /// They will be told before long, whatever else happens: ``State/acknowledgements`` says when.
+        var isTimed = false
     }
 
     struct State {
@@ -91,6 +109,8 @@ public final class NearbySession: Sendable {
     let settings: SessionSettings
     let state: Mutex<State>
     let inbox = Handoff<ReceivedMessage>()
+    /// Locked behind ``state`` where both are needed.
+    let taken = Mutex(Taken())
     /// For those who wait until a message can be taken over, or has been passed on.
     let progress = WaitingLine()
     let alarm = Monitor(Alarm())

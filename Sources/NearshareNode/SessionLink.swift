@@ -29,9 +29,6 @@ final class SessionLink: Sendable {
     let datagramPath: Mutex<DatagramPath>
     /// What goes out on the message stream; one thread at a time.
     let output = Mutex(Output())
-    /// There is room again on the message stream.
-    let wakeups: AsyncStream<Void>
-    private let wakeup: AsyncStream<Void>.Continuation
 
     struct Output {
         var stream: ByteStream?
@@ -52,14 +49,16 @@ final class SessionLink: Sendable {
         self.channelLink = channelLink
         self.datagramTag = datagramTag
         datagramPath = Mutex(DatagramPath(cipher: cipher))
-        (wakeups, wakeup) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
+    /// Something may be due on the message stream: the thread that writes the link looks.
     func wake() {
-        wakeup.yield()
+        driver.streams.callForSupply()
     }
 
-    func end() {
-        wakeup.finish()
+    /// As ``wake()``, but this very thread looks, if none does already.
+    func flush() {
+        driver.streams.callForSupply(wakesWriter: false)
+        driver.flush()
     }
 }

@@ -200,7 +200,7 @@ public struct ByteStreams: Sendable {
         }
         let bytes = streams[id]!.arrived.removeFirst(limit)
         grant(id)
-        return .bytes(bytes)
+        return .bytes(Array(bytes))
     }
 
     private func stream(_ id: StreamID) throws(StreamError) -> Stream {
@@ -294,7 +294,7 @@ public struct ByteStreams: Sendable {
                     events.append(.writable(id))
                 }
                 if isSendable(id) { ready.append(id) }
-                return .data(id, bytes[...])
+                return .data(id, bytes)
             }
             if stream.isFinishing, !stream.hasSentFinish {
                 streams[id]!.hasSentFinish = true
@@ -339,21 +339,33 @@ private struct ByteQueue: Sendable {
         count += bytes.count
     }
 
-    /// At most `limit` bytes from the front.
-    mutating func removeFirst(_ limit: Int) -> [UInt8] {
+    /// At most `limit` bytes from the front; they are only moved together where they came apart.
+    mutating func removeFirst(_ limit: Int) -> ArraySlice<UInt8> {
+        if head < pieces.count, pieces[head].count >= min(limit, count) {
+            defer { advance(by: min(limit, count)) }
+            return pieces[head].prefix(limit)
+        }
         var taken: [UInt8] = []
         taken.reserveCapacity(min(limit, count))
         while taken.count < limit, head < pieces.count {
             let part = pieces[head].prefix(limit - taken.count)
             taken += part
-            pieces[head] = pieces[head].dropFirst(part.count)
-            if pieces[head].isEmpty { head += 1 }
+            advance(by: part.count)
         }
-        count -= taken.count
+        return taken[...]
+    }
+
+    /// - Parameter taken: at most what is left of the first piece.
+    private mutating func advance(by taken: Int) {
+        count -= taken
+        pieces[head] = pieces[head].dropFirst(taken)
+        guard pieces[head].isEmpty else { return }
+        // An empty part of a piece would still hold all of it.
+        pieces[head] = []
+        head += 1
         if head == pieces.count || (head > 64 && head * 2 > pieces.count) {
             pieces.removeFirst(head)
             head = 0
         }
-        return taken
     }
 }

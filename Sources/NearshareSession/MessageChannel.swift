@@ -61,6 +61,7 @@ public struct MessageChannel: Sendable {
     }
 
     private struct Link {
+        let id: LinkID
         /// Told to the other side already.
         var hasResumed = false
         /// The number of the next message to send on it; nil until the other side has said where to begin.
@@ -73,7 +74,8 @@ public struct MessageChannel: Sendable {
     private let ownLife: UInt64
     private var theirLife: UInt64?
     private let limits: Limits
-    private var links: [LinkID: Link] = [:]
+    /// In the order in which they came up; hardly ever more than two.
+    private var links: [Link] = []
     private var lastLink: UInt64 = 0
     /// What is not acknowledged; the first has the number ``firstKept``.
     private var kept: [SessionMessage] = []
@@ -86,6 +88,8 @@ public struct MessageChannel: Sendable {
     private var passedOn: UInt64 = 0
     /// What was received and not passed on yet.
     private var waitingByteCount = 0
+    /// What was passed on and is not acknowledged.
+    private var owedByteCount = 0
     /// Messages from before the other side began anew that still wait, in front of all others.
     private var staleCount: UInt64 = 0
     /// What is owed waits no longer.
@@ -133,23 +137,29 @@ public struct MessageChannel: Sendable {
             staleCount -= 1
         } else if passedOn < expected {
             passedOn += 1
+            owedByteCount += message.bytes.count + Self.overhead
         }
         waitingByteCount = max(0, waitingByteCount - message.bytes.count - Self.overhead)
     }
 
     // MARK: Links
 
+    private func place(of id: LinkID) -> Int? { links.firstIndex { $0.id == id } }
+
+    /// The other side has said where to begin.
+    private func hasBegun(_ id: LinkID) -> Bool { place(of: id).map { links[$0].next != nil } ?? false }
+
     /// A link has come up.
     public mutating func attach() -> LinkID {
         lastLink += 1
         let id = LinkID(number: lastLink)
-        links[id] = Link(acknowledged: 0)
+        links.append(Link(id: id, acknowledged: 0))
         return id
     }
 
     /// A link is gone; what it carried and was not acknowledged goes over others.
     public mutating func detach(_ id: LinkID) {
-        links[id] = nil
+        links.removeAll { $0.id == id }
     }
 
     private enum Due {
@@ -159,14 +169,15 @@ public struct MessageChannel: Sendable {
     }
 
     private func due(on id: LinkID) -> Due? {
-        guard let link = links[id] else { return nil }
+        guard let link = place(of: id).map({ links[$0] }) else { return nil }
         guard link.hasResumed else { return .resume }
         guard let next = link.next, isPreferred(id) else { return nil }
         // What was acknowledged on another link meanwhile is skipped.
         let number = max(next, firstKept)
         if number < nextNumber { return .message(number) }
         guard passedOn > link.acknowledged else { return nil }
-        return isLate || passedOn - link.acknowledged >= Self.acknowledgementInterval ? .acknowledgement : nil
+        let isMuch = passedOn - link.acknowledged >= Self.owedCount || owedByteCount >= Self.owedByteCount
+        return isLate || isMuch ? .acknowledgement : nil
     }
 
     /// ``nextFrame(for:)`` has one.
@@ -175,7 +186,7 @@ public struct MessageChannel: Sendable {
     /// Something was passed on that the other side has not been told of. It waits for a message that can carry the news, but
     /// not for long: then ``acknowledgeSoon()`` is called.
     public var owesAcknowledgement: Bool {
-        links.contains { $0.value.next != nil && isPreferred($0.key) && passedOn > $0.value.acknowledged }
+        links.contains { $0.next != nil && isPreferred($0.id) && passedOn > $0.acknowledged }
     }
 
     /// What is owed is due now.
@@ -190,7 +201,7 @@ public struct MessageChannel: Sendable {
     public mutating func nextFrame(for id: LinkID) -> [UInt8]? {
         switch due(on: id) {
         case .resume:
-            links[id]!.hasResumed = true
+            links[place(of: id)!].hasResumed = true
             return Self.encode(Self.resumeType) { writer in
                 writer.write(ownLife)
                 writer.write(theirLife ?? 0)
@@ -198,7 +209,7 @@ public struct MessageChannel: Sendable {
             }
         case .message(let number):
             let message = kept[keptStart + Int(number - firstKept)]
-            links[id]!.next = number + 1
+            links[place(of: id)!].next = number + 1
             noteAcknowledged(on: id)
             return Self.encode(Self.messageType, reserving: message.bytes.count) { writer in
                 writer.write(number)
@@ -214,12 +225,13 @@ public struct MessageChannel: Sendable {
     }
 
     private mutating func noteAcknowledged(on id: LinkID) {
-        links[id]!.acknowledged = passedOn
+        links[place(of: id)!].acknowledged = passedOn
+        owedByteCount = 0
         isLate = false
     }
 
     private func isPreferred(_ id: LinkID) -> Bool {
-        !links.contains { $0.key.number > id.number && $0.value.next != nil }
+        !links.contains { $0.id.number > id.number && $0.next != nil }
     }
 
     /// Takes one frame that came over a link.
@@ -241,7 +253,7 @@ public struct MessageChannel: Sendable {
             guard bytes.count <= SessionMessage.maximumByteCount else {
                 throw MalformedInput("message: it is longer than \(SessionMessage.maximumByteCount) bytes")
             }
-            guard links[id]?.next != nil else { throw MalformedInput("message: before it was said where to begin") }
+            guard hasBegun(id) else { throw MalformedInput("message: before it was said where to begin") }
             try acknowledge(upTo: upTo)
             guard number <= expected else { throw MalformedInput("message: one is missing before it") }
             // Came over another link already.
@@ -261,7 +273,7 @@ public struct MessageChannel: Sendable {
         case Self.acknowledgementType:
             let upTo: UInt64 = try reader.readInteger()
             try reader.finish()
-            guard links[id]?.next != nil else { throw MalformedInput("message: before it was said where to begin") }
+            guard hasBegun(id) else { throw MalformedInput("message: before it was said where to begin") }
             try acknowledge(upTo: upTo)
             return nil
         default: return nil  // Of a later version.
@@ -271,7 +283,9 @@ public struct MessageChannel: Sendable {
     private mutating func resume(
         _ id: LinkID, theirs: UInt64, ours: UInt64, next: UInt64
     ) throws(MalformedInput) -> Event? {
-        guard links[id] != nil, links[id]?.next == nil else { throw MalformedInput("message: said twice where to begin") }
+        guard let place = place(of: id), links[place].next == nil else {
+            throw MalformedInput("message: said twice where to begin")
+        }
         var event: Event?
         if let known = theirLife, known != theirs {
             // Whoever was there has gone, and with it all it knew.
@@ -280,10 +294,10 @@ public struct MessageChannel: Sendable {
             dropKept(keptCount)
             firstKept = 0
             staleCount += expected - passedOn
-            (expected, passedOn) = (0, 0)
-            links[id]!.acknowledged = 0
+            (expected, passedOn, owedByteCount) = (0, 0, 0)
+            links[place].acknowledged = 0
             // Those on which nothing was said yet may be of the new life.
-            for (other, link) in links where link.next != nil { links[other] = nil }
+            links.removeAll { $0.next != nil }
         }
         theirLife = theirs
         // What is passed on is told anew on each link.
@@ -291,10 +305,10 @@ public struct MessageChannel: Sendable {
         if ours == ownLife {
             guard next <= nextNumber else { throw MalformedInput("message: what was never sent is expected after") }
             // It has come, but was not passed on: it fills the window there, and so it does here.
-            links[id]!.next = next
+            links[self.place(of: id)!].next = next
         } else {
             // It knows nothing of us yet, or of somebody before us.
-            links[id]!.next = firstKept
+            links[self.place(of: id)!].next = firstKept
         }
         return event
     }
@@ -329,9 +343,11 @@ public struct MessageChannel: Sendable {
     private static let resumeType: UInt8 = 0
     private static let messageType: UInt8 = 1
     private static let acknowledgementType: UInt8 = 2
-    private static let acknowledgementInterval: UInt64 = 64
     /// What every receiver takes.
     private static let window = Limits()
+    /// Acknowledged when it comes to so much, long before the other side would have to wait for it.
+    private static let owedCount: UInt64 = 64
+    private static let owedByteCount = window.unacknowledgedByteCount / 4
     /// What a message costs besides its bytes, so that many short ones are bounded too.
     private static let overhead = 64
 }

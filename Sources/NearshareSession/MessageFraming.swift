@@ -21,7 +21,8 @@ public struct MessageFraming: Sendable {
     /// - Returns: the messages that are complete with these bytes.
     /// - Throws: when one is said to be longer than ``maximumByteCount``, before it is awaited.
     public mutating func receive(_ bytes: some Collection<UInt8>) throws(MalformedInput) -> [[UInt8]] {
-        held.append(contentsOf: bytes)
+        // Most often whole messages come.
+        if held.isEmpty { held = Array(bytes) } else { held.append(contentsOf: bytes) }
         var messages: [[UInt8]] = []
         var position = 0
         while held.count - position >= 4 {

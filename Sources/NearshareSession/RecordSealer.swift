@@ -38,12 +38,17 @@ public struct RecordSealer: Sendable {
     }
 
     /// Seals a frame of its own.
-    public mutating func seal(_ frame: [UInt8]) -> [UInt8] {
-        let total = RecordFormat.headerByteCount + frame.count + RecordFormat.tagByteCount
+    public mutating func seal(_ frame: [UInt8]) -> [UInt8] { seal([frame]) }
+
+    /// - Returns: a record for each frame, one behind the other.
+    public mutating func seal(_ frames: [[UInt8]]) -> [UInt8] {
+        let total = frames.reduce(0) { $0 + RecordFormat.headerByteCount + $1.count + RecordFormat.tagByteCount }
         return [UInt8](unsafeUninitializedCapacity: total) { buffer, count in
-            let record = UnsafeMutableRawBufferPointer(buffer)
-            UnsafeMutableRawBufferPointer(rebasing: record[RecordFormat.headerByteCount...]).copyBytes(from: frame)
-            count = sealInPlace(UnsafeMutableRawBufferPointer(rebasing: record[..<total]), frameByteCount: frame.count)
+            for frame in frames {
+                let record = UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(buffer)[count...])
+                UnsafeMutableRawBufferPointer(rebasing: record[RecordFormat.headerByteCount...]).copyBytes(from: frame)
+                count += sealInPlace(record, frameByteCount: frame.count)
+            }
         }
     }
 }

@@ -60,3 +60,32 @@ struct NeighbourhoodTests {
         #expect(all["/7"] == nil)
     }
 }
+
+@Suite("Who has connected to us by themselves")
+struct CallerTests {
+    private func neighbour(isNew: Bool) -> Neighbour {
+        let address = BluetoothAddress("C0:00:00:00:00:01", kind: "random")!
+        var neighbour = Neighbour(path: "/1", address: address, since: MonotonicInstant(nanoseconds: 0))
+        neighbour.isNew = isNew
+        return neighbour
+    }
+
+    @Test("one that BlueZ learns of by its connecting, and that stays so when it comes again")
+    func caller() {
+        var one = neighbour(isNew: true)
+        one.wasConnectedTo(at: one.since + .seconds(1))
+        #expect(one.isCaller)
+        one.wasConnectedTo(at: one.since + .seconds(100))
+        #expect(one.isCaller)
+    }
+
+    @Test("not one that was known or heard before: another program here may have connected to it")
+    func known() {
+        var known = neighbour(isNew: false)
+        known.wasConnectedTo(at: known.since + .seconds(1))
+        #expect(!known.isCaller)
+        var late = neighbour(isNew: true)
+        late.wasConnectedTo(at: late.since + Neighbour.courtesyTime)
+        #expect(!late.isCaller)
+    }
+}

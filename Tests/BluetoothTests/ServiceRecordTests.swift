@@ -68,9 +68,11 @@ import Testing
     func sentences() {
         let errors: [BluetoothError] = [
             .noBus("x"), .noDaemon, .noAdapter, .unknownAdapter("hci9", present: []), .poweredOff("hci0"),
-            .blocked("hci0", byHardware: true), .blocked("hci0", byHardware: false), .notPermitted("x"), .cannotAdvertise("x"),
+            .blocked("hci0", byHardware: true), .blocked("hci0", byHardware: false), .notPermitted,
+            .cannotAdvertise("x"),
         ]
-        #expect(Set(errors.map(\.description)).count == errors.count)
+        #expect(Set(errors.map(\.cause)).count == errors.count)
+        for error in errors { #expect(error.advice != nil, "\(error)") }
     }
 
     @Test("addresses as BlueZ writes them, and back") func addresses() throws {

@@ -88,11 +88,22 @@ struct BottomLinesTests {
         terminal.write("y\n")
         terminal.write(bottom.answered("y", columns: 40))
         #expect(terminal.shown == ["accept? y", "anna → a  1%"])
-        terminal.write(bottom.erase())
+        terminal.write(bottom.erase(columns: 40))
         terminal.write("a note\n")
         terminal.write(bottom.draw(columns: 40))
         #expect(terminal.shown == ["accept? y", "a note", "anna → a  1%"])
         #expect(bottom.answered("n", columns: 40).isEmpty)
+    }
+
+    @Test("a terminal that has become narrower, and has folded what was drawn, is cleared of all of it")
+    func narrower() {
+        var (terminal, bottom) = (Terminal(columns: 20), BottomLines())
+        _ = bottom.show(["anna → a long line 1%"], columns: 40)
+        _ = bottom.ask("accept this? ", columns: 40)
+        // As it looks at half the width.
+        terminal.write("anna → a long line 1%\naccept this? ")
+        terminal.write(bottom.show(["anna → 2%"], columns: 20))
+        #expect(terminal.shown == ["anna → 2%", "accept this? "])
     }
 
     @Test("whatever comes in whatever order: notes above, then the lines, then the question", arguments: 0..<200)
@@ -108,7 +119,7 @@ struct BottomLinesTests {
                 lines = (0..<Int.random(in: 0...3, using: &random)).map { "line \($0) at \(step)" }
                 terminal.write(bottom.show(lines, columns: columns))
             case 1:
-                terminal.write(bottom.erase())
+                terminal.write(bottom.erase(columns: columns))
                 terminal.write("note \(step)\n")
                 terminal.write(bottom.draw(columns: columns))
                 history.append("note \(step)")

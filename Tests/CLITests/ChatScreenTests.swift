@@ -111,6 +111,25 @@ private final class Sitting {
             sitting.write("//etc") == [.ask(.say("/etc", in: .peer(Sitting.anna)), .say(.peer(Sitting.anna), "/etc"))])
     }
 
+    @Test("when another node takes over, all is asked again, what is being written stays, and nothing is shown twice")
+    func reopened() {
+        let sitting = Sitting()
+        let history = ChatScreen.Ticket.history(.peer(Sitting.anna), isOlder: false)
+        sitting.give(.answered(history, .success(.entries([Sitting.entry(1, "one")]))))
+        sitting.press(.text("half a li"))
+        let asked = sitting.give(.reopened)
+        #expect(
+            asked == [
+                .ask(.people, .people), .ask(.conversations, .conversations),
+                .ask(.history(.peer(Sitting.anna), before: nil, limit: 50), history),
+            ])
+        sitting.give(.answered(history, .success(.entries([Sitting.entry(1, "one"), Sitting.entry(2, "meanwhile")]))))
+        #expect(sitting.picture.last == "> half a li")
+        #expect(sitting.picture.filter { $0.hasSuffix("anna: one") }.count == 1)
+        #expect(sitting.text.contains("meanwhile"))
+        #expect(sitting.text.contains("another one has taken over"))
+    }
+
     @Test("a line shows how far it has come; marks go up, never down")
     func marks() {
         let sitting = Sitting()

@@ -22,16 +22,24 @@ struct CarryAttackTests {
         var network = row()
         var random = SeededRandom(seed: 7)
         let message = network.outgoing("as I wrote it", from: 0, to: nil)
+        var readableCount = 0
         for round in 0..<2_000 {
             let copy = CarriedCopy(
                 hops: 1, way: .routed, carriers: [1, 2, 3], message: message.copy.message, signature: message.copy.signature)
             let bytes = CarryPacket.copy(copy).encoded.mutated(using: &random)
             guard let packet = try? CarryPacket(decoding: bytes[...]) else { continue }
+            readableCount += 1
             network.inject(packet, from: 0, to: 1)
             network.run(.milliseconds(20))
             #expect(network.texts(1).allSatisfy { $0 == "as I wrote it" }, "round \(round)")
         }
-        #expect(network.texts(1).count <= 1)
+        #expect(readableCount > 200)
+        // As it was written it is taken, whatever came before it under its id.
+        var genuine = message.copy
+        genuine.hops = 1
+        network.inject(.copy(genuine), from: 0, to: 1)
+        network.run(.seconds(1))
+        #expect(network.texts(1) == ["as I wrote it"])
     }
 
     @Test("D1: a message signed with another key than the one it names is not taken")
@@ -49,6 +57,10 @@ struct CarryAttackTests {
         network.inject(.copy(forged), from: 0, to: 1)
         network.run(.seconds(5))
         #expect(network.texts(1).isEmpty && network.nodes[1].store.isEmpty)
+        var genuine = own
+        genuine.hops = 1
+        network.inject(.copy(genuine), from: 0, to: 1)
+        #expect(network.texts(1) == ["I am zero"])
     }
 
     @Test(
@@ -64,13 +76,18 @@ struct CarryAttackTests {
         ] as [@Sendable (inout CarriedMessage) -> Void])
     func altered(change: @Sendable (inout CarriedMessage) -> Void) {
         var network = row()
-        var copy = network.outgoing("mine", from: 0, to: 2).copy
-        copy.hops = 1
+        var genuine = network.outgoing("mine", from: 0, to: 2).copy
+        genuine.hops = 1
+        var copy = genuine
         change(&copy.message)
+        #expect(copy != genuine)
         network.inject(.copy(copy), from: 0, to: 1)
         network.run(.seconds(60))
         #expect(network.nodes[1].store.isEmpty)
         #expect(network.texts(1).isEmpty && network.texts(2).isEmpty)
+        network.inject(.copy(genuine), from: 0, to: 1)
+        network.run(.seconds(60))
+        #expect(network.texts(2) == ["mine"])
     }
 
     @Test("M5: hop counts and tracklists that lie make nobody send more, and keep nothing from its receiver")
@@ -133,6 +150,7 @@ struct CarryAttackTests {
         network.send("once", from: 0, to: 2)
         network.send("all once", from: 0, to: nil)
         network.run(.seconds(30))
+        #expect(Set(seen.map(\.message)).count >= 2)
         for copy in seen { network.inject(.copy(copy), from: 1, to: 2) }
         network.kill(2)
         network.start(2)
@@ -184,7 +202,8 @@ struct CarryAttackTests {
             copy.hops = 1
             network.inject(.copy(copy), from: 2, to: 1)
         }
-        #expect(network.nodes[1].store.count <= 40)
+        // The eight, and as many as one may leave.
+        #expect(network.nodes[1].store.count == 38)
         for id in honest { #expect(network.nodes[1].store[id] != nil) }
     }
 
@@ -205,6 +224,27 @@ struct CarryAttackTests {
         }
         #expect(network.nodes[1].store[modest.message.id] != nil)
         #expect(network.nodes[1].store.count == 20)
+    }
+
+    @Test("M6: what had to make room is taken again when it comes again")
+    func comesAgain() {
+        var settings = CarrySettings()
+        settings.quota.messageCountPerDepositor = 3
+        var network = CarryNetwork(4, settings: settings)
+        network.connect(2, 1)
+        network.run(.seconds(5))
+        let copies = (0..<4).map { number in
+            var copy = network.outgoing("\(number)", from: 2, to: 3).copy
+            copy.hops = 1
+            // The oldest goes; all are of one moment otherwise.
+            network.inject(.copy(copy), from: 2, to: 1)
+            network.run(.seconds(1))
+            return copy
+        }
+        let kept = copies.map { network.nodes[1].store[$0.message.id] != nil }
+        #expect(kept == [false, true, true, true])
+        network.inject(.copy(copies[0]), from: 2, to: 1)
+        #expect(network.nodes[1].store[copies[0].message.id] != nil)
     }
 
     @Test("M7: a flood of ids from one neighbour makes nobody forget what another brought")
@@ -240,7 +280,7 @@ struct CarryAttackTests {
             copy.signature[3] ^= 1
             network.inject(.copy(copy), from: 2, to: 1)
         }
-        #expect(checks <= 50)
+        #expect((1...50).contains(checks))
         network.send("honest", from: 0, to: 1)
         network.run(.seconds(10))
         #expect(network.texts(1) == ["honest"])
@@ -254,7 +294,14 @@ struct CarryAttackTests {
         network.run(.seconds(60))
         #expect(network.texts(2).isEmpty)
         #expect(network.nodes[1].store.isEmpty)
-        #expect(network.nodes[1].events.contains { if case .clockDiffers = $0 { true } else { false } })
+        func warningCount() -> Int {
+            network.nodes[1].events.count { if case .clockDiffers = $0 { true } else { false } }
+        }
+        #expect(warningCount() == 1)
+        // Told once in a while, not with each.
+        network.send("from tomorrow, too", from: 0, to: 2)
+        network.run(.seconds(60))
+        #expect(warningCount() == 1)
         network.clockOffsets[0] = .seconds(300)
         network.send("a little early", from: 0, to: 2)
         network.run(.seconds(60))

@@ -155,6 +155,7 @@ struct CarryBoundsTests {
         }
         network.run(.seconds(200))
         network.tamper = nil
+        #expect(seen.count > 10)
         for (packet, from, to) in seen { network.inject(packet, from: from, to: to) }
         let id = network.send("all the same", from: 0, to: 2)
         for (packet, from, to) in seen.reversed() { network.inject(packet, from: from, to: to) }
@@ -199,6 +200,11 @@ struct CarryBoundsTests {
         network.inject(.copy(redirected), from: 1, to: 2)
         network.run(.seconds(60))
         #expect(network.texts(2).isEmpty)
+        var genuine = anna.copy
+        genuine.hops = 1
+        network.inject(.copy(genuine), from: 1, to: 2)
+        network.run(.seconds(1))
+        #expect(network.texts(2) == ["from anna"])
     }
 
     @Test("K2: whoever writes a known name has another key and another address, and is told by them")
@@ -266,6 +272,12 @@ struct CarryBoundsTests {
         }
         network.run(.seconds(20))
         #expect(network.texts(2).isEmpty && answers == 0 && network.nodes[2].store.isEmpty)
+        #expect(spoilt.count > 5)
+        var genuine = sent.copy
+        genuine.hops = 1
+        network.inject(.copy(genuine), from: 1, to: 2)
+        network.run(.seconds(20))
+        #expect(network.texts(2) == ["authentic"] && answers > 0)
     }
 
     @Test("Bridgefy 2022, X1: a private broadcast has nothing of its sender in it, and two have nothing in common")

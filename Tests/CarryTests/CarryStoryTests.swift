@@ -155,6 +155,21 @@ struct CarryStoryTests {
         #expect(network.texts(1).count == 2)
     }
 
+    @Test("Who carries nothing for others still sends and receives what is their own")
+    func carriesNothing() {
+        var settings = CarrySettings()
+        settings.isCarrying = false
+        var network = CarryNetwork(3, settings: settings)
+        network.connect(0, 1)
+        network.connect(1, 2)
+        network.run(.seconds(130))
+        network.send("past you", from: 0, to: 2)
+        network.send("for you", from: 0, to: 1)
+        network.run(.seconds(60))
+        #expect(network.texts(1) == ["for you"] && network.texts(2).isEmpty)
+        #expect(network.nodes[1].store.values.allSatisfy { $0.depositor == nil })
+    }
+
     @Test("X1: a private message names neither its sender nor its receiver, and arrives")
     func privacy() {
         var network = CarryNetwork(3)

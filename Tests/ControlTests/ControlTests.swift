@@ -3,6 +3,7 @@ import Glibc
 import NearshareBase
 import NearshareControl
 import NearshareEdges
+import NearshareTesting
 import Synchronization
 import Testing
 
@@ -39,13 +40,8 @@ private final class EchoDoor: ControlDoor {
 
 @Suite("the socket of a node", .timeLimit(.minutes(1)))
 struct ControlTests {
-    private let path: String
-
-    init() throws {
-        var template = Array("/tmp/nearshare-control-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw StorageError(.failed, "no scratch directory") }
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self) + "/node.sock"
-    }
+    private let scratch = ScratchFolder()
+    private var path: String { scratch("node.sock") }
 
     private func serving(_ door: EchoDoor, _ body: @Sendable () async throws -> Void) async throws {
         let server = try ControlServer(path: path)

@@ -13,13 +13,15 @@ struct CarriedStoreContractTests {
         case memory
         case sqlite
 
-        func store(_ quota: CarriedStoreQuota = CarriedStoreQuota()) throws -> any CarriedStore {
+        func store(in scratch: ScratchFolder, _ quota: CarriedStoreQuota = CarriedStoreQuota()) throws -> any CarriedStore {
             switch self {
             case .memory: MemoryCarriedStore(quota: quota)
-            case .sqlite: try SQLiteCarriedStore(directory: try scratch(), quota: quota)
+            case .sqlite: try SQLiteCarriedStore(directory: scratch.path, quota: quota)
             }
         }
     }
+
+    private let scratch = ScratchFolder()
 
     private func message(
         _ number: UInt8, byteCount: Int = 100, from depositor: UInt64? = nil, expiry: Int64 = 1_000
@@ -31,7 +33,7 @@ struct CarriedStoreContractTests {
 
     @Test("What is inserted comes back in its order, what is removed doesn't", arguments: Kind.allCases)
     func inAndOut(kind: Kind) throws {
-        let store = try kind.store()
+        let store = try kind.store(in: scratch)
         let all = [message(3), message(1, from: 7), message(2, from: .max)]
         for one in all { try store.insert(one) }
         try store.insert(all[0])
@@ -46,7 +48,7 @@ struct CarriedStoreContractTests {
 
     @Test("Forwards are counted", arguments: Kind.allCases)
     func forwards(kind: Kind) throws {
-        let store = try kind.store()
+        let store = try kind.store(in: scratch)
         try store.insert(message(1))
         try store.countForward(of: message(1).id)
         try store.countForward(of: message(1).id)
@@ -58,7 +60,7 @@ struct CarriedStoreContractTests {
 
     @Test("What is over goes: messages, and what was delivered", arguments: Kind.allCases)
     func expiry(kind: Kind) throws {
-        let store = try kind.store()
+        let store = try kind.store(in: scratch)
         try store.insert(message(1, expiry: 50))
         try store.insert(message(2, expiry: 51))
         try store.remember(message(3).id, until: WallTime(milliseconds: 50))
@@ -72,7 +74,7 @@ struct CarriedStoreContractTests {
 
     @Test("M6: a depositor fills its share and no more, all of them together the whole and no more", arguments: Kind.allCases)
     func quota(kind: Kind) throws {
-        let store = try kind.store(CarriedStoreQuota(byteCount: 1_000, byteCountPerDepositor: 400))
+        let store = try kind.store(in: scratch, CarriedStoreQuota(byteCount: 1_000, byteCountPerDepositor: 400))
         for number in 0..<4 { try store.insert(message(UInt8(number), from: 1)) }
         #expect(throws: StorageError.self) { try store.insert(message(10, from: 1)) }
         #expect(throws: StorageError.self) { try store.insert(message(10, byteCount: 401, from: 2)) }
@@ -92,29 +94,44 @@ struct CarriedStoreContractTests {
 
 @Suite("Carried messages on disk")
 struct SQLiteCarriedStoreTests {
+    private let scratch = ScratchFolder()
+
     @Test("K8: the files are their owner's alone, also when an earlier one wasn't, and no link is followed")
     func permissions() throws {
-        let directory = try scratch()
-        let store = try SQLiteCarriedStore(directory: directory)
+        close(open(scratch("carried.sqlite"), O_CREAT | O_WRONLY, 0o600))
+        chmod(scratch("carried.sqlite"), 0o644)
+        let store = try SQLiteCarriedStore(directory: scratch.path)
         try store.remember(CarriedID(bytes: [UInt8](repeating: 1, count: 16))!, until: WallTime(milliseconds: 1))
-        let names = try FileManager.default.contentsOfDirectory(atPath: directory)
+        let names = try FileManager.default.contentsOfDirectory(atPath: scratch.path)
         #expect(names.contains("carried.sqlite"))
         for name in names {
             var status = stat()
-            #expect(stat("\(directory)/\(name)", &status) == 0 && status.st_mode & 0o777 == 0o600, "\(name)")
+            #expect(stat(scratch(name), &status) == 0 && status.st_mode & 0o777 == 0o600, "\(name)")
         }
-        let other = try scratch()
-        symlink("\(directory)/carried.sqlite", "\(other)/carried.sqlite")
-        #expect(throws: StorageError.self) { try SQLiteCarriedStore(directory: other) }
+        let other = ScratchFolder()
+        symlink(scratch("carried.sqlite"), other("carried.sqlite"))
+        #expect(throws: StorageError.self) { try SQLiteCarriedStore(directory: other.path) }
+    }
+
+    @Test("Removing leaves nothing in the files")
+    func removal() throws {
+        let store = try SQLiteCarriedStore(directory: scratch.path)
+        let secret = "what somebody has not even sealed"
+        try store.insert(
+            StoredMessage(
+                id: CarriedID(bytes: [UInt8](repeating: 1, count: 16))!, copy: Array(secret.utf8), depositor: nil,
+                expiry: WallTime(milliseconds: 1_000)))
+        #expect(try scratch.holds(secret))
+        try store.removeAll()
+        #expect(try !scratch.holds(secret))
     }
 
     @Test("A damaged file is said to be one")
     func damaged() throws {
-        let directory = try scratch()
         try Data("no database at all, and long enough to be read as the head of one: ".utf8)
-            .write(to: URL(filePath: "\(directory)/carried.sqlite"))
+            .write(to: URL(filePath: scratch("carried.sqlite")))
         do {
-            _ = try SQLiteCarriedStore(directory: directory)
+            _ = try SQLiteCarriedStore(directory: scratch.path)
             Issue.record("it was opened")
         } catch {
             #expect(error.description.contains("damaged"))
@@ -123,7 +140,6 @@ struct SQLiteCarriedStoreTests {
 
     @Test("All that was confirmed is there after kill -9", arguments: 1...5)
     func killed(round: Int) throws {
-        let directory = try scratch()
         let probe = Bundle.testProducts + "/carried-store-probe"
         var pipes: [Int32] = [0, 0]
         #expect(pipe(&pipes) == 0)
@@ -132,7 +148,7 @@ struct SQLiteCarriedStoreTests {
         posix_spawn_file_actions_adddup2(&actions, pipes[1], 1)
         posix_spawn_file_actions_addclose(&actions, pipes[0])
         var pid: pid_t = 0
-        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup(probe), strdup(directory), nil]
+        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup(probe), strdup(scratch.path), nil]
         #expect(posix_spawn(&pid, probe, &actions, nil, &arguments, environ) == 0)
         close(pipes[1])
         var output: [UInt8] = []
@@ -152,19 +168,13 @@ struct SQLiteCarriedStoreTests {
         let lines = output.prefix { _ in true }.split(separator: UInt8(ascii: "\n"))
         let confirmed = lines.compactMap { Int(String(decoding: $0, as: UTF8.self)) }.max() ?? 0
         #expect(confirmed >= 40 * round)
-        let kept = try SQLiteCarriedStore(directory: directory).messages()
+        let kept = try SQLiteCarriedStore(directory: scratch.path).messages()
         // One more may have been kept without having been said.
         #expect(kept.count >= confirmed && kept.count <= confirmed + 1)
         for (index, message) in kept.enumerated() {
             #expect(message.copy == [UInt8](repeating: UInt8(truncatingIfNeeded: index + 1), count: 700))
         }
     }
-}
-
-private func scratch() throws -> String {
-    var template = Array("/tmp/nearshare-carry-XXXXXX".utf8CString)
-    guard mkdtemp(&template) != nil else { throw StorageError(.failed, "no scratch directory") }
-    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
 private enum Bundle {

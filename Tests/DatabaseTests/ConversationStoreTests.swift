@@ -3,20 +3,18 @@ import Glibc
 import NearshareBase
 import NearshareDatabase
 import NearshareEdges
+import NearshareTesting
 import Testing
 
 @Suite("conversations in SQLite")
 struct ConversationStoreTests {
     private let anna = PeerID(bytes: [1, 1, 1, 1, 1, 1, 1, 1])!
     private let ben = PeerID(bytes: [2, 2, 2, 2, 2, 2, 2, 2])!
-    private let directory: String
+    private let scratch = ScratchFolder()
     private let store: SQLiteConversationStore
 
     init() throws {
-        var template = Array("/tmp/nearshare-conversations-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw StorageError(.failed, "no scratch directory") }
-        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        store = try SQLiteConversationStore(directory: directory)
+        store = try SQLiteConversationStore(directory: scratch.path)
     }
 
     private func line(
@@ -34,7 +32,7 @@ struct ConversationStoreTests {
             line("3", in: .everybody, by: ben),
         ]
         for entry in entries { #expect(try store.insert(entry) != nil) }
-        let again = try SQLiteConversationStore(directory: directory)
+        let again = try SQLiteConversationStore(directory: scratch.path)
         var kept = try again.entries(of: .peer(anna), before: nil, limit: 10)
         #expect(kept.map(\.number) == [1, 2])
         for index in kept.indices { kept[index].number = 0 }
@@ -136,7 +134,7 @@ struct ConversationStoreTests {
         }
         var limits = ConversationLimits()
         limits.arrivals = 10
-        let store = try SQLiteConversationStore(directory: directory, limits: limits)
+        let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
         for number in 1...13 as ClosedRange<UInt16> { #expect(try store.keep(arrival(number)) == Int(number)) }
         #expect(try store.keep(arrival(13)) == nil)
         #expect(try store.arrivals(after: 0, limit: 2).map(\.number) == [4, 5])
@@ -150,7 +148,7 @@ struct ConversationStoreTests {
     func manyLines() throws {
         var limits = ConversationLimits()
         limits.lines = 3
-        let store = try SQLiteConversationStore(directory: directory, limits: limits)
+        let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
         for number in 1...5 { _ = try store.insert(line("\(number)", in: .everybody, by: ben)) }
         _ = try store.insert(line("mine", in: .peer(anna)))
         #expect(try store.entries(of: .everybody, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
@@ -167,10 +165,21 @@ struct ConversationStoreTests {
     @Test("Removing leaves nothing, and the file is its owner's alone")
     func removal() throws {
         _ = try store.insert(line("1", in: .everybody, by: anna, "a secret of mine"))
+        #expect(try scratch.holds("a secret of mine"))
         try store.removeAll()
         #expect(try store.conversations().isEmpty)
+        #expect(try !scratch.holds("a secret of mine"))
         var status = stat()
-        #expect(stat("\(directory)/conversations.sqlite", &status) == 0)
+        #expect(stat(scratch("conversations.sqlite"), &status) == 0)
         #expect(status.st_mode & 0o777 == 0o600)
+    }
+}
+
+extension ScratchFolder {
+    /// Whether a text stands in one of its files, wherever.
+    func holds(_ text: String) throws -> Bool {
+        try FileManager.default.contentsOfDirectory(atPath: path).contains {
+            try Data(contentsOf: URL(filePath: self($0))).range(of: Data(text.utf8)) != nil
+        }
     }
 }

@@ -133,6 +133,10 @@ enum Contract: String, CaseIterable, CustomTestStringConvertible {
         for one in refused { await #expect(throws: (any Error).self) { try await host.advertise(one) } }
         let text = [[UInt8]](repeating: [65], count: 17)
         await #expect(throws: (any Error).self) { try await advertisement.update(txt: text) }
+        // Refused, and no more than that: what was published is, and can be changed.
+        let allowed = [Array("still=1".utf8)]
+        try await advertisement.update(txt: allowed)
+        try await lab.host(1).browse(interface: nil).seen("fine", "the text that was not refused") { $0.txt == allowed }
     }
 
     private func secondBrowser(_ lab: any Lab) async throws {

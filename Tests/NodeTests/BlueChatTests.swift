@@ -1,5 +1,3 @@
-import FoundationEssentials
-import Glibc
 import NearshareBase
 import NearshareCarry
 import NearshareDatabase
@@ -59,13 +57,10 @@ struct BlueChatTests {
                 frames: MemoryFrameRadio(), transport: MemoryTransport(), discovery: InMemorySegment().join(host: "127.0.0.1"),
                 chat: radio)
         }
-        var template = Array("/tmp/nearshare-bluechat-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw StorageError(.failed, "no scratch directory") }
-        let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let scratch = ScratchFolder()
         var messengerSettings = MessengerSettings(
-            carried: try SQLiteCarriedStore(directory: directory),
-            conversations: try SQLiteConversationStore(directory: directory), contact: contact)
+            carried: try SQLiteCarriedStore(directory: scratch.path),
+            conversations: try SQLiteConversationStore(directory: scratch.path), contact: contact)
         messengerSettings.usesBlueChat = true
         try await withNode(settings) { [settings = messengerSettings] node in
             let messenger = try node.startMessenger(settings)

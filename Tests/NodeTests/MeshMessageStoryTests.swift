@@ -32,13 +32,19 @@ import Testing
         return nil
     }
 
+    private func firstReceived(
+        _ events: AsyncStream<MeshMessageEvent>, where isWanted: (ReceivedMeshMessage) -> Bool = { _ in true }
+    ) async -> ReceivedMeshMessage? {
+        for await case .received(let message) in events where isWanted(message) { return message }
+        return nil
+    }
+
     private func isAcknowledgement(_ stored: StoredMessage) -> Bool {
         (try? CarriedCopy(decoding: stored.copy[...]))?.message.kind == .acknowledgement
     }
 
-    private func text(_ event: MeshMessageEvent?) -> String? {
-        guard case .received(let message)? = event, case .structured(.string(let text)) = message.content else { return nil }
-        return text
+    private func text(_ message: ReceivedMeshMessage?) -> String? {
+        if case .structured(.string(let text))? = message?.content { text } else { nil }
     }
 
     @Test("Between two who are near: every mode arrives, is acknowledged, and says who sealed it", arguments: Way.allCases)
@@ -61,9 +67,8 @@ import Testing
                 #expect(messages.contact(Stage.bea.peerID) == toBea)
 
                 let byMesh = try messages.send(.string("by mesh"), mode: .mesh, to: toBea, isEncrypted: true)
-                let event = await first(received) { if case .received = $0 { true } else { false } }
-                #expect(text(event) == "by mesh")
-                guard case .received(let message)? = event else { return }
+                let message = try #require(await firstReceived(received))
+                #expect(text(message) == "by mesh")
                 #expect(message.sender?.id == here.peerID && !message.isForEverybody && message.hops == 1)
                 #expect(await first(own) { $0 == .delivered(byMesh) } != nil)
 
@@ -74,8 +79,7 @@ import Testing
                     #expect(await first(own) { $0 == .delivered(id) } != nil)
                 }
                 _ = try messages.send(.string("to all"), mode: .broadcast, isEncrypted: false)
-                let broadcast = await first(received) { text($0) == "to all" }
-                guard case .received(let heard)? = broadcast else { return }
+                let heard = try #require(await firstReceived(received) { text($0) == "to all" })
                 #expect(heard.sender == nil && heard.signer == contact(here).address && heard.isForEverybody)
             }
             withExtendedLifetime(receiving) {}
@@ -111,10 +115,9 @@ import Testing
             _ = try bea.joinMesh().startMessages(store: store)
             try await withNode(cleo) { cleo in
                 let events = try cleo.joinMesh().startMessages().events()
-                let event = await first(events) { if case .received = $0 { true } else { false } }
-                #expect(text(event) == "for later")
+                #expect(text(await firstReceived(events)) == "for later")
                 // Delivered: what was carried goes, and the acknowledgement for A is carried instead.
-                while !store.messages().allSatisfy({ isAcknowledgement($0) }) { try await Task.sleep(for: .milliseconds(10)) }
+                while store.messages().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
             }
             withExtendedLifetime(receiving) {}
             bea.beginShutdown()

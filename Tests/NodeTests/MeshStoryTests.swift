@@ -11,13 +11,15 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct MeshStoryTests {
     /// Ada sends to Bea through the mesh; Bea does with each invitation as `answer` says.
     private func send(
-        _ content: MemoryContent, on stage: Stage, _ answer: @Sendable @escaping (Invitation) async -> Void,
+        _ content: MemoryContent, on stage: Stage, blocked: Bool = false,
+        _ answer: @Sendable @escaping (Invitation) async -> Void,
         meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
     ) async throws -> TransferResult {
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         var (ada, bea) = (stage.sender, stage.receiver)
         ada.discovery = segment.join(host: "127.0.0.1")
         bea.discovery = segment.join(host: "127.0.0.1")
+        if blocked { bea.standing = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new } }
         let (sender, receiver) = (ada, bea)
         return try await withNode(receiver) { receiver in
             let receiving = try receiver.receive()
@@ -117,6 +119,42 @@ import Testing
     func declines(_ way: Way) async throws {
         #expect(try await send(file(1), on: Stage(way)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))
         #expect(try await send(file(2), on: Stage(way)) { _ in }.outcome == .declined(.declined))
+    }
+
+    @Test("R11: nobody is asked about what a blocked peer sends through the mesh", arguments: Way.allCases)
+    func blocked(_ way: Way) async throws {
+        let result = try await send(file(3), on: Stage(way), blocked: true) { Issue.record("asked about \($0.offer)") }
+        #expect(result.outcome == .declined(.declined))
+    }
+
+    @Test("R11: who is declined again and again is soon not asked about any more") func declinedAgain() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        let (sender, receiver) = (ada, bea)
+        let asked = Monitor(0)
+        try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answers: Void = {
+                for await invitation in receiving.invitations {
+                    asked.update { $0 += 1 }
+                    invitation.decline()
+                }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                for number in 1...InvitationLimiter.patience + 2 {
+                    let outcome = await (try mesh.send(MemorySource(file(number)), to: bea)).result.outcome
+                    #expect(outcome == .declined(number <= InvitationLimiter.patience ? .declined : .busy), "\(number)")
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+        #expect(asked.withLock { $0 } == InvitationLimiter.patience)
     }
 
     @Test("A8: a cancel is seen at both ends", arguments: Way.allCases, [true, false])

@@ -15,6 +15,8 @@ final class Neighbourhood: Sendable {
         var cutOff: Set<Int> = []
         /// Between whom connecting takes until it is let go on.
         var held: Set<Set<Int>> = []
+        /// Between whom somebody connects at the moment.
+        var connecting: [Set<Int>] = []
         var links: [(pair: Set<Int>, link: WeakLink)] = []
     }
 
@@ -79,6 +81,20 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.held.remove([one, other]) }
     }
 
+    /// Nobody is just about to connect from the one to the other.
+    func areAtRest(_ one: Int, _ other: Int) -> Bool { !state.withLock { $0.connecting.contains([one, other]) } }
+
+    fileprivate func begin(_ number: Int, to port: UInt16) {
+        state.update { state in if let owner = state.owners[port] { state.connecting.append([number, owner]) } }
+    }
+
+    fileprivate func end(_ number: Int, to port: UInt16) {
+        state.update { state in
+            guard let owner = state.owners[port], let index = state.connecting.firstIndex(of: [number, owner]) else { return }
+            state.connecting.remove(at: index)
+        }
+    }
+
     fileprivate func own(_ port: UInt16, _ number: Int) {
         state.update { $0.owners[port] = number }
     }
@@ -115,6 +131,8 @@ private struct FencedTransport: StreamTransport {
     }
 
     func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        neighbourhood.begin(number, to: address.port)
+        defer { neighbourhood.end(number, to: address.port) }
         guard neighbourhood.mayConnect(number, to: address.port) else { throw LinkError(.unreachable, "kept apart") }
         let link = try inner.connect(to: address, timeout: timeout)
         neighbourhood.keep(link, number, to: address.port)

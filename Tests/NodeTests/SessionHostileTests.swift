@@ -301,6 +301,7 @@ import Testing
                     next += 1
                     if next == 200 { break }
                 }
+                #expect(next == 200)
                 try await sending
                 #expect(relay.hasSpoiled == (mischief != .none))
                 #expect(!relay.carried.contains { $0.firstRange(of: marker) != nil })

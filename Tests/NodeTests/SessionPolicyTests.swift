@@ -24,8 +24,14 @@ import Testing
             let receiving = try guest.receive()
             return try await withNode(neighbourhood.settings(0)) { host in
                 try await withThrowingTaskGroup(of: Void.self) { group in
+                    let joinedCount = Monitor(0)
                     // Asks about whom it does not know.
-                    group.addTask { for await session in receiving.sessions(policy) { try await joined(session) } }
+                    group.addTask {
+                        for await session in receiving.sessions(policy) {
+                            joinedCount.update { $0 += 1 }
+                            try await joined(session)
+                        }
+                    }
                     var settings = SessionSettings()
                     settings.trust = hostTrust
                     let session = try host.beginSession(settings)
@@ -41,6 +47,8 @@ import Testing
                     await session.leave()
                     guest.beginShutdown()
                     try await group.waitForAll()
+                    // Whoever is let in is asked about afterwards; nobody comes in by an invitation that is declined.
+                    #expect(joinedCount.withLock { $0 } == (outcome == .failure(.declined) ? 0 : 1))
                     return outcome
                 }
             }
@@ -78,7 +86,7 @@ import Testing
                         if answer != true { Issue.record("\(change)") }
                     }
                 })
-            #expect(codes.distinct.count == 1)
+            #expect(codes.all.count == 2 && Set(codes.all).count == 1)
             switch (answer, outcome) {
             case (true?, .success(Self.guest)), (false?, .failure(.untrusted)), (nil, .failure(.untrusted)): break
             default: Issue.record("\(String(describing: answer)) led to \(outcome)")
@@ -151,10 +159,10 @@ import Testing
     }
 
     private final class Codes: Sendable {
-        private let state = Monitor<Set<ShortCodeText>>([])
+        private let state = Monitor<[ShortCodeText]>([])
 
-        var distinct: Set<ShortCodeText> { state.withLock { $0 } }
+        var all: [ShortCodeText] { state.withLock { $0 } }
 
-        func note(_ code: ShortCodeText) { state.update { _ = $0.insert(code) } }
+        func note(_ code: ShortCodeText) { state.update { $0.append(code) } }
     }
 }

@@ -101,42 +101,22 @@ import Testing
 
     @Test("a file goes by path into the inbox, under the name that the sender gives it", arguments: Way.allCases)
     func filesByPath(_ way: Way) async throws {
-        var template = Array("/tmp/nearshare-program-XXXXXX".utf8CString)
-        try #require(mkdtemp(&template) != nil)
-        let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        defer { Self.remove(folder) }
-        let inbox = try Inbox(path: "\(folder)/inbox", spoolPath: "\(folder)/spool")
-        let file = try #require(fopen("\(folder)/notes.txt", "w"))
+        let scratch = ScratchFolder()
+        let inbox = try Inbox(path: scratch("inbox"), spoolPath: scratch("spool"))
+        let file = try #require(fopen(scratch("notes.txt"), "w"))
         fputs("hello", file)
         fclose(file)
         try await withTwo(Neighbourhood(way), way) { begun, joined in
             let other = try #require(joined.members.first?.id)
             try await joined.waitUntilConnected(to: other)
-            #expect(throws: StorageError.self) { try joined.sendResource(at: "\(folder)/missing", to: [other]) }
+            #expect(throws: StorageError.self) { try joined.sendResource(at: scratch("missing"), to: [other]) }
             let transfers = try joined.sendResource(
-                at: "\(folder)/notes.txt", named: ClaimedFileName("agenda.txt"), to: [other])
+                at: scratch("notes.txt"), named: ClaimedFileName("agenda.txt"), to: [other])
             let invitation = try #require(await begun.resources.first { _ in true })
             #expect(invitation.offer.items.map(\.name) == [ClaimedFileName("agenda.txt")])
             let result = await (try invitation.accept(into: inbox)).result
             #expect(result.delivered.map(\.path) == ["\(inbox.path)/agenda.txt"])
             #expect(await transfers[other]?.result.outcome == .completed)
         }
-    }
-
-    private static func remove(_ path: String) {
-        var status = stat()
-        guard lstat(path, &status) == 0 else { return }
-        if status.st_mode & S_IFMT == S_IFDIR, let folder = opendir(path) {
-            var names: [String] = []
-            while let entry = readdir(folder) {
-                names.append(
-                    withUnsafePointer(to: &entry.pointee.d_name) {
-                        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-                    })
-            }
-            closedir(folder)
-            for name in names where name != "." && name != ".." { remove("\(path)/\(name)") }
-        }
-        Glibc.remove(path)
     }
 }

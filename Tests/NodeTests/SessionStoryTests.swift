@@ -68,6 +68,7 @@ import Testing
                     next += 1
                     if next == 500 { break }
                 }
+                #expect(next == 500)
             }
         }
     }
@@ -148,6 +149,7 @@ import Testing
                 next += 1
                 if next == count { break }
             }
+            #expect(next == count)
             try await sending
         }
     }

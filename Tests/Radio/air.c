@@ -9,6 +9,7 @@
 // looks at these files, of which none has to be there:
 //     FOLDER/out-of-range   pairs of numbers, "0 2" a line: hci0 does not hear hci2
 //     FOLDER/crowd          a number: so many advertise bitchat's service, far away, and answer nobody
+//     FOLDER/unplugged      numbers: these controllers are taken away, and come back when they no longer stand there
 //
 // Numbers and layouts are those of the Bluetooth core specification, volume 4, part E.
 #include <errno.h>
@@ -59,7 +60,7 @@ static int count;
 static link_t links[MAX_LINKS];
 static uint16_t next_handle = 1;
 static const char *folder;
-static int deaf[MAX_CONTROLLERS][MAX_CONTROLLERS];
+static int deaf[MAX_CONTROLLERS][MAX_CONTROLLERS], unplugged[MAX_CONTROLLERS];
 static unsigned crowd, crowd_next;
 
 static void fail(const char *what) {
@@ -116,14 +117,19 @@ static FILE *look(const char *name) {
 
 static void look_around(void) {
     memset(deaf, 0, sizeof deaf);
+    memset(unplugged, 0, sizeof unplugged);
     FILE *file = look("out-of-range");
-    int listener, advertiser;
+    int listener, advertiser, index;
     while (file && fscanf(file, "%d %d", &listener, &advertiser) == 2)
         if (listener >= 0 && listener < count && advertiser >= 0 && advertiser < count) deaf[listener][advertiser] = 1;
     if (file) fclose(file);
     crowd = 0;
     file = look("crowd");
     if (file && fscanf(file, "%u", &crowd) != 1) crowd = 0;
+    if (file) fclose(file);
+    file = look("unplugged");
+    while (file && fscanf(file, "%d", &index) == 1)
+        if (index >= 0 && index < count) unplugged[index] = 1;
     if (file) fclose(file);
 }
 
@@ -389,8 +395,30 @@ static void find_silent_hosts(void) {
         if (!is_listening(index)) reset(index);
 }
 
+static void open_controller(int index) {
+    controller_t *controller = &controllers[index];
+    memcpy(controller->public_address, (uint8_t[]){(uint8_t)index, 0, (uint8_t)index, 0x01, 0xAA, 0x00}, 6);
+    controller->descriptor = open("/dev/vhci", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (controller->descriptor < 0 || write(controller->descriptor, (uint8_t[]){VENDOR, 0}, 2) != 2) fail("/dev/vhci");
+}
+
+static void close_controller(int index) {
+    reset(index);
+    close(controllers[index].descriptor);
+    controllers[index].descriptor = -1;
+}
+
+static void plug(void) {
+    for (int index = 0; index < count; index++) {
+        int is_there = controllers[index].descriptor >= 0;
+        if (is_there && unplugged[index]) close_controller(index);
+        if (!is_there && !unplugged[index]) open_controller(index);
+    }
+}
+
 static void tick(void) {
     look_around();
+    plug();
     find_silent_hosts();
     for (int i = 0; i < MAX_LINKS; i++) {
         link_t *link = &links[i];
@@ -403,13 +431,6 @@ static void tick(void) {
         if (crowd) report_crowd(index);
     }
     if (crowd) crowd_next = (crowd_next + AT_ONCE) % crowd;
-}
-
-static void open_controller(int index) {
-    controller_t *controller = &controllers[index];
-    memcpy(controller->public_address, (uint8_t[]){(uint8_t)index, 0, (uint8_t)index, 0x01, 0xAA, 0x00}, 6);
-    controller->descriptor = open("/dev/vhci", O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (controller->descriptor < 0 || write(controller->descriptor, (uint8_t[]){VENDOR, 0}, 2) != 2) fail("/dev/vhci");
 }
 
 static int64_t now(void) {

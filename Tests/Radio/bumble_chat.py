@@ -69,6 +69,9 @@ class OldClient:
     async def _live(self):
         async with await open_transport(f"hci-socket:{self.index}") as transport:
             self._device = Device(name=self.name, address=Address(ADDRESS), host=Host(transport.source, transport.sink))
+            if self.mtu:
+                # BlueZ asks as well. Of two that want different things of it, it would depend on chance what each takes for agreed.
+                self._device.gatt_server.max_mtu = self.mtu
             self._connection = None
             await (self._central() if self.role == "central" else self._peripheral())
             await self._stop.wait()

@@ -16,21 +16,28 @@ from bumble.device import Device, Peer  # noqa: E402
 from bumble.gatt import Characteristic, CharacteristicValue, Service  # noqa: E402
 from bumble.hci import Address  # noqa: E402
 from bumble.host import Host  # noqa: E402
+from bumble.l2cap import LeCreditBasedChannelSpec  # noqa: E402
 from bumble.transport import open_transport  # noqa: E402
 
 SERVICE = "F47B5E2D-4A9E-4C5A-9B3F-8E1D2C3A4B5C"
 CHARACTERISTIC = "A1B2C3D4-E5F6-4A5B-8C9D-0E1F2A3B4C5D"
 # Of the random kind, as phones have.
 ADDRESS = "F0:F1:F2:F3:F4:F5"
-WANTED_MTU = 517
 
 
 class BumbleRadio:
-    def __init__(self, index, role, flags=b"\x06"):
-        self.index, self.role, self.flags = index, role, flags
+    """As central or peripheral of the service; or as "channel", which has nothing but a channel with that number."""
+
+    CHANNEL = 0x85
+
+    def __init__(self, index, role, flags=b"\x06", mtu=517):
+        self.index, self.role, self.flags, self.wanted_mtu = index, role, flags, mtu
         self.socket, self._inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._inner.setblocking(False)
         self.ready = threading.Event()
+        # Of a central: that the other side has ended the connection, and the flags of its advertisement.
+        self.dropped = threading.Event()
+        self.heard_flags = None
         self.mtu = None
         self.failure = None
         self.refusals = 0
@@ -52,6 +59,13 @@ class BumbleRadio:
             await self._characteristic.write_value(value, with_response=with_response)
         return asyncio.run_coroutine_threadsafe(writing(), self._loop).result(20)
 
+    def flood(self, values):
+        """As a central: all of them, as fast as they go out, and nobody waits for an answer."""
+        async def writing():
+            for value in values:
+                await self._characteristic.write_value(value, with_response=False)
+        return asyncio.run_coroutine_threadsafe(writing(), self._loop).result(60)
+
     def _run(self):
         asyncio.set_event_loop(self._loop)
         self._stop = asyncio.Event()
@@ -63,7 +77,9 @@ class BumbleRadio:
     async def _live(self):
         async with await open_transport(f"hci-socket:{self.index}") as transport:
             device = Device(name="phone", address=Address(ADDRESS), host=Host(transport.source, transport.sink))
-            await (self._central(device) if self.role == "central" else self._peripheral(device))
+            # BlueZ asks as well; see bumble_chat.
+            device.gatt_server.max_mtu = self.wanted_mtu
+            await {"central": self._central, "peripheral": self._peripheral, "channel": self._channel}[self.role](device)
 
     async def _central(self, device):
         await device.power_on()
@@ -73,6 +89,7 @@ class BumbleRadio:
             lists = advertisement.data.get_all(AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS)
             lists += advertisement.data.get_all(AdvertisingData.INCOMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS)
             if any(UUID(SERVICE) in uuids for uuids in lists) and not found.done():
+                self.heard_flags = advertisement.data.get(AdvertisingData.FLAGS, raw=True)
                 found.set_result(advertisement.address)
 
         device.on("advertisement", heard)
@@ -80,8 +97,9 @@ class BumbleRadio:
         address = await found
         await device.stop_scanning()
         connection = await device.connect(address)
+        connection.on("disconnection", lambda _: self.dropped.set())
         peer = Peer(connection)
-        self.mtu = await peer.request_mtu(WANTED_MTU)
+        self.mtu = await peer.request_mtu(self.wanted_mtu)
         await peer.discover_services()
         service = peer.get_services_by_uuid(UUID(SERVICE))[0]
         await service.discover_characteristics()
@@ -89,7 +107,8 @@ class BumbleRadio:
         await peer.subscribe(self._characteristic, self._heard)
         self.ready.set()
         await self._carry(lambda frame: self._characteristic.write_value(frame, with_response=False))
-        await connection.disconnect()
+        if not self.dropped.is_set():
+            await connection.disconnect()
 
     async def _peripheral(self, device):
         async def written(connection, value):
@@ -107,6 +126,15 @@ class BumbleRadio:
         data.append((kinds.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS, bytes(UUID(SERVICE))))
         await device.start_advertising(auto_restart=True, advertising_data=bytes(AdvertisingData(data)))
         await self._carry(lambda frame: device.notify_subscribers(characteristic, value=frame))
+
+    async def _channel(self, device):
+        await device.power_on()
+        device.create_l2cap_server(LeCreditBasedChannelSpec(psm=self.CHANNEL), handler=lambda _: None)
+        await device.start_advertising(auto_restart=True)
+        self.ready.set()
+        await self._stop.wait()
+        for connection in list(device.connections.values()):
+            await connection.disconnect()
 
     def _heard(self, value):
         try:

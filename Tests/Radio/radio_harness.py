@@ -22,7 +22,7 @@ BUILT = pathlib.Path(os.environ.get("NEARSHARE_BUILD", ROOT / ".build/debug"))
 PROBE = pathlib.Path("/run/radio-probe")
 ADDRESSES = ["00:AA:01:00:00:00", "00:AA:01:01:00:01", "00:AA:01:02:00:02"]
 # An emulated machine on a busy one is slow; nothing is waited for that does not come.
-PATIENCE = 90
+PATIENCE = int(os.environ.get("RADIO_PATIENCE", 90))
 # The tool's exit code where it has found nobody of that name.
 NOBODY = 3
 
@@ -53,13 +53,14 @@ class RadioPeer(Peer):
     runs = RadioRunning
 
     def __init__(self, home, adapter):
+        """Without an adapter of its own it takes what there is."""
         super().__init__(home)
         self.adapter = adapter
         shutil.chown(self.home, "nobody")
 
     def command(self, *arguments):
         uses = arguments[0] in ("send", "receive", "browse", "doctor", "message", "chat") or arguments[:2] == ("mesh", "run")
-        adapter = ["--adapter", self.adapter] if uses else []
+        adapter = ["--adapter", self.adapter] if uses and self.adapter else []
         # A failure's story tells what the radio did.
         adapter += ["-vv"] if uses and arguments[0] not in ("browse", "doctor") else []
         return unprivileged(harness.BINARY, *arguments, *adapter)
@@ -171,8 +172,7 @@ def wait_for_adapters():
 
 def restart_bluetoothd():
     """Ends it; the machine starts a new one."""
-    old = subprocess.run(["pidof", "bluetoothd"], capture_output=True, text=True, check=True).stdout.strip()
-    os.kill(int(old), signal.SIGTERM)
+    old = end_bluetoothd()
     end = time.monotonic() + PATIENCE
     listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
     while time.monotonic() < end:
@@ -182,6 +182,33 @@ def restart_bluetoothd():
             return
         time.sleep(0.1)
     raise AssertionError("bluetoothd does not come back")
+
+
+def end_bluetoothd():
+    """Its process; another one comes unless the machine was told not to start any."""
+    old = subprocess.run(["pidof", "bluetoothd"], capture_output=True, text=True, check=True).stdout.strip()
+    os.kill(int(old), signal.SIGTERM)
+    return old
+
+
+def is_on_bus(name):
+    shown = subprocess.run(
+        ["dbus-send", "--system", "--print-reply", "--dest=org.freedesktop.DBus", "/", "org.freedesktop.DBus.NameHasOwner",
+         f"string:{name}"], capture_output=True, text=True, check=True).stdout
+    return "true" in shown
+
+
+def keep_from_bluetoothd(user):
+    """Has the bus refuse them, until it is called with None."""
+    policy = pathlib.Path("/etc/dbus-1/system.d/radio-tests.conf")
+    if user:
+        policy.write_text(
+            f'<busconfig><policy user="{user}"><deny send_destination="org.bluez"/></policy></busconfig>')
+    else:
+        policy.unlink(missing_ok=True)
+    subprocess.run(
+        ["dbus-send", "--system", "--print-reply", "--dest=org.freedesktop.DBus", "/",
+         "org.freedesktop.DBus.ReloadConfig"], capture_output=True, check=True)
 
 
 class Probe:

@@ -3,7 +3,7 @@ import json
 import subprocess
 import unittest
 
-from radio_harness import PATIENCE, RadioStory, network, power, restart_bluetoothd, tell_air
+from radio_harness import ADDRESSES, PATIENCE, RadioStory, network, tell_air
 from harness import INTERRUPT, digest
 
 
@@ -83,60 +83,14 @@ class TwoPeersStory(RadioStory):
         self.assertEqual(4, sending.end(PATIENCE), sending.story())
         self.assertEqual({}, self.anna.received())
 
-    def test_the_adapter_is_switched_off_in_the_middle_and_on_again(self):
-        photo = self.file("photo.jpg", 3_000_000)
-        anna = self.anna.receive()
-        sending = self.ben.start("send", photo, "--to", "anna", "--via", "bluetooth", "--json")
-        sending.wait_for("progress", lambda event: event["done"] > 300_000, patience=PATIENCE)
-        power("hci0", False)
-        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
-        power("hci0", True)
-        self.assertEqual("completed", sending.wait_for("finished", patience=PATIENCE)["outcome"], sending.story())
-        self.assertEqual(0, sending.end(PATIENCE))
-        self.assertEqual(digest(photo), digest(anna.wait_for("delivered", patience=PATIENCE)["path"]))
-
-    def test_the_daemon_is_restarted(self):
-        anna = self.anna.receive()
-        restart_bluetoothd()
-        # Anna's may not be advertised yet.
-        self.assertCode(0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth"))
-        self.assertEqual("still there?", anna.wait_for("delivered", patience=PATIENCE)["text"])
-
-    def test_out_of_range_for_good(self):
-        photo = self.file("photo.jpg", 8_000_000)
+    def test_cancelled_in_frames(self):
+        photo = self.file("photo.jpg", 200_000)
         self.anna.receive()
-        sending = self.ben.start("send", photo, "--to", "anna", "--via", "bluetooth", "--json")
+        sending = self.ben.start("send", photo, "--to", "anna", "--via", "mesh", "--json")
         sending.wait_for("progress", lambda event: event["done"] > 0, patience=PATIENCE)
-        self.anna.stop_all()
-        self.assertEqual(10, sending.end(2 * PATIENCE), sending.story())
-
-    def test_among_a_thousand_that_answer_nobody_the_real_one_is_found(self):
-        # A daemon without their thousand names for the next test.
-        self.addCleanup(restart_bluetoothd)
-        self.addCleanup(tell_air, "crowd", None)
-        tell_air("crowd", "1000")
-        anna = self.anna.receive()
-        self.assertCode(0, self.send_when_found(self.ben, "--text", "here!", "--to", "anna", "--via", "bluetooth"))
-        self.assertEqual("here!", anna.wait_for("delivered", patience=PATIENCE)["text"])
-
-    def test_the_reasons_are_told(self):
-        power("hci1", False)
-        self.addCleanup(power, "hci1", True)
-        result = self.ben.run("send", "--text", "hello", "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
-        self.assertCode(1, result)
-        self.assertIn("the Bluetooth adapter hci1 is switched off; `bluetoothctl power on`", result.stderr.decode())
-        self.ben.adapter = "hci7"
-        result = self.ben.run("send", "--text", "hello", "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
-        self.assertCode(1, result)
-        self.assertIn("no Bluetooth adapter hci7; these are there: hci0, hci1", result.stderr.decode())
-
-    def test_doctor(self):
-        self.anna.receive()
-        result = self.ben.run("doctor", "--json", patience=PATIENCE)
-        texts = [event["text"] for event in events(result) if event.get("subject") == "bluetooth"]
-        self.assertTrue(any("hci1 (00:AA:01:01:00:01) is switched on" in text for text in texts), texts)
-        self.assertTrue(any(text.startswith("BlueZ ") for text in texts), texts)
-        self.assertTrue(any("advertisements are on the air" in text for text in texts), texts)
+        sending.signal(INTERRUPT)
+        self.assertEqual(130, sending.end(PATIENCE))
+        self.assertEqual({}, self.anna.received())
 
 
 class TwoMediaStory(RadioStory):
@@ -160,6 +114,34 @@ class TwoMediaStory(RadioStory):
         self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
         self.assertEqual(0, sending.end(2 * PATIENCE), sending.story())
         self.assertEqual(digest(photo), digest(anna.wait_for("delivered", patience=PATIENCE)["path"]))
+
+    def test_a_send_goes_on_over_the_network_when_bluetooth_breaks(self):
+        # A network of which nothing comes out, for now.
+        subprocess.run(["modprobe", "sch_netem"], check=True)
+        subprocess.run(["tc", "qdisc", "replace", "dev", "lo", "root", "netem", "loss", "100%"], check=True)
+        self.addCleanup(subprocess.run, ["tc", "qdisc", "del", "dev", "lo", "root"], stderr=subprocess.DEVNULL)
+        photo = self.file("photo.jpg", 3_000_000)
+        anna = self.anna.receive("--interface", "lo")
+        sending = self.ben.start("send", photo, "--to", "anna", "--interface", "lo", "--json")
+        self.assertEqual("bluetooth", sending.wait_for("found", patience=PATIENCE)["via"])
+        sending.wait_for("progress", lambda event: event["done"] > 300_000, patience=PATIENCE)
+        subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], check=True)
+        self.addCleanup(tell_air, "out-of-range", None)
+        tell_air("out-of-range", "0 1\n1 0\n")
+        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual("lan", sending.wait_for("inviting", patience=PATIENCE)["via"])
+        self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
+        self.assertEqual(0, sending.end(2 * PATIENCE), sending.story())
+        self.assertEqual(digest(photo), digest(anna.wait_for("delivered", patience=PATIENCE)["path"]))
+
+    def test_who_is_seen_both_ways_is_one(self):
+        self.anna.receive("--interface", "lo")
+        result = self.ben.run("browse", "--json", "--interface", "lo", "--timeout", "20", patience=PATIENCE)
+        self.assertCode(0, result)
+        [person] = [event for event in events(result) if "name" in event]
+        self.assertEqual("anna", person["name"])
+        self.assertTrue(person["addresses"][0].startswith("127.0.0.1:"), person)
+        self.assertTrue(any(address.startswith(ADDRESSES[0]) for address in person["addresses"]), person)
 
 
 if __name__ == "__main__":

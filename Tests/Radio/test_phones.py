@@ -2,11 +2,11 @@
 import sys
 import unittest
 
-from radio_harness import PATIENCE, RadioStory, power
+from radio_harness import PATIENCE, Probe, RadioStory, power
 from bitchat_peer import BitchatPeer
 
 try:
-    from bumble_radio import BumbleRadio
+    from bumble_radio import ADDRESS, BumbleRadio
     MISSING = None
 except ImportError as error:
     MISSING = str(error)
@@ -109,6 +109,48 @@ class PhoneStory(RadioStory):
         result = self.ben.run("send", photo, "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
         self.assertCode(0, result)
         anna.wait_for("delivered", patience=PATIENCE)
+        # And does not stay for good.
+        self.assertTrue(radio.dropped.wait(2 * PATIENCE), anna.story())
+
+    def test_a_flood_from_one_does_not_stop_another(self):
+        anna = self.anna.receive()
+        radio = self.radio("central")
+        phone = self.phone(radio)
+        there = phone.wait_for_peer("anna", PATIENCE)
+        for _ in range(3):
+            radio.flood([self.random.randbytes(500) for _ in range(500)])
+            self.assertCode(0, self.send_when_found(self.ben, "--text", "busy?", "--to", "anna", "--via", "bluetooth"))
+            self.assertEqual("busy?", anna.wait_for("delivered", patience=PATIENCE)["text"])
+        phone.send_private_message(there, "done")
+        self.assertEqual("done", anna.wait_for("delivered", patience=PATIENCE)["text"])
+
+    def gets_from_annas_node(self, size, **how):
+        self.anna.mesh(name="anna")
+        radio = self.radio("central", **how)
+        phone = self.phone(radio)
+        phone.wait_for_peer("anna", PATIENCE)
+        photo = self.file("photo.jpg", size)
+        self.assertCode(0, self.send_when_found(self.anna, photo, "--to", "phone", "--via", "mesh"))
+        self.assertEqual(photo.read_bytes(), phone.wait_for_file(PATIENCE)["content"])
+        return radio
+
+    def test_a_phone_as_central_gets_100_kB(self):
+        radio = self.gets_from_annas_node(100_000)
+        # Generally discoverable: others are kept from those who scan without a filter.
+        self.assertEqual(0x02, radio.heard_flags[0] & 0x02)
+
+    def test_a_phone_that_has_agreed_on_little_at_once_gets_no_more_than_that(self):
+        radio = self.gets_from_annas_node(20_000, mtu=250)
+        self.assertEqual(250, radio.mtu)
+
+    def test_a_channel_to_an_address_of_the_devices_own_making(self):
+        # It is of another kind than an assigned one, and the kernel looks for the kind it is told.
+        self.radio("channel").wait(PATIENCE)
+        probe = Probe("hci0")
+        self.addCleanup(probe.stop)
+        probe.wait_for("ready")
+        probe.tell("hang", f"{ADDRESS}/random", BumbleRadio.CHANNEL)
+        probe.wait_for("connected")
 
 
 if __name__ == "__main__":

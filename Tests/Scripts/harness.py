@@ -9,6 +9,7 @@ import queue
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -178,6 +179,11 @@ class Story(unittest.TestCase):
 
 def digest(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 def has_namespaces():

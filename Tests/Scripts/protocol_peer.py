@@ -89,6 +89,10 @@ class Noise:
         return both[:32], both[32:]
 
 
+class NotOffered(Exception):
+    """The other side does not have the cipher that was wanted."""
+
+
 class Link:
     """A socket with the handshake done: frames in records (section 4)."""
 
@@ -98,7 +102,9 @@ class Link:
         self.socket.sendall(PREAMBLE + counted(noise.first()))
         assert self.read(8) == PREAMBLE
         version, ciphers = noise.second(self.read(struct.unpack(">H", self.read(2))[0]))[:2]
-        assert version == 1 and ciphers >> cipher & 1
+        assert version == 1
+        if not ciphers >> cipher & 1:
+            raise NotOffered(cipher)
         self.socket.sendall(counted(noise.third(bytes([cipher]))))
         self.hash = noise.hash
         kind = AESGCM if cipher == AES else ChaCha20Poly1305

@@ -76,6 +76,9 @@ class Listener:
     def stop(self):
         self.process.terminate()
         self.process.wait()
+
+    def heard(self):
+        """All of it so far."""
         return numpy.frombuffer(self.path.read_bytes()[:self.path.stat().st_size // 2 * 2], dtype="<i2").astype(float)
 
 

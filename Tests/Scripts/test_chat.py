@@ -134,6 +134,33 @@ class ChatStory(Story):
         self.assertEqual(130, ben.end(signal.SIGTERM))
         self.assertIn(b"\x1b[?25h\x1b[?1049l", ben.drawn[-200:])
 
+    def test_another_node_takes_over(self):
+        ben = self.screen(self.ben, "anna")
+        first = self.screen(self.anna, "ben")
+        first.wait_for("ben is near")
+        # Through the node that the first one is.
+        second, third = self.screen(self.anna, "ben"), self.screen(self.anna, "ben")
+        for screen in (second, third):
+            screen.wait_for("ben is near")
+            screen.write("half a li")
+        first.write("the last of the first\r")
+        ben.wait_for("anna: the last of the first")
+        first.write("/quit\r")
+        self.assertEqual(0, first.end())
+        for screen in (second, third):
+            screen.wait_for("another one has taken over")
+        second.write("ne\r")
+        ben.wait_for("anna: half a line")
+        # One of the two is the node now, and the other one hears of it.
+        third.wait_for("you: half a line \u2713")
+        ben.write("to both\r")
+        for screen in (second, third):
+            screen.wait_for("ben: to both")
+        for screen in (second, third):
+            # Also in the moment in which there is no node.
+            screen.write("\x15/quit\r")
+            self.assertEqual(0, screen.end())
+
     def test_pipe(self):
         ben = self.ben.start("chat", "anna", "--json", "--follow", "--adapter", "none")
         anna = self.anna.start("chat", "ben", "--json", "--follow", "--adapter", "none")

@@ -1,5 +1,6 @@
 """Messages with the real executable: nodes that carry them for each other, and commands that go through a node."""
 import base64
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -118,7 +119,7 @@ class RuleStory(MessageStory):
         self.refused(2, "nothing in it", "-", "--broadcast", input=b"\n")
         self.refused(2, "no UTF-8", "-", "--broadcast", input=b"\xff\xfe")
         # An array cut into itself until no stack would hold it.
-        self.refused(2, "", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
+        self.refused(2, "not valid JSON", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
 
     def test_2_048_bytes_are_the_most(self):
         # A text with its length in front, as one value.
@@ -223,10 +224,36 @@ class NeighbourStory(MessageStory):
         self.assertCode(0, self.anna.run("mesh", "stop"))
         self.assertEqual(0, anna.running.end())
         self.assertCode(1, self.anna.run("mesh", "stop"))
-        # Who followed a node is told that it has ended.
         self.assertCode(0, self.ben.run("mesh", "stop"))
         self.assertEqual(0, ben.running.end())
-        follower.end()
+        # Who followed it goes on without.
+        follower.signal(INTERRUPT)
+        self.assertEqual(130, follower.end())
+
+    def test_several_at_once_share_one_node(self):
+        # The first is the node for longer than the others wait for its place, and the others' time is not over when it ends.
+        with concurrent.futures.ThreadPoolExecutor() as several:
+            sent = list(several.map(lambda number: self.send(f"number {number}", "--broadcast", "--timeout", "4"), range(4)))
+        self.assertEqual(4, len({identifier for identifier, _ in sent}))
+        for _, said in sent:
+            self.assertIn("it is kept", said)
+
+    def test_what_waits_goes_on_when_its_node_ends(self):
+        self.exchange_keys()
+        node = Node(self.anna)
+        follower = self.anna.start("messages", "--follow", "--json", "--adapter", "none")
+        waiting = self.anna.start(
+            "message", "to ben", "--to", "ben", "--wait", "delivered", "--timeout", "60", "--adapter", "none")
+        # Its id: it is on its way.
+        waiting.wait_for("not-json")
+        self.assertEqual(130, node.end())
+        # One of the two is the node from now on.
+        ben = Node(self.ben)
+        ben.message("to ben")
+        self.assertEqual(0, waiting.end())
+        self.assertIn("delivered to ben\n", waiting.errors)
+        self.send("to anna", "--to", "anna", "--mode", "mesh", peer=self.ben)
+        follower.wait_for("message", lambda event: event["content"] == {"text": "to anna"})
 
     def test_a_killed_node_is_replaced(self):
         first = Node(self.anna)

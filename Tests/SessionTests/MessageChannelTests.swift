@@ -226,6 +226,26 @@ private struct ChannelPair {
         #expect(count == 4096)
     }
 
+    @Test("large messages are acknowledged after a quarter of the window, however few they are") func largeOnes() throws {
+        var pair = ChannelPair()
+        pair.isImpatient = false
+        pair.readsAtOnce = false
+        let link = pair.connect()
+        try pair.settle(link)
+        let large = SessionMessage(bytes: [UInt8](repeating: 1, count: (256 << 10) - 64))
+        for _ in 0..<8 { pair.ends[0].append(large) }
+        #expect(!pair.ends[0].hasRoom)
+        try pair.settle(link)
+        pair.take(1, upTo: 1)
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
+        pair.take(1, upTo: 1)
+        try pair.settle(link)
+        #expect(pair.ends[0].isAcknowledged(1) && !pair.ends[0].isAcknowledged(2) && pair.ends[0].hasRoom)
+        // Counted anew from there.
+        pair.take(1, upTo: 1)
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
+    }
+
     @Test func acknowledgementsComeInPortionsWithMessagesAndWhenTheyAreLate() throws {
         var pair = ChannelPair()
         pair.readsAtOnce = false

@@ -212,7 +212,15 @@ import Testing
         #expect(roster.takeChanges() == [.left(member(3).id)] && roster.deadline(after: later(3)) == nil)
     }
 
-    @Test("R6 R7: rosters full of strangers are bounded, and push nobody out") func floods() {
+    /// What a roster tells others.
+    private func members(_ roster: SessionRoster) throws -> [SessionMember] {
+        guard case .roster(_, let members) = roster.roster else { throw NoRoster() }
+        return members
+    }
+
+    private struct NoRoster: Error {}
+
+    @Test("R6 R7: rosters full of strangers are bounded, and push nobody out") func floods() throws {
         var random = SeededRandom(seed: 5)
         var roster = roster(200, with: 201)
         for _ in 0..<50 {
@@ -224,9 +232,10 @@ import Testing
             roster.receive(strangers, now: Self.start)
         }
         #expect(roster.isFull && roster.others.count == 7)
-        guard case .roster(_, let told) = roster.roster else { return }
+        let told = try members(roster)
         #expect(told.count <= 64)
         #expect(told.contains { $0.id == member(200).id } && told.contains { $0.id == member(201).id })
+        let early = try #require(roster.others.first { $0.id != member(201).id })
         // Everybody leaves and others come, again and again.
         for _ in 0..<50 {
             for other in roster.others { roster.left(other.id, now: Self.start) }
@@ -235,8 +244,12 @@ import Testing
                     SessionMember(fingerprint: Fingerprint(bytes: random.bytes(32))!, name: DisplayName(truncating: "x")!)
                 }, now: Self.start)
         }
-        guard case .roster(_, let later) = roster.roster else { return }
+        let later = try members(roster)
         #expect(later.count == 64 && later.prefix(8).allSatisfy { $0.presence == .present })
+        // Who left long ago is forgotten: what was said of them then is news.
+        roster.left(roster.others[0].id, now: Self.start)
+        roster.receive([early], now: Self.start)
+        #expect(roster.member(early.id) == early)
     }
 
     @Test("R7: an incarnation near its end is not believed, so that coming back always counts") func incarnations() {
@@ -271,6 +284,7 @@ import Testing
             rosters[index].admit(member(1), now: Self.start)
         }
         var onTheirWay: [(to: Int, [SessionMember])] = []
+        var heardCount = 0
         func tell(_ index: Int) {
             guard let told = news(&rosters[index]) else { return }
             for other in rosters.indices where other != index { onTheirWay.append((other, told)) }
@@ -290,11 +304,13 @@ import Testing
             // In any order: each carries all.
             while step >= 30 || random.once(in: 2), !onTheirWay.isEmpty {
                 let (to, members) = onTheirWay.remove(at: Int.random(in: 0..<onTheirWay.count, using: &random))
+                heardCount += 1
                 rosters[to].receive(members, now: Self.start)
                 rosters[to].advance(to: Self.start + .seconds(10))
                 tell(to)
             }
         }
+        #expect(heardCount >= 20, "seed \(seed)")
         for roster in rosters { #expect(roster.roster == rosters[0].roster, "seed \(seed)") }
     }
 }

@@ -29,8 +29,9 @@ import Testing
     }
 
     /// Everybody who is in it knows so of everybody else, reaches them, and says the same of all.
-    private func expectConverged(_ session: SimulatedSession, _ seed: UInt64) {
+    private func expectConverged(_ session: SimulatedSession, _ seed: UInt64, staying: Int = 8) {
         let inside = session.inside
+        #expect(inside.count >= staying, "seed \(seed)")
         let rosters = inside.compactMap { session.roster($0) }
         for roster in rosters {
             #expect(roster.others.count == inside.count - 1, "seed \(seed)")
@@ -49,13 +50,16 @@ import Testing
                 #expect(Set(numbers).isSubset(of: sent), "seed \(seed)")
             }
         }
+        var sentCount = 0
         for sender in staying.map(session.instance) {
             for receiver in staying.map(session.instance) {
+                sentCount += session.sent[sender]?[receiver]?.count ?? 0
                 #expect(
                     session.received[receiver]?[sender] ?? [] == session.sent[sender]?[receiver] ?? [],
                     "seed \(seed): \(sender) to \(receiver)")
             }
         }
+        #expect(sentCount > 20, "seed \(seed)")
     }
 
     @Test("all meet, whoever invited them", arguments: seeds) func gathers(seed: UInt64) {
@@ -118,7 +122,7 @@ import Testing
         chat(&session, for: 60)
         session.letAllMeet()
         session.run(for: .seconds(120))
-        expectConverged(session, seed)
+        expectConverged(session, seed, staying: 3)
         expectMessages(session, staying: [0, 1, 2], seed)
     }
 

@@ -21,6 +21,11 @@ import Testing
         return .random(using: &random, largest: largest, allowsUnknown: true)
     }
 
+    /// So much that it takes its time.
+    private func longContent(_ seed: UInt64) -> MemoryContent {
+        (0...).lazy.map { content(seed &+ 1_000 &* $0) }.first { $0.entries.reduce(0) { $0 + $1.bytes.count } > 20_000 }!
+    }
+
     /// A small window, so that stories have many grants in them.
     private func network(_ seed: UInt64) -> SimulatedNetwork {
         var limits = DirectLimits()
@@ -80,20 +85,26 @@ import Testing
         expect(network, .expired, .expired, seed)
     }
 
+    /// How long a transfer takes; what comes in the middle of it is timed by that.
+    private func undisturbedDuration(of content: MemoryContent, _ seed: UInt64) throws -> Duration {
+        var network = offering(content, seed: seed, answer: accept)
+        network.run(for: .seconds(60))
+        let ended = try #require(network.log.last { $0.contains("ended") })
+        // Of a clock that begins at one second.
+        return .nanoseconds(try #require(Int64(ended.prefix { $0 != " " })) - 1_000_000_000)
+    }
+
     @Test("A8: a cancel from either end, whenever it comes, leaves equal views", arguments: seeds) func cancels(seed: UInt64)
         throws
     {
         let id = self.id
-        let content = content(seed)
-        // How long does it take undisturbed, and in which phase does the cancel come?
-        var undisturbed = offering(content, seed: seed, answer: accept)
-        undisturbed.run(for: .seconds(60))
-        let ended = try #require(undisturbed.log.last { $0.contains("ended") })
-        let end = try #require(Int64(ended.prefix { $0 != " " }))
+        let content = longContent(seed)
+        let duration = try undisturbedDuration(of: content, seed)
         for side in 0..<2 {
+            var cancelledCount = 0
             for part in 0..<12 as Range<Int64> {
                 var network = offering(content, seed: seed, answer: accept)
-                network.run(for: .nanoseconds((end - 1_000_000_000) * part / 11))
+                network.run(for: duration * Double(part) / 11)
                 network.peer(side) { $0.cancel(id, now: $1) }
                 network.run(for: .seconds(5))
                 let outcomes = network.peers.map { $0.outcomes[id] }
@@ -103,17 +114,22 @@ import Testing
                 // A cancel that comes before the offer has nothing to cancel; the transfer then goes on.
                 #expect(views[0] == views[1], "seed \(seed), side \(side), part \(part): \(network.log)")
                 guard outcomes[side] == .cancelled(by: .here) else { continue }
+                cancelledCount += 1
                 #expect(
                     outcomes[1 - side] == .cancelled(by: .there) || outcomes[1 - side] == nil, "seed \(seed): \(network.log)")
             }
+            #expect(cancelledCount > 0, "seed \(seed), side \(side): none came in time")
         }
     }
 
-    @Test("A8: both cancel at the same moment", arguments: seeds) func bothCancel(seed: UInt64) {
+    @Test("A8: both cancel at the same moment", arguments: seeds) func bothCancel(seed: UInt64) throws {
         let id = self.id
-        for part in 1..<6 as Range<Int64> {
-            var network = offering(content(seed), seed: seed, answer: accept)
-            network.run(for: .milliseconds(part * 40))
+        let content = longContent(seed)
+        let duration = try undisturbedDuration(of: content, seed)
+        var cancelledCount = 0
+        for part in 1..<16 {
+            var network = offering(content, seed: seed, answer: accept)
+            network.run(for: duration * part / 16)
             for side in 0..<2 { network.peer(side) { $0.cancel(id, now: $1) } }
             network.run(for: .seconds(5))
             let outcomes = network.peers.map { $0.outcomes[id] }
@@ -121,8 +137,10 @@ import Testing
             if let sender = outcomes[0], let receiver = outcomes[1] {
                 #expect(sender.fromTheOtherSide == receiver, "seed \(seed): \(network.log)")
             }
+            cancelledCount += outcomes.contains { if case .cancelled? = $0 { true } else { false } } ? 1 : 0
             #expect(network.peers.allSatisfy { $0.closure == nil }, "seed \(seed): \(network.log)")
         }
+        #expect(cancelledCount > 0, "seed \(seed): none came in time")
     }
 
     @Test("N2: a break in the middle is noticed, and the next try goes on with equal bytes", arguments: seeds)

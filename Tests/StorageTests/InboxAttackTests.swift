@@ -101,6 +101,26 @@ struct InboxAttackTests {
         #expect(try memory.read("inbox/a") == [1])
     }
 
+    @Test(
+        "P3: a staging folder in the inbox that is somebody else's is not written into",
+        .enabled(if: isRoot, "needs to give a folder away"))
+    func othersStaging() throws {
+        let scratch = ScratchFolder(onDisk: true)
+        let memory = ScratchFolder()
+        try #require(try scratch.status(".").st_dev != memory.status(".").st_dev, "needs two file systems")
+        memory.makeFolder("inbox")
+        memory.makeFolder("inbox/.nearshare")
+        #expect(chown(memory("inbox/.nearshare"), 12_345, 12_345) == 0)
+        let rig = try InboxRig(scratch: scratch, inboxPath: memory("inbox"))
+        // It waits in the spool.
+        let delivered = try rig.receive(MemorySource([.file("a", [1])]))
+        #expect(delivered.map(\.isInInbox) == [false])
+        #expect(try Descriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
+        #expect(try memory.status("inbox/.nearshare").st_uid == 12_345)
+        rmdir(memory("inbox/.nearshare"))
+        #expect(rig.inbox.deliverPending().map(\.path) == [memory("inbox/a")])
+    }
+
     enum Occupant: String, CaseIterable, Sendable {
         case file, hardLink, link, danglingLink, fifo, socket, folder
     }
@@ -370,6 +390,7 @@ struct InboxAttackTests {
         #expect(try memory.read("inbox/tree/sub/b") == bytes(33, seed: 2))
         #expect(memory.tree("inbox").count == 7)
         #expect(rig.inbox.pendingPaths.isEmpty)
+        #expect(try Descriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
         #expect(try Descriptor.openDirectory(path: disk("state/spool")).names().isEmpty)
     }
 

@@ -106,6 +106,22 @@ struct StateTests {
 
     private struct Counter: Codable { var count = 0 }
 
+    @Test("one process at a time is the node, which others can name, and the next one when it has ended")
+    func runLock() throws {
+        let (state, other) = (try state(), try state())
+        #expect(try other.runningNode() == nil)
+        do {
+            let lock = try #require(try state.takeRunLock())
+            #expect(try other.takeRunLock() == nil)
+            #expect(try other.runningNode() == getpid())
+            withExtendedLifetime(lock) {}
+        }
+        #expect(try other.runningNode() == nil)
+        // Asking took it from nobody.
+        let next = try #require(try other.takeRunLock())
+        withExtendedLifetime(next) {}
+    }
+
     @Test("changes from many at once are all there")
     func changes() throws {
         let path = scratch("counting")

@@ -5,29 +5,14 @@ import NearshareEdges
 import NearshareSession
 import Testing
 
+// The other names in there are those of the twins in NearshareEdges, which this target is about.
+import class NearshareTesting.ScratchFolder
+
 @testable import NearshareStorage
 
-/// A folder of its own for one test, removed with all in it.
-final class ScratchFolder: Sendable {
-    let path: String
+typealias ScratchFolder = NearshareTesting.ScratchFolder
 
-    /// - Parameter onDisk: on a file system with a disk behind it, where that makes a difference; else in memory.
-    init(onDisk: Bool = false) {
-        let parent = !onDisk && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"
-        var template = Array("\(parent)/nearshare-storage-XXXXXX".utf8CString)
-        precondition(mkdtemp(&template) != nil, "no scratch folder")
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    deinit {
-        let parts = path.split(separator: "/")
-        guard let parent = try? Descriptor.openDirectory(path: "/" + parts.dropLast().joined(separator: "/")) else { return }
-        chmod(path, 0o700)
-        parent.removeTree(String(parts.last!))
-    }
-
-    func callAsFunction(_ name: String) -> String { "\(path)/\(name)" }
-
+extension ScratchFolder {
     /// Writes a file, with the folders that it needs.
     @discardableResult
     func write(_ name: String, _ content: [UInt8], modified: Int64? = nil) throws -> String {

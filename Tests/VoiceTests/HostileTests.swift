@@ -12,8 +12,8 @@ struct Spoiler {
     let cuts: [Int]
 
     init(seconds: Double = 4) throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         try Notes.record(Tones.sine(seconds: seconds), into: file, settings: #require(NoteSettings(speaker: "anna")))
         bytes = try file.read(Int(file.size), at: 0)
         var cuts = [0]
@@ -146,8 +146,8 @@ struct Spoiler {
             }
             if random.once(in: 4) { bytes.removeLast(Int.random(in: 0..<bytes.count, using: &random)) }
             if random.once(in: 4) { bytes += note.bytes[..<Int.random(in: 0..<note.bytes.count, using: &random)] }
-            let scratch = Scratch()
-            let file = try scratch.file()
+            let scratch = ScratchFolder()
+            let file = try scratch.note()
             try file.write(bytes, at: 0)
             do {
                 // A packet of two bytes holds 120 ms at the most.
@@ -169,8 +169,8 @@ struct Spoiler {
     }
 
     private static func read(_ bytes: [UInt8]) throws -> [Int16] {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         try file.write(bytes, at: 0)
         let sound = try SoundFile(file)
         let buffer = UnsafeMutableBufferPointer<Int16>.allocate(capacity: 4096)

@@ -35,8 +35,8 @@ enum Notes {
 @Suite struct NoteTests {
     @Test("comes back as long as it was, and sounding like it", arguments: [8000, 16_000, 44_100, 48_000], [0.01, 0.5, 2.51])
     func roundTrip(_ rate: Int, _ seconds: Double) throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         let samples = Tones.sine(seconds: seconds, rate: rate)
         let result = try Notes.record(samples, into: file, rate: rate)
         #expect(result.ending == .sourceEnded && !result.isEmpty && result.lostFrames == 0)
@@ -52,8 +52,8 @@ enum Notes {
 
     @Test("says who, when, and how it looks, before anything is decoded")
     func tags() throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         let when = WallTime(milliseconds: 1_795_259_533_000)
         let samples = Tones.sine(seconds: 1, amplitude: 30_000) + Tones.silence(seconds: 1)
         try Notes.record(samples, into: file, settings: try #require(NoteSettings(speaker: "Anna Ö", recorded: when)))
@@ -65,8 +65,8 @@ enum Notes {
 
     @Test("silence at both ends is cut, exactly, and the stream ends in order", arguments: [0, 0.3, 1, 7.77])
     func trimming(_ after: Double) throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         let samples = Tones.silence(seconds: 2) + Tones.sine(seconds: 1.5) + Tones.silence(seconds: after)
         let result = try Notes.record(samples, into: file, trims: true)
         let expected = 0.2 + 1.5 + min(0.2, after)
@@ -80,14 +80,14 @@ enum Notes {
 
     @Test("a note of silence alone is none")
     func onlySilence() throws {
-        let scratch = Scratch()
-        #expect(try Notes.record(Tones.silence(seconds: 3), into: scratch.file(), trims: true).isEmpty)
+        let scratch = ScratchFolder()
+        #expect(try Notes.record(Tones.silence(seconds: 3), into: scratch.note(), trims: true).isEmpty)
     }
 
     @Test("a microphone that vanishes leaves a whole note")
     func deviceGone() throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         let gone = AudioError(.deviceGone, "the microphone has gone")
         let result = try Notes.record(Tones.sine(seconds: 1.23), into: file, ending: .failure(gone))
         #expect(result.ending == .failed(gone))
@@ -96,8 +96,8 @@ enum Notes {
 
     @Test("ends by itself at the duration, to the frame")
     func duration() throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         let result = try Notes.record(Tones.sine(seconds: 3), into: file, duration: .milliseconds(1500))
         #expect(result.ending == .duration)
         #expect(try NoteSummary(of: file).granules == 72_000)
@@ -105,14 +105,14 @@ enum Notes {
 
     @Test("lost frames are told")
     func lost() throws {
-        let scratch = Scratch()
-        #expect(try Notes.record(Tones.sine(seconds: 0.1), into: scratch.file(), lost: 77).lostFrames == 77)
+        let scratch = ScratchFolder()
+        #expect(try Notes.record(Tones.sine(seconds: 0.1), into: scratch.note(), lost: 77).lostFrames == 77)
     }
 
     @Test("never above the limit, with all kept that was said", arguments: [6000, 24_000, 256_000])
     func limit(_ bitrate: Int) throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         // Half a minute, at the rate that was asked for.
         let limit = try #require(VoiceLimit(byteCount: UInt64(bitrate / 8 * 30)))
         var random = SeededRandom(seed: UInt64(bitrate))
@@ -130,14 +130,14 @@ enum Notes {
 
     @Test("a full disk leaves a whole note of what was written")
     func fullDisk() throws {
-        let scratch = Scratch()
+        let scratch = ScratchFolder()
         // A file system of its own with room for some seconds.
         guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=32k") == 0 else {
             withKnownIssue("needs to be root to mount a small file system") { Issue.record("not run") }
             return
         }
         defer { umount2(scratch.path, Int32(MNT_DETACH)) }
-        let file = try scratch.file()
+        let file = try scratch.note()
         var random = SeededRandom(seed: 5)
         let samples = (0..<(16_000 * 60)).map { _ in Int16(truncatingIfNeeded: random.next() >> 50) }
         let result = try Notes.record(samples, into: file)
@@ -155,17 +155,17 @@ enum Notes {
 
     @Test("an existing file is not replaced")
     func existing() throws {
-        let scratch = Scratch()
-        _ = try scratch.file()
-        #expect(try NoteFile.create("\(scratch.path)/note.opus") == nil)
+        let scratch = ScratchFolder()
+        _ = try scratch.note()
+        #expect(try NoteFile.create(scratch("note.opus")) == nil)
     }
 }
 
 @Suite struct PlaybackTests {
     @Test("plays all of it, and says so")
     func all() throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         try Notes.record(Tones.sine(seconds: 1), into: file)
         let audio = MemoryAudio()
         let playback = Playback()
@@ -177,8 +177,8 @@ enum Notes {
 
     @Test("skipping beyond the end ends it, back beyond the start begins anew")
     func skipping() throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         try Notes.record(Tones.sine(seconds: 3), into: file)
         for (skip, frames) in [(100, 0...5760), (-100, (3 * 48_000)...(3 * 48_000)), (2, (47_000)...(49_000))] {
             let audio = MemoryAudio()
@@ -191,8 +191,8 @@ enum Notes {
     }
 
     @Test func stopped() throws {
-        let scratch = Scratch()
-        let file = try scratch.file()
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
         try Notes.record(Tones.sine(seconds: 1), into: file)
         let audio = MemoryAudio()
         let playback = Playback()

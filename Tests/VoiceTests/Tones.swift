@@ -1,6 +1,7 @@
 import Glibc
 import NearshareEdges
 import NearshareTesting
+import Testing
 
 @testable import NearshareVoice
 
@@ -31,19 +32,7 @@ enum Tones {
     }
 }
 
-/// A folder with one note in it, which goes away with the test.
-final class Scratch {
-    let path: String
-
-    init() {
-        var template = Array("/tmp/nearshare-voice-XXXXXX".utf8CString)
-        path = String(cString: mkdtemp(&template))
-    }
-
-    deinit {
-        unlink("\(path)/note.opus")
-        rmdir(path)
-    }
-
-    func file() throws -> NoteFile { try NoteFile.create("\(path)/note.opus")! }
+extension ScratchFolder {
+    /// A note in it, which is not there yet.
+    func note() throws -> NoteFile { try #require(try NoteFile.create(self("note.opus"))) }
 }

@@ -69,10 +69,13 @@ struct CarryWireTests {
     @Test("M1: changed bytes are refused or read as something within bounds", arguments: 1...4)
     func mutated(seed: UInt64) {
         var random = SeededRandom(seed: seed)
-        for packet in packets {
+        for (number, packet) in packets.enumerated() {
+            var readCount = 0
+            defer { #expect(readCount > 0, "seed \(seed): nothing of packet \(number) was read") }
             for _ in 0..<2_000 {
                 let bytes = packet.encoded.mutated(using: &random)
                 guard let read = try? CarryPacket(decoding: bytes[...]) else { continue }
+                readCount += 1
                 switch read {
                 case .copy(let copy):
                     #expect(copy.carriers.count <= 50 && copy.message.body.count <= CarriedMessage.maximumBodyByteCount)

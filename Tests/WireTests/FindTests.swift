@@ -28,6 +28,16 @@ import Testing
         }
     }
 
+    @Test("every folder of finds is a decoder's, and has some in it") func findsAreLookedAt() throws {
+        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(2).joined(separator: "/")
+        let folders = try FileManager.default.contentsOfDirectory(atPath: "\(root)/Fuzz/finds")
+        #expect(!folders.isEmpty)
+        for folder in folders {
+            #expect(Self.names.contains(folder))
+            #expect(try !FileManager.default.contentsOfDirectory(atPath: "\(root)/Fuzz/finds/\(folder)").isEmpty, "\(folder)")
+        }
+    }
+
     @Test("M1: seeds, changed at random, keep every decoder's property", arguments: names) func mutations(_ name: String) throws
     {
         let property = Self.property(name)

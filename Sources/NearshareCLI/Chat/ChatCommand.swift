@@ -63,13 +63,22 @@ struct ChatCommand: AsyncParsableCommand {
             }
             let machine = try LocalMachine()
             let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
-            try await withNodeDoor(machine, options) { [settings, order] door in
-                if let terminal {
-                    try await ChatTerminal(door: door, machine: machine, terminal: terminal, settings: settings).run()
-                } else {
+            guard let terminal else {
+                return try await withNodeDoor(machine, options) { [order] door in
                     let piping = ChatPiping(door: door, order: order)
                     try await Interruption.handled(asking: { piping.stop() }) { try await piping.run() }
                 }
+            }
+            defer {
+                FullScreen.leave()
+                Console.listener.withLock { $0 = nil }
+            }
+            let keyboard = ChatKeyboard(terminal)
+            let screen = Monitor(ChatScreen(settings))
+            try await withNodeDoor(machine, options, carriesOn: true) { door in
+                try await ChatTerminal(
+                    door: door, machine: machine, terminal: terminal, keyboard: keyboard, screen: screen
+                ).run()
             }
         }
     }

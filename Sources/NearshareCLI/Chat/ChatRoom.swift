@@ -70,6 +70,11 @@ struct ChatRoom: Sendable {
             }
     }
 
+    /// Nobody answers any more what was asked, and what has come meanwhile is not known.
+    mutating func forgetQuestions() {
+        (isLoading, wasLoaded, isComplete) = (false, false, false)
+    }
+
     /// - Returns: false when it was there already.
     @discardableResult
     mutating func insert(_ entry: ChatEntry) -> Bool {

@@ -51,8 +51,10 @@ struct ChatScreen: Sendable {
         case paths(String, [String])
         /// The recorder has ended: a path, or why there is none.
         case recorded(Conversation, path: String?, reason: String?)
-        /// The node has ended.
+        /// The node has ended, and nothing takes its place.
         case gone
+        /// The node has ended, and another one is there instead.
+        case reopened
     }
 
     enum Effect: Sendable, Hashable {
@@ -70,6 +72,8 @@ struct ChatScreen: Sendable {
     }
 
     let settings: Settings
+    /// A node has been asked already, this one or another.
+    private(set) var hasStarted = false
     private(set) var columns = 80
     private(set) var rows = 24
     var people: [PeerID: Person] = [:]
@@ -97,13 +101,23 @@ struct ChatScreen: Sendable {
 
     /// What to ask at first.
     mutating func start(at now: WallTime) -> [Effect] {
-        var effects: [Effect] = [.ask(.people, .people), .ask(.conversations, .conversations)]
+        hasStarted = true
+        var effects = Self.questions
         switch settings.opening {
         case .person(let name): effects += find(name, at: now)
         case .everybody: effects += open(.everybody)
         case .latest: lobby.note("/chat NAME begins a conversation; /help lists what else can be done", at: now)
         }
         return effects
+    }
+
+    private static let questions: [Effect] = [.ask(.people, .people), .ask(.conversations, .conversations)]
+
+    /// What to ask another node. What was written and is being written stays.
+    private mutating func startAgain(at now: WallTime) -> [Effect] {
+        note("the node has ended; another one has taken over", in: active.conversation, at: now)
+        for index in rooms.indices { rooms[index].forgetQuestions() }
+        return Self.questions + (current.map { load($0) } ?? []) + (wanted.map { find($0, at: now) } ?? [])
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Effect] {
@@ -125,6 +139,7 @@ struct ChatScreen: Sendable {
         case .gone:
             note("the node has ended; /quit, and start nearshare chat again", in: active.conversation, at: now)
             return []
+        case .reopened: return startAgain(at: now)
         }
     }
 

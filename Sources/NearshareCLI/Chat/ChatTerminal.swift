@@ -14,14 +14,18 @@ final class ChatTerminal: Sendable {
         case draw
         /// A signal, or the terminal has gone.
         case interrupted
-        /// Nobody waits any longer for what was on its way when the person quit.
+        /// The node tells nothing any more.
+        case nodeGone
+        /// Nobody waits any longer for what was on its way when the person quit, or the node went.
         case end
     }
 
     private let door: any ControlDoor
     private let machine: LocalMachine
     private let terminal: TerminalDevice
-    private let settings: ChatScreen.Settings
+    private let keyboard: ChatKeyboard
+    /// As it was when the last node ended.
+    private let kept: Monitor<ChatScreen>
     private let happenings: AsyncStream<Happening>
     private let sink: AsyncStream<Happening>.Continuation
 
@@ -30,28 +34,37 @@ final class ChatTerminal: Sendable {
     /// For lines that are on their way to the node when somebody quits.
     private static let patience = Duration.seconds(2)
 
-    init(door: any ControlDoor, machine: LocalMachine, terminal: TerminalDevice, settings: ChatScreen.Settings) {
+    /// - Parameter screen: a new one, or as another node has left it; kept when this one ends.
+    init(
+        door: any ControlDoor, machine: LocalMachine, terminal: TerminalDevice, keyboard: ChatKeyboard,
+        screen: Monitor<ChatScreen>
+    ) {
         self.door = door
         self.machine = machine
         self.terminal = terminal
-        self.settings = settings
+        self.keyboard = keyboard
+        kept = screen
         (happenings, sink) = AsyncStream.makeStream(of: Happening.self)
     }
 
-    /// Until the person quits, or the terminal goes.
+    private enum Ending {
+        case quit
+        /// By a signal, or because the terminal has gone.
+        case interrupted
+        case nodeGone
+    }
+
+    /// Until the person quits, or the terminal goes. Then the terminal is as it was before; not so when another node is to be found.
+    /// - Throws: a ``ControlFailure`` when the node in another process has ended.
     func run() async throws {
         let events = try await door.events()
         let (orders, orderSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.Ticket).self)
         Console.listener.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
         FullScreen.enter(terminal)
-        defer {
-            FullScreen.leave()
-            Console.listener.withLock { $0 = nil }
-        }
-        let isInterrupted = await withDiscardingTaskGroup { group in
+        let (ending, screen) = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in
                 for await event in events { sink.yield(.screen(.event(event))) }
-                if !Task.isCancelled { sink.yield(.screen(.gone)) }
+                if !Task.isCancelled { sink.yield(.nodeGone) }
             }
             group.addTask { [self] in
                 for await number in Interruption.signals()
@@ -62,31 +75,43 @@ final class ChatTerminal: Sendable {
             group.addTask { [sink] in for await _ in Signals.stream([SIGWINCH]) { sink.yield(.resized) } }
             // One after the other: lines arrive in the order in which they were written.
             group.addTask { [self] in for await (request, ticket) in orders { await ask(request, ticket) } }
-            let isInterrupted = await handleAll(&group, orderSink)
+            let last = await handleAll(&group, orderSink)
             orderSink.finish()
             group.cancelAll()
-            return isInterrupted
+            return last
         }
-        if isInterrupted { throw CommandFailure(.interrupted, "") }
+        switch ending {
+        case .quit: return
+        case .interrupted: throw CommandFailure(.interrupted, "")
+        case .nodeGone:
+            kept.withLock { $0 = screen }
+            throw ControlFailure(.gone, "the node has ended")
+        }
     }
 
-    /// - Returns: whether something else than the person has ended it.
     private func handleAll(
         _ group: inout DiscardingTaskGroup, _ orders: AsyncStream<(ControlRequest, ChatScreen.Ticket)>.Continuation
-    ) async -> Bool {
-        var isInterrupted = false
-        var screen = ChatScreen(settings)
+    ) async -> (Ending, ChatScreen) {
+        var screen = kept.withLock { $0 }
+        let settings = screen.settings
         var input = TerminalInput()
         var drawn: ChatScreen.Picture?
         var lastDrawn: MonotonicInstant?
         var isDrawPlanned = false
-        var isQuitting = false
+        /// Once what is on its way has come to an end.
+        var ending: Ending?
         var openOrders = 0
-        var keyboard = Keyboard(terminal, sink)
+        keyboard.begin()
+        keyboard.direct { [sink] press in
+            switch press {
+            case .bytes(let bytes): sink.yield(.pressed(bytes))
+            case .terminalGone: sink.yield(.interrupted)
+            }
+        }
         var effects =
             screen.handle(
                 .resized(columns: Console.columns(terminal.descriptor), rows: Console.rows(terminal.descriptor)), at: now)
-            + screen.start(at: now)
+            + (screen.hasStarted ? screen.handle(.reopened, at: now) : screen.start(at: now))
         sink.yield(.draw)
         loop: for await happening in happenings {
             switch happening {
@@ -105,8 +130,16 @@ final class ChatTerminal: Sendable {
             case .draw: isDrawPlanned = false
             case .end: break loop
             case .interrupted:
-                isInterrupted = true
+                ending = .interrupted
                 break loop
+            case .nodeGone:
+                // One that is in this process has been told to end.
+                if door is LocalDoor {
+                    effects += screen.handle(.gone, at: now)
+                } else if ending == nil {
+                    ending = .nodeGone
+                    endSoon(&group)
+                }
             }
             // What comes of an effect is an input of its own, so this ends.
             for effect in effects {
@@ -131,7 +164,7 @@ final class ChatTerminal: Sendable {
                 case .record(let peer, let name):
                     await keyboard.end()
                     await record(for: peer, name: name)
-                    keyboard = Keyboard(terminal, sink)
+                    keyboard.begin()
                     drawn = nil
                 case .bell: Console.write("\u{7}", to: terminal.descriptor)
                 case .redraw: drawn = nil
@@ -141,16 +174,13 @@ final class ChatTerminal: Sendable {
                     sink.yield(.resized)
                 case .quit:
                     // The second time, at once.
-                    if isQuitting { break loop }
-                    isQuitting = true
-                    group.addTask { [sink] in
-                        try? await Task.sleep(for: Self.patience)
-                        sink.yield(.end)
-                    }
+                    if ending == .quit { break loop }
+                    ending = .quit
+                    endSoon(&group)
                 }
             }
             effects = []
-            if isQuitting, openOrders == 0 { break }
+            if ending != nil, openOrders == 0 { break }
             let moment = SystemClock.monotonic()
             let rest = lastDrawn.map { Self.drawInterval - (moment - $0) } ?? .zero
             if rest <= .zero {
@@ -169,10 +199,21 @@ final class ChatTerminal: Sendable {
                 }
             }
         }
-        await keyboard.end()
-        // A question that is still open may take its time to end.
-        FullScreen.leave()
-        return isInterrupted
+        keyboard.direct(to: nil)
+        if ending != .nodeGone {
+            await keyboard.end()
+            // A question that is still open may take its time to end.
+            FullScreen.leave()
+        }
+        return (ending ?? .quit, screen)
+    }
+
+    /// What is on its way may still be answered.
+    private func endSoon(_ group: inout DiscardingTaskGroup) {
+        group.addTask { [sink] in
+            try? await Task.sleep(for: Self.patience)
+            sink.yield(.end)
+        }
     }
 
     private var now: WallTime { SystemClock.wall() }
@@ -182,36 +223,6 @@ final class ChatTerminal: Sendable {
             sink.yield(.screen(.answered(ticket, .success(try await door.ask(request)))))
         } catch {
             sink.yield(.screen(.answered(ticket, .failure(error))))
-        }
-    }
-
-    // MARK: The terminal
-
-    /// Reads keys on a thread of its own until it is told to end.
-    private struct Keyboard {
-        private let isOver = OnceFlag()
-        private let ended: AsyncStream<Never>
-
-        init(_ terminal: TerminalDevice, _ sink: AsyncStream<Happening>.Continuation) {
-            let (ended, end) = AsyncStream.makeStream(of: Never.self)
-            self.ended = ended
-            BlockingThread.start { [isOver] in
-                var wasPressed = false
-                terminal.readKeys(until: isOver) { bytes in
-                    // That nothing follows matters once.
-                    if wasPressed || !bytes.isEmpty { sink.yield(.pressed(bytes)) }
-                    wasPressed = !bytes.isEmpty
-                }
-                // The terminal has gone.
-                if !isOver.isRaised { sink.yield(.interrupted) }
-                end.finish()
-            }
-        }
-
-        /// Afterwards nothing is read any more.
-        func end() async {
-            isOver.raise()
-            for await _ in ended {}
         }
     }
 

@@ -67,7 +67,7 @@ private final class Session: Sendable {
         case "chat": try chat(words[1])
         case "say": sayTo(words[1], words[2...].joined(separator: " "))
         case "part": radio.chat?.disconnect(LinkAddress(host: words[1], port: 0, medium: .bluetooth))
-        case "hang": hang(try connect(words))
+        case "hang": hang(words)
         case "send": send(try connect(words), count: Int(words[3])!)
         default: Probe.say("error", "no such command")
         }
@@ -224,9 +224,16 @@ private final class Session: Sendable {
         return link
     }
 
-    /// Connects and says nothing.
-    private func hang(_ link: any StreamLink) {
+    /// Connects and says nothing, until the other side has enough of it, or lets nobody in.
+    private func hang(_ words: [String]) {
+        guard let link = try? connect(words) else { return Probe.say("hung-up", words[1]) }
         state.withLock { $0.streams.append(link) }
+        BlockingThread.start {
+            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 1)
+            defer { buffer.deallocate() }
+            while let count = try? link.read(into: buffer), count > 0 {}
+            Probe.say("hung-up", link.remote.host)
+        }
     }
 
     private func send(_ link: any StreamLink, count: Int) {

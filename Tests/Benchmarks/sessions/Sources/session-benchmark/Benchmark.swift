@@ -8,44 +8,76 @@ let roundTripCount = 20_000
 /// One way of sending messages between two ends.
 protocol Rival {
     static var name: String { get }
-    /// Runs both ends, and tells seconds for ``roundTripCount`` round trips and for ``oneWayCount`` messages.
-    static func run() async throws -> (roundTrips: Double, oneWay: Double)
+    /// Runs both ends, and tells what ``roundTripCount`` round trips and ``oneWayCount`` messages cost.
+    static func run() async throws -> (roundTrips: Cost, oneWay: Cost)
 }
 
-func seconds() -> Double {
+/// In seconds.
+struct Cost {
+    var wall = 0.0
+    /// Of the whole process: both ends.
+    var processor = 0.0
+}
+
+struct Moment {
+    private let wall = seconds()
+    private let processor = seconds(CLOCK_PROCESS_CPUTIME_ID)
+
+    /// Since then.
+    var cost: Cost { Cost(wall: seconds() - wall, processor: seconds(CLOCK_PROCESS_CPUTIME_ID) - processor) }
+}
+
+func seconds(_ clock: clockid_t = CLOCK_MONOTONIC) -> Double {
     var time = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &time)
+    clock_gettime(clock, &time)
     return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
 }
 
 func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
 
+/// `session-benchmark FOLDER [ROUNDS [PART...]]`: parts are session, nio, zeromq, stream and resources; all of them unless some
+/// are named, for a look at one with a profiler.
 @main struct Benchmark {
     static func main() async throws {
         let rounds = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 5
-        try await messages(rounds)
-        try await Streams.run(rounds: rounds)
-        try await Resources.run(rounds: rounds)
+        let named = CommandLine.arguments.dropFirst(3)
+        let isWanted = { (part: String) in named.isEmpty || named.contains(part) }
+        var rivals: [any Rival.Type] = []
+        if isWanted("session") { rivals.append(SessionMessages.self) }
+        if isWanted("nio") { rivals.append(NIOMessages.self) }
+        if isWanted("zeromq") { rivals.append(ZeroMQMessages.self) }
+        try await messages(rounds, rivals)
+        if isWanted("stream") { try await Streams.run(rounds: rounds) }
+        if isWanted("resources") { try await Resources.run(rounds: rounds) }
     }
 
-    private static func messages(_ rounds: Int) async throws {
-        let rivals: [any Rival.Type] = [SessionMessages.self, NIOMessages.self, ZeroMQMessages.self]
-        var results: [String: [(Double, Double)]] = [:]
+    private static func messages(_ rounds: Int, _ rivals: [any Rival.Type]) async throws {
+        guard !rivals.isEmpty else { return }
+        var results: [String: [(roundTrips: Cost, oneWay: Cost)]] = [:]
         for round in 0...rounds {
             for rival in rivals {
-                let (roundTrips, oneWay) = try await rival.run()
+                let result = try await rival.run()
                 // The first round warms everything up.
                 guard round > 0 else { continue }
-                results[rival.name, default: []].append((Double(roundTripCount) / roundTrips, Double(oneWayCount) / oneWay))
+                results[rival.name, default: []].append(result)
             }
         }
         print("### Messages of \(messageByteCount) bytes\n")
-        print("| | round trips a second | messages a second, one way |")
-        print("|---|---|---|")
+        print("| | round trips a second | CPU of each, both ends | messages a second, one way | CPU of each, both ends |")
+        print("|---|---|---|---|---|")
         for rival in rivals {
             let figures = results[rival.name]!
-            print("| \(rival.name) | \(Int(median(figures.map(\.0)))) | \(Int(median(figures.map(\.1)))) |")
+            print(
+                "| \(rival.name) | \(row(figures.map(\.roundTrips), roundTripCount)) | \(row(figures.map(\.oneWay), oneWayCount)) |"
+            )
         }
         print("")
+    }
+
+    /// Medians of all rounds.
+    private static func row(_ costs: [Cost], _ count: Int) -> String {
+        let rate = Double(count) / median(costs.map(\.wall))
+        let microseconds = median(costs.map(\.processor)) / Double(count) * 1e6
+        return "\(Int(rate)) | \(rounded(microseconds)) µs"
     }
 }

@@ -68,7 +68,7 @@ enum NIOMessages: Rival {
         }
     }
 
-    static func run() async throws -> (roundTrips: Double, oneWay: Double) {
+    static func run() async throws -> (roundTrips: Cost, oneWay: Cost) {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let arrived = group.next().makePromise(of: Void.self)
         let answered = group.next().makePromise(of: Void.self)
@@ -88,18 +88,18 @@ enum NIOMessages: Rival {
                 }
             }.connect(to: server.localAddress!).get()
         let message = ByteBuffer(repeating: 7, count: messageByteCount)
-        var start = seconds()
+        var start = Moment()
         client.writeAndFlush(message, promise: nil)
         try await answered.futureResult.get()
-        let roundTrips = seconds() - start
-        start = seconds()
+        let roundTrips = start.cost
+        start = Moment()
         // In batches, as a program that has much to say would.
         for _ in 0..<oneWayCount / 100 {
             for _ in 0..<100 { client.write(message, promise: nil) }
             client.flush()
         }
         try await arrived.futureResult.get()
-        let oneWay = seconds() - start
+        let oneWay = start.cost
         try await client.close()
         try await server.close()
         try await group.shutdownGracefully()

@@ -51,8 +51,8 @@ enum Company {
 enum SessionMessages: Rival {
     static let name = "**nearshare session**, encrypted"
 
-    static func run() async throws -> (roundTrips: Double, oneWay: Double) {
-        nonisolated(unsafe) var result = (roundTrips: 0.0, oneWay: 0.0)
+    static func run() async throws -> (roundTrips: Cost, oneWay: Cost) {
+        nonisolated(unsafe) var result = (roundTrips: Cost(), oneWay: Cost())
         try await Company.gather(2) { _, sessions in
             let message = SessionMessage(bytes: [UInt8](repeating: 7, count: messageByteCount))
             async let echo: Void = {
@@ -64,20 +64,20 @@ enum SessionMessages: Rival {
                 }
             }()
             let answers = sessions[0].messages.makeAsyncIterator()
-            var start = seconds()
+            var start = Moment()
             for _ in 0..<roundTripCount {
                 try await sessions[0].send(message)
                 _ = await answers.next()
             }
-            result.roundTrips = seconds() - start
+            result.roundTrips = start.cost
             try await echo
-            start = seconds()
+            start = Moment()
             async let sent: Void = {
                 for _ in 0..<oneWayCount { try await sessions[0].send(message) }
             }()
             let arriving = sessions[1].messages.makeAsyncIterator()
             for _ in 0..<oneWayCount { _ = await arriving.next() }
-            result.oneWay = seconds() - start
+            result.oneWay = start.cost
             try await sent
         }
         return result

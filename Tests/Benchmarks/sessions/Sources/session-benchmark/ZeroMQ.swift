@@ -26,7 +26,7 @@ enum ZeroMQMessages: Rival {
         return (open, secret)
     }
 
-    static func run() async throws -> (roundTrips: Double, oneWay: Double) {
+    static func run() async throws -> (roundTrips: Cost, oneWay: Cost) {
         let context = zmq_ctx_new()!
         let (server, client) = (Socket(raw: zmq_socket(context, ZMQ_PAIR)), Socket(raw: zmq_socket(context, ZMQ_PAIR)))
         let (serverKeys, clientKeys) = (keys(), keys())
@@ -53,16 +53,16 @@ enum ZeroMQMessages: Rival {
         // Connected once the first answer is there.
         client.send(message)
         client.receive(&buffer)
-        var start = seconds()
+        var start = Moment()
         for _ in 0..<roundTripCount {
             client.send(message)
             client.receive(&buffer)
         }
-        let roundTrips = seconds() - start
-        start = seconds()
+        let roundTrips = start.cost
+        start = Moment()
         for _ in 0..<oneWayCount { client.send(message) }
         echo.join()
-        let oneWay = seconds() - start
+        let oneWay = start.cost
         zmq_close(client.raw)
         zmq_close(server.raw)
         zmq_ctx_term(context)

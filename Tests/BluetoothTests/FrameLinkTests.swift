@@ -1,0 +1,92 @@
+import Glibc
+import NearshareEdges
+import Testing
+
+@testable import NearshareBluetooth
+
+@Suite(.timeLimit(.minutes(1))) struct PeripheralLinkTests {
+    @Test("R7: what comes faster than it is read is lost, and the rest comes in order until the link is closed") func flood() {
+        let queue = NotificationQueue(onReady: {})
+        let closings = Monitor(0)
+        let link = PeripheralLink(
+            device: "a", largestWrite: 182, remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), queue: queue,
+            onClose: { closings.update { $0 += 1 } })
+        let taken = (0..<1000).filter { link.deliver([UInt8(truncatingIfNeeded: $0)]) }
+        #expect(taken == Array(0..<256))
+        for number in taken { #expect(link.receive() == [UInt8(truncatingIfNeeded: number)]) }
+        #expect(link.deliver([7]))
+        #expect(queue.append([1], for: "a"))
+        link.close()
+        link.close()
+        #expect(link.receive() == nil)
+        #expect(!link.deliver([8]))
+        #expect(throws: LinkError.self) { try link.send([1]) }
+        #expect(closings.withLock { $0 } == 1)
+    }
+}
+
+/// Sockets of the kind that BlueZ hands out, without BlueZ.
+@Suite(.timeLimit(.minutes(1))) struct CentralLinkTests {
+    /// A link, and the daemon's ends of what it writes and is notified of.
+    private func linked() -> (CentralLink, written: Int32, notifies: Int32) {
+        func pair() -> (Int32, Int32) {
+            var ends: [Int32] = [0, 0]
+            #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
+            return (ends[0], ends[1])
+        }
+        let (ours, written) = pair()
+        let (notified, notifies) = pair()
+        let link = CentralLink(
+            writing: ours, notified: notified, largestWrite: 510,
+            remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), onClose: {})
+        return (link, written, notifies)
+    }
+
+    @Test("each notification is a piece; an empty one is none, and not the end") func pieces() {
+        let (link, written, notifies) = linked()
+        defer { for end in [written, notifies] { close(end) } }
+        for piece in [[1, 2, 3], [], [4]] as [[UInt8]] { #expect(send(notifies, piece, piece.count, 0) == piece.count) }
+        #expect(link.receive() == [1, 2, 3])
+        #expect(link.receive() == [4])
+    }
+
+    @Test("it ends when the daemon closes its end") func end() {
+        let (link, written, notifies) = linked()
+        defer { close(written) }
+        let received = Monitor<[UInt8]??>(nil)
+        close(notifies)
+        BlockingThread.start {
+            // As it is after something has been waited for; the end itself leaves it so.
+            errno = EAGAIN
+            let piece = link.receive()
+            received.update { $0 = .some(piece) }
+        }
+        #expect(received.wait { $0 } == nil)
+    }
+
+    @Test("what is more than the socket takes waits until the daemon takes it") func burst() {
+        let (link, written, notifies) = linked()
+        defer { for end in [written, notifies] { close(end) } }
+        let count = 2000
+        let sent = Monitor(0)
+        BlockingThread.start {
+            for _ in 0..<count where (try? link.send([UInt8](repeating: 7, count: 510))) != nil { sent.update { $0 += 1 } }
+        }
+        var buffer = [UInt8](repeating: 0, count: 600)
+        for _ in 0..<count { #expect(recv(written, &buffer, buffer.count, 0) == 510) }
+        sent.wait { $0 == count ? () : nil }
+    }
+
+    @Test("closed, it wakes whoever waits") func closed() {
+        let (link, written, notifies) = linked()
+        defer { for end in [written, notifies] { close(end) } }
+        let isOver = Monitor(false)
+        BlockingThread.start {
+            while link.receive() != nil {}
+            isOver.update { $0 = true }
+        }
+        link.close()
+        isOver.wait { $0 ? () : nil }
+        #expect(throws: LinkError.self) { try link.send([1]) }
+    }
+}

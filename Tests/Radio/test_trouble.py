@@ -1,0 +1,108 @@
+"""What goes wrong in the middle, and people who mean no good."""
+import unittest
+
+from radio_harness import ADDRESSES, PATIENCE, Probe, RadioStory, power, restart_bluetoothd, tell_air
+from harness import digest
+
+
+class TroubleStory(RadioStory):
+    def in_the_middle(self):
+        """Ben's command, Anna's, and the file of which some is there."""
+        photo = self.file("photo.jpg", 3_000_000)
+        anna = self.anna.receive()
+        sending = self.ben.start("send", photo, "--to", "anna", "--via", "bluetooth", "--json")
+        sending.wait_for("progress", lambda event: event["done"] > 300_000, patience=PATIENCE)
+        return sending, anna, photo
+
+    def arrives(self, sending, anna, photo):
+        self.assertEqual(0, sending.end(2 * PATIENCE), sending.story())
+        self.assertEqual(digest(photo), digest(anna.wait_for("delivered", patience=PATIENCE)["path"]))
+
+    def out_of_range(self):
+        self.addCleanup(tell_air, "out-of-range", None)
+        tell_air("out-of-range", "0 1\n1 0\n")
+
+    def test_the_adapter_is_switched_off_in_the_middle_and_on_again(self):
+        sending, anna, photo = self.in_the_middle()
+        power("hci0", False)
+        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
+        power("hci0", True)
+        self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
+        self.arrives(sending, anna, photo)
+
+    def test_the_daemon_is_restarted(self):
+        anna = self.anna.receive()
+        restart_bluetoothd()
+        # Anna's may not be advertised yet.
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth"))
+        self.assertEqual("still there?", anna.wait_for("delivered", patience=PATIENCE)["text"])
+
+    def test_the_daemon_is_restarted_in_the_middle(self):
+        sending, anna, photo = self.in_the_middle()
+        restart_bluetoothd()
+        self.arrives(sending, anna, photo)
+
+    def test_the_receivers_adapter_is_taken_away_in_the_middle_and_comes_back(self):
+        self.addCleanup(tell_air, "unplugged", None)
+        sending, anna, photo = self.in_the_middle()
+        tell_air("unplugged", "0")
+        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual("interrupted", anna.wait_for("finished", patience=PATIENCE)["outcome"])
+        tell_air("unplugged", None)
+        self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
+        self.arrives(sending, anna, photo)
+
+    def test_the_senders_adapter_is_taken_away_for_good(self):
+        self.addCleanup(tell_air, "unplugged", None)
+        sending, anna, _ = self.in_the_middle()
+        tell_air("unplugged", "1")
+        self.assertEqual(10, sending.end(2 * PATIENCE), sending.story())
+        self.assertEqual("interrupted", anna.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual({}, self.anna.received())
+
+    def test_out_of_range_in_the_middle_and_back(self):
+        sending, anna, photo = self.in_the_middle()
+        self.out_of_range()
+        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
+        tell_air("out-of-range", None)
+        self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
+        self.arrives(sending, anna, photo)
+
+    def test_out_of_range_for_good(self):
+        sending, anna, _ = self.in_the_middle()
+        self.out_of_range()
+        self.assertEqual(10, sending.end(2 * PATIENCE), sending.story())
+        self.assertEqual("interrupted", anna.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual({}, self.anna.received())
+        # The next one is served.
+        tell_air("out-of-range", None)
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "back", "--to", "anna", "--via", "bluetooth"))
+        self.assertEqual("back", anna.wait_for("delivered", patience=PATIENCE)["text"])
+
+    def test_strangers_who_open_channels_and_say_nothing_are_let_go_and_keep_nobody_out(self):
+        anna = self.anna.receive()
+        stranger = Probe("hci2")
+        self.addCleanup(stranger.stop)
+        stranger.wait_for("ready")
+        # More than one address may have at once.
+        count = 12
+        for _ in range(count):
+            stranger.tell("hang", f"{ADDRESSES[0]}/public", anna.radio["channel"])
+        stranger.wait_for("connected")
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "hello", "--to", "anna", "--via", "bluetooth"))
+        self.assertEqual("hello", anna.wait_for("delivered", patience=PATIENCE)["text"])
+        while sum(line[0] == "hung-up" for line in stranger.lines) < count:
+            stranger.wait_for("hung-up")
+
+    def test_among_a_thousand_that_answer_nobody_the_real_one_is_found(self):
+        # A daemon without their thousand names for the next test.
+        self.addCleanup(restart_bluetoothd)
+        self.addCleanup(tell_air, "crowd", None)
+        tell_air("crowd", "1000")
+        anna = self.anna.receive()
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "here!", "--to", "anna", "--via", "bluetooth"))
+        self.assertEqual("here!", anna.wait_for("delivered", patience=PATIENCE)["text"])
+
+
+if __name__ == "__main__":
+    unittest.main()
