@@ -131,9 +131,7 @@ class QuestionStory(Asked):
         shell.address = "127.0.0.1:" + shell.wait_for(r"on port (\d+)")[1]
         ben = self.offer(self.ben, shell, "hello")
         shell.wait_for(r"accept\? \[y\]es")
-        shell.press("fg\n")
-        # Asked anew, where the person looks.
-        shell.wait_for(r"accept\? \[y\]es")
+        self.bring_back(shell)
         shell.press("y\n")
         self.assertEqual("completed", self.outcome(ben))
         shell.press("\x1a")
@@ -142,14 +140,20 @@ class QuestionStory(Asked):
         shell.wait_for("&")
         ben = self.offer(self.ben, shell, "again")
         shell.wait_for(r"accept\? \[y\]es")
-        shell.press("fg\n")
-        shell.wait_for(r"accept\? \[y\]es")
+        self.bring_back(shell)
         shell.press("y\n")
         self.assertEqual("completed", self.outcome(ben))
         shell.press("\x03")
         shell.wait_for("ready:")
         shell.press("exit\n")
         shell.end()
+
+    def bring_back(self, shell):
+        shell.press("fg\n")
+        shell.wait_for("receive --adapter")
+        # It is asked anew of itself after a while in the background; else by Enter.
+        shell.press("\n")
+        shell.wait_for(r"accept\? \[y\]es")
 
     def test_a_terminal_that_has_gone_ends_it(self):
         anna = self.receiving()
