@@ -1,10 +1,11 @@
 """What is not taken, or can't be gone on with: both ends are told why, and scripts get a code that says whether trying again helps."""
 import os
+import signal
 import subprocess
 import time
 import unittest
 
-from harness import PATIENCE, Story, has_namespaces
+from harness import PATIENCE, Peer, Story, has_namespaces
 
 
 class RefusalStory(Story):
@@ -27,6 +28,24 @@ class RefusalStory(Story):
             # An offer that comes before the end of the link is declined.
             self.assertRegex(words, "does not want to hear from this machine|declined")
             self.assertNotIn("lost", words)
+
+    def test_K2_A5_a_friend_is_let_in_though_a_stranger_took_the_name_meanwhile(self):
+        cleo = Peer(self.place / "cleo")
+        self.addCleanup(cleo.stop_all)
+        for peer, name in ((self.ben, "ben"), (cleo, "ben")):
+            self.assertCode(0, peer.run("identity", "rename", name))
+        anna = self.known()
+        ben = self.anna.run("peers").stdout.decode().split()[1]
+        self.assertCode(0, self.anna.run("friends", "add", "--unverified", ben))
+        self.assertCode(0, self.ben.run("identity", "rename", "ben two"))
+        self.assertEqual(0, self.send(anna, "--text", "hello")[0])
+        self.assertCode(5, cleo.run("send", "--text", "it is me", "--to", anna.address))
+        self.assertCode(0, self.ben.run("identity", "rename", "ben"))
+        anna.signal(signal.SIGTERM)
+        anna.end()
+        anna = self.anna.receive(accept="friends")
+        self.assertEqual(0, self.send(anna, "--text", "hello again")[0])
+        self.assertCode(4, cleo.run("send", "--text", "it is me", "--to", anna.address))
 
     def test_nothing_is_taken_from_anybody(self):
         anna = self.anna.receive(accept="none")
