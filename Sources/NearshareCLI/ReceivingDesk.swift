@@ -175,6 +175,10 @@ final class ReceivingDesk: Sendable {
         if case .inbox(let inbox) = place, let refusal = refusal(of: invitation.offer, by: inbox.limits) {
             return .decline(refusal.reason, refusal.detail)
         }
+        if case .standardOutput = place, invitation.offer.items.count > 1 || invitation.offer.items.first?.kind == .folder {
+            // What comes out at the other end of a pipe has no names: several files would be one.
+            return .decline(.declined, "standard output takes one file, and this is more; receive it with --inbox")
+        }
         switch policy {
         case .none: return .decline(.takesNothing)
         case .all:
