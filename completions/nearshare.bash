@@ -288,7 +288,7 @@ _nearshare_browse() {
         return
         ;;
     '--via')
-        __nearshare_add_completions -W 'lan'$'\n''bluetooth'$'\n''mesh'
+        __nearshare_add_completions -W 'lan'$'\n''bluetooth'
         return
         ;;
     '--adapter')

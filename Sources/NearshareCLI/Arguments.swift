@@ -1,4 +1,5 @@
 public import ArgumentParser
+internal import Glibc
 internal import Logging
 internal import Nearshare
 
@@ -113,17 +114,50 @@ struct SizeArgument: ExpressibleByArgument {
     }
 }
 
-/// A display name of 1 to 63 bytes.
+/// A display name of 1 to 63 bytes, without what would break a line or steer a terminal, and with something to be seen.
 struct NameArgument: ExpressibleByArgument {
     let name: DisplayName
 
     init?(argument: String) {
-        guard let name = try? DisplayName(argument) else { return nil }
+        let isPlain = argument.unicodeScalars.allSatisfy { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .lineSeparator, .paragraphSeparator: false
+            default: true
+            }
+        }
+        guard isPlain, !argument.allSatisfy(\.isWhitespace), let name = try? DisplayName(argument) else { return nil }
         self.name = name
     }
 }
 
-/// Seconds, 1 to 600.
+/// Whom a command is about, as the person has named them.
+enum PeerText {
+    /// - Throws: a `ValidationError` for what can mean nobody: an empty text, most often a variable that is not set, would be the
+    ///   beginning of every name.
+    @Sendable static func check(_ text: String) throws -> String {
+        if text.allSatisfy(\.isWhitespace) { throw ValidationError("say whom: the name is empty") }
+        if isHostAddress(text) {
+            let host = text.contains(":") ? "[\(text)]" : text
+            throw ValidationError(
+                "an address needs a port; add the one that `nearshare receive` shows there, as in \(host):4000")
+        }
+        return text
+    }
+
+    /// The same peer named twice is one.
+    static func unique(_ peers: [String]) -> [String] {
+        var named = Set<String>()
+        return peers.filter { named.insert($0.lowercased()).inserted }
+    }
+
+    private static func isHostAddress(_ text: String) -> Bool {
+        var address = in6_addr()
+        let host = text.split(separator: "%", maxSplits: 1).first.map(String.init) ?? text
+        return [AF_INET, AF_INET6].contains { inet_pton($0, host, &address) == 1 }
+    }
+}
+
+/// Seconds, 0.1 to 600.
 struct TimeoutArgument: ExpressibleByArgument {
     let duration: Duration
 

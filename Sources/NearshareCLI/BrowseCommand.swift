@@ -8,14 +8,18 @@ struct BrowseCommand: AsyncParsableCommand {
     @Flag(help: "Go on, and tell who comes and goes, until Ctrl-C.")
     var watch = false
 
-    @Option(help: ArgumentHelp("How long to look (default: 2).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("How long to look, 0.1 to 600 (default: 2).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
     @Option(help: ArgumentHelp("Look through this network interface only.", valueName: "interface"))
     var interface: String?
 
     @Option(help: ArgumentHelp("Look on one medium only: lan or bluetooth.", valueName: "way"))
-    var via: Way?
+    var via: Medium?
+
+    enum Medium: String, ExpressibleByArgument, CaseIterable {
+        case lan, bluetooth
+    }
 
     @OptionGroup var radio: RadioOptions
 
@@ -25,7 +29,6 @@ struct BrowseCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if via == .mesh { throw ValidationError("--via takes lan or bluetooth here; the mesh is a way to send") }
         if via == .bluetooth { try radio.checkOn() }
     }
 
@@ -140,10 +143,6 @@ private final class BrowsedPeers: Sendable {
 
     /// By the id that it claims: good for a list, not for a decision.
     private func standing(_ peer: NearbyPeer) -> String {
-        if let known = book.entry(claiming: peer.id) {
-            return PeerStanding.known(known.entry.trust, isFriend: known.entry.isFriend).word
-        }
-        let taken = book.entries.values.contains { $0.name.claimed.lowercased() == peer.name.claimed.lowercased() }
-        return taken ? "changed" : "new"
+        book.standing(claiming: peer.id, called: peer.name).word
     }
 }

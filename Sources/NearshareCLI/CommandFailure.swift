@@ -39,6 +39,7 @@ struct CommandFailure: Error, Sendable {
                 case .timedOut: .timedOut
                 case .incompatible: .incompatible
                 case .identityMismatch, .blocked: .notTrusted
+                case .refused: .declined
                 case .connectionLost: .peerGone
                 case .unavailable: .failure
                 }
@@ -106,6 +107,7 @@ extension TransferOutcome {
         case .declined(.declined): "\(name) declined"
         case .declined(.expired), .expired: "\(name) did not answer in time; ask them to look at their screen, and send again"
         case .declined(.notAllowed): "\(name) takes things from friends only; ask to be befriended there"
+        case .declined(.takesNothing): "\(name) takes nothing from anybody at the moment"
         case .declined(.tooLarge): "\(name) does not take that much; see --max-size and --max-per-peer there"
         case .declined(.noSpace): "\(name) has not enough room on the disk"
         case .declined(.busy): "\(name) has been asked too often or is busy; try again in a minute"

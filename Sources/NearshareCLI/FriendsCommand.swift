@@ -55,7 +55,8 @@ struct FriendsAddCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp("A name, the beginning of one, an id, or an address with a port.", valueName: "peer"),
-        completion: .custom(completePeers))
+        completion: .custom(completePeers),
+        transform: PeerText.check)
     var peer: String
 
     @Flag(help: "Do not ask about a key whose short code nobody has compared.")
@@ -146,7 +147,8 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
         commandName: "remove", abstract: "Take that back; they stay in the address book.")
 
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completeFriends))
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completeFriends),
+        transform: PeerText.check)
     var peer: String
 
     @OptionGroup var global: GlobalOptions

@@ -46,7 +46,7 @@ struct IdentityShowCommand: AsyncParsableCommand {
 struct IdentityRenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "rename", abstract: "Choose what others see this machine as.")
 
-    @Argument(help: ArgumentHelp("1 to 63 bytes.", valueName: "name"))
+    @Argument(help: ArgumentHelp("1 to 63 bytes, without control characters.", valueName: "name"))
     var name: NameArgument
 
     @OptionGroup var global: GlobalOptions

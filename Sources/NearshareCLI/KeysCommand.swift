@@ -159,7 +159,8 @@ struct KeysForgetCommand: AsyncParsableCommand {
         commandName: "forget", abstract: "Forget somebody's keys; messages for them wait until they have been met again.")
 
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completeKeys))
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completeKeys),
+        transform: PeerText.check)
     var peer: String
 
     @OptionGroup var global: GlobalOptions

@@ -3,12 +3,12 @@ internal import Nearshare
 /// A live list of who is nearby, to pick from with the arrow keys.
 enum PeerPicker {
     static func pick(
-        on node: Node, _ media: Set<LinkAddress.Medium>
+        on node: Node, _ media: Set<LinkAddress.Medium>, knowing book: TrustBook
     ) async throws -> Sending.Target {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "say to whom with --to; without a terminal nobody can be picked from a list")
         }
-        let list = PickerList(terminal)
+        let list = PickerList(terminal, book)
         await list.draw()
         let peer: NearbyPeer? = try await withThrowingTaskGroup(of: NearbyPeer?.self) { group in
             defer { group.cancelAll() }
@@ -43,12 +43,14 @@ private actor PickerList {
     }
 
     private let terminal: TerminalDevice
+    private let book: TrustBook
     private var peers: [PeerID: NearbyPeer] = [:]
     private var selected: PeerID?
     private var drawn = 0
 
-    init(_ terminal: TerminalDevice) {
+    init(_ terminal: TerminalDevice, _ book: TrustBook) {
         self.terminal = terminal
+        self.book = book
     }
 
     private var sorted: [NearbyPeer] {
@@ -84,9 +86,10 @@ private actor PickerList {
 
     func draw() {
         var lines = ["send to whom? (↑ ↓ and Enter, q to leave)"]
-        for peer in sorted.prefix(16) {
-            lines.append("\(peer.id == selected ? "▸" : " ") \(peer.name.shown)  \(peer.id.hex)")
-        }
+        let shown = Array(sorted.prefix(16))
+        let rows = Table.lines(
+            shown.map { [$0.name.shown, $0.id.hex, book.standing(claiming: $0.id, called: $0.name).word] })
+        for (peer, row) in zip(shown, rows) { lines.append("\(peer.id == selected ? "▸" : " ") \(row)") }
         if peers.isEmpty { lines.append("  looking…") }
         let erase = String(repeating: "\u{1b}[1A\u{1b}[2K", count: drawn)
         terminal.write(erase + lines.map { $0 + "\n" }.joined())

@@ -11,16 +11,24 @@ final class PeerQuota: Sendable {
         self.limit = limit
     }
 
-    /// Counts an offer towards its peer's share.
-    /// - Returns: false when it does not fit any more. What does not say its size never does.
-    func take(_ offer: Offer, from peer: Fingerprint) -> Bool {
-        guard let limit else { return true }
-        guard let size = offer.totalSize else { return false }
+    enum Verdict: Sendable, Hashable {
+        case taken
+        /// What does not say its size never fits.
+        case unknownSize
+        /// It would be more than there may be, after so much of before.
+        case exceeds(limit: UInt64, used: UInt64)
+    }
+
+    /// Counts an offer towards its peer's share, if it fits.
+    func take(_ offer: Offer, from peer: Fingerprint) -> Verdict {
+        guard let limit else { return .taken }
+        guard let size = offer.totalSize else { return .unknownSize }
         return used.withLock { used in
-            let (total, overflows) = used[peer, default: 0].addingReportingOverflow(size)
-            guard !overflows, total <= limit else { return false }
+            let before = used[peer, default: 0]
+            let (total, overflows) = before.addingReportingOverflow(size)
+            guard !overflows, total <= limit else { return .exceeds(limit: limit, used: before) }
             used[peer] = total
-            return true
+            return .taken
         }
     }
 

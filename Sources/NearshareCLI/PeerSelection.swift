@@ -28,7 +28,7 @@ enum PeerSelection {
     ) throws -> (fingerprint: Fingerprint, name: DisplayName)? {
         let wanted = text.lowercased()
         // The beginning of every name.
-        guard !wanted.isEmpty else { return nil }
+        guard !wanted.allSatisfy(\.isWhitespace) else { return nil }
         if let found = known.first(where: { $0.0.hex == wanted || $0.0.peerID.hex == wanted }) { return found }
         var found = known.filter { $0.1.claimed.lowercased() == wanted }
         if found.isEmpty { found = known.filter { $0.1.claimed.lowercased().hasPrefix(wanted) } }

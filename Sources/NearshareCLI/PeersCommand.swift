@@ -59,7 +59,8 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp("A name, the beginning of one, an id, or an address with a port.", valueName: "peer"),
-        completion: .custom(completePeers))
+        completion: .custom(completePeers),
+        transform: PeerText.check)
     var peer: String
 
     @OptionGroup var global: GlobalOptions
@@ -78,13 +79,17 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 terminal.write(
                     "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask them, do not guess.\n"
                         + "are they the same? [y]es, [n]o: ")
-                async let there = connection.compareCodes()
-                let here = await Question.yesOrNo(on: terminal)
-                guard here else { throw CommandFailure(.notTrusted, "not verified: the codes were not the same") }
-                Console.say("waiting for \(name.shown) to say so as well…")
-                guard try await there else {
+                try await connection.askComparison()
+                let answer = try await Self.answer(on: terminal, unlessDeniedOver: connection)
+                if let isSame = answer { connection.answerComparison(isSame: isSame) }
+                if answer == false {
+                    try machine.trust.change { $0.denied(connection.proven) }
+                    throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
+                }
+                if answer == true { Console.say("waiting for \(name.shown) to say so as well…") }
+                guard try await connection.isSameThere else {
                     throw CommandFailure(
-                        .notTrusted, "not verified: \(name.shown) said that the codes are not the same")
+                        .notTrusted, "not verified: \(name.shown) says that the codes are not the same")
                 }
                 try machine.trust.change { $0.verified(connection.proven, called: name, at: SystemClock.wall()) }
                 Console.say("\(name.shown) is verified")
@@ -93,11 +98,29 @@ struct PeersVerifyCommand: AsyncParsableCommand {
     }
 }
 
+extension PeersVerifyCommand {
+    /// What the person here has seen; nil when the one there has said no meanwhile.
+    /// - Throws: when the link ends before.
+    private static func answer(on terminal: TerminalDevice, unlessDeniedOver connection: Connection) async throws -> Bool? {
+        try await withThrowingTaskGroup(of: Bool?.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { await Question.yesOrNo(on: terminal) }
+            group.addTask {
+                // Their yes leaves the question open; the end of the link does not.
+                guard try await connection.isSameThere else { return nil }
+                throw try await connection.ending
+            }
+            return try await group.next()!
+        }
+    }
+}
+
 struct PeersRenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rename", abstract: "Give a peer a name of your own, which nobody else can claim.")
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
+        transform: PeerText.check)
     var peer: String
     @Argument(help: ArgumentHelp("What you call it; nothing to go back to its own.", valueName: "name"))
     var name: NameArgument?
@@ -112,7 +135,8 @@ struct PeersRenameCommand: AsyncParsableCommand {
 struct PeersBlockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "block", abstract: "Hear no more from a peer.")
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
+        transform: PeerText.check)
     var peer: String
     @OptionGroup var global: GlobalOptions
 
@@ -124,12 +148,20 @@ struct PeersBlockCommand: AsyncParsableCommand {
 struct PeersUnblockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Take that back.")
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
+        transform: PeerText.check)
     var peer: String
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peer, "is no longer blocked") { $0.setBlocked($1, false) }
+        try await runCommand {
+            let machine = try LocalMachine()
+            let found = try PeerSelection.find(peer, in: machine.trust.read())
+            let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
+            guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
+            _ = try machine.trust.change { $0.setBlocked(found.fingerprint, false) }
+            Console.say("\(who) is no longer blocked")
+        }
     }
 }
 
@@ -137,7 +169,8 @@ struct PeersForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget", abstract: "Forget a peer and its key; it is new the next time.")
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers))
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
+        transform: PeerText.check)
     var peer: String
     @OptionGroup var global: GlobalOptions
 

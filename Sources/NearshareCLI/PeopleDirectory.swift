@@ -66,6 +66,7 @@ struct PeopleDirectory: Sendable {
     /// nothing proves that the name is theirs.
     /// - Throws: `PeerLookupError`, or a ``ControlFailure`` when it can mean several.
     func find(_ text: String, timeout: Duration) async throws -> Person {
+        if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "say whom: the name is empty") }
         let end = SystemClock.monotonic() + timeout
         while true {
             if let person = try await known(text) { return person }
@@ -84,6 +85,8 @@ struct PeopleDirectory: Sendable {
 
     /// - Parameter wanted: in lower case.
     private func named(_ wanted: String, among people: [Person]) throws -> Person? {
+        // The beginning of every name.
+        if wanted.allSatisfy(\.isWhitespace) { return nil }
         func matches(_ test: (String) -> Bool) -> [Person] { people.filter { test($0.name.claimed.lowercased()) } }
         var found = matches { $0 == wanted }
         if found.isEmpty { found = matches { $0.hasPrefix(wanted) } }

@@ -1,8 +1,9 @@
 internal import Nearshare
+internal import Synchronization
 
 /// Asks the person about several things at once: each question has a number when there is more than one, and none waits for
 /// another (R4).
-actor QuestionDesk {
+final class QuestionDesk: Sendable {
     enum Answer: Sendable {
         case yes
         case no
@@ -11,82 +12,92 @@ actor QuestionDesk {
         case over(TransferOutcome)
     }
 
-    private struct Question {
-        let number: Int
-        let words: String
-        let answer: CheckedContinuation<Answer, Never>
+    private struct State {
+        var questions = OpenQuestions<CheckedContinuation<Answer, Never>>()
+        /// Nobody answers any more.
+        var isClosed = false
     }
 
     private let terminal: TerminalDevice
-    private var open: [Question] = []
-    private var lastNumber = 0
+    private let state = Mutex(State())
 
     init(_ terminal: TerminalDevice) {
         self.terminal = terminal
     }
 
-    /// Reads answers until the task is cancelled.
+    /// Reads answers until the task is cancelled or the terminal has gone.
     func run() async {
         for await line in terminal.lines() { take(line) }
-        for question in open { question.answer.resume(returning: .no) }
-        open = []
-        prompt()
+        close()
+    }
+
+    /// The person wants to stop: what is asked is answered with no, and so is what would be asked yet.
+    func close() {
+        let left = state.withLock { state in
+            state.isClosed = true
+            defer { prompt(state) }
+            return state.questions.removeAll()
+        }
+        for answer in left { answer.resume(returning: .no) }
     }
 
     /// - Parameters:
     ///   - text: what it is about, in whole lines.
     ///   - words: the question itself.
+    ///   - name: whom it is about.
     ///   - end: waits for the end of what is asked about.
-    func ask(_ text: String, _ words: String, until end: @escaping @Sendable () async -> TransferOutcome?) async -> Answer {
-        lastNumber += 1
-        let number = lastNumber
-        return await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                if let outcome = await end() { await self.resolve(number, .over(outcome)) }
-            }
+    func ask(
+        _ text: String, _ words: String, about name: String, until end: @escaping @Sendable () async -> TransferOutcome?
+    ) async -> Answer {
+        await withTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             return await withCheckedContinuation { continuation in
-                open.append(Question(number: number, words: words, answer: continuation))
-                terminal.write(text)
-                prompt()
+                let number: Int? = state.withLock { state in
+                    guard !state.isClosed else { return nil }
+                    let number = state.questions.add(words, about: name, continuation)
+                    terminal.discardTyped()
+                    terminal.write((state.questions.open.count > 1 ? "number \(number): " : "") + text)
+                    prompt(state)
+                    return number
+                }
+                guard let number else { return continuation.resume(returning: .no) }
+                group.addTask {
+                    if let outcome = await end() { self.resolve(number, .over(outcome), isTyped: false) }
+                }
             }
         }
     }
 
-    /// What has been asked last is asked at the bottom; with nothing left to ask, nothing is.
-    private func prompt() {
-        let question = open.last.map { last in
-            open.count == 1
-                ? "\(last.words) [y]es, [n]o, [b]lock: "
-                : "number \(last.number): \(last.words) [y]es, [n]o, [b]lock, or for another one as in \"y \(open[0].number)\": "
-        }
-        ProgressDisplay.shared.ask(question, on: terminal.descriptor)
+    /// In the lock, so that what stands at the bottom is what was asked last.
+    private func prompt(_ state: borrowing State) {
+        ProgressDisplay.shared.ask(state.questions.prompt, on: terminal.descriptor)
     }
 
     private func take(_ line: String) {
-        let words = line.split(separator: " ")
-        guard !open.isEmpty else { return }
-        ProgressDisplay.shared.answered(TerminalText.escaped(line, columns: 100))
-        guard let word = words.first?.lowercased() else { return prompt() }
-        let number = words.count > 1 ? Int(words[1]) : open.last?.number
-        guard let number, open.contains(where: { $0.number == number }) else {
-            terminal.write("there is no such question\n")
-            return prompt()
+        let verdict = state.withLock { state -> OpenQuestions<CheckedContinuation<Answer, Never>>.Verdict? in
+            guard !state.questions.open.isEmpty else { return nil }
+            ProgressDisplay.shared.answered(TerminalText.escaped(line, columns: 100))
+            return state.questions.take(line)
         }
-        switch word {
-        case "y", "yes": resolve(number, .yes)
-        case "n", "no": resolve(number, .no)
-        case "b", "block": resolve(number, .block)
-        default:
-            terminal.write("please answer y, n or b\n")
-            prompt()
+        switch verdict {
+        case .answer(let number, .yes)?: resolve(number, .yes, isTyped: true)
+        case .answer(let number, .no)?: resolve(number, .no, isTyped: true)
+        case .answer(let number, .block)?: resolve(number, .block, isTyped: true)
+        case .none(let words)?:
+            if let words { terminal.write("\(words)\n") }
+            state.withLock { prompt($0) }
+        case nil: break
         }
     }
 
-    private func resolve(_ number: Int, _ answer: Answer) {
-        guard let index = open.firstIndex(where: { $0.number == number }) else { return }
-        let question = open.remove(at: index)
-        question.answer.resume(returning: answer)
-        prompt()
+    private func resolve(_ number: Int, _ answer: Answer, isTyped: Bool) {
+        let question = state.withLock { state in
+            let question = state.questions.remove(number)
+            // Typed for what is no longer there: it must not answer what is asked instead.
+            if question != nil, !isTyped { terminal.discardTyped() }
+            prompt(state)
+            return question
+        }
+        question?.resume(returning: answer)
     }
 }

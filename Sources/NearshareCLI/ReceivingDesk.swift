@@ -47,8 +47,8 @@ final class ReceivingDesk: Sendable {
             await withDiscardingTaskGroup { answers in
                 for await invitation in receiving.invitations {
                     answers.addTask {
-                        let isComplete = await self.answer(invitation)
-                        if isComplete, self.endsAfterFirst { node.beginShutdown() }
+                        let ends = await self.answer(invitation)
+                        if ends, self.endsAfterFirst { node.beginShutdown() }
                     }
                 }
             }
@@ -61,13 +61,19 @@ final class ReceivingDesk: Sendable {
     /// The person wants to stop: what waits is declined, what runs is cancelled at both ends.
     func interrupt(_ node: Node) {
         for (_, transfer) in state.withLock({ $0.running }) { transfer.cancel() }
+        questions?.close()
         node.beginShutdown()
     }
 
     private func deliverSpooled() async {
         guard case .inbox(let inbox) = place else { return }
         while !Task.isCancelled {
-            for item in inbox.deliverPending() { tell(item, of: nil) }
+            for item in inbox.deliverPending() {
+                if let place = item.stagedPath {
+                    attempt { try History(in: machine.state).moved(from: place, to: item.path) }
+                }
+                tell(item, of: nil)
+            }
             try? await Task.sleep(for: Self.spoolInterval)
         }
     }
@@ -90,33 +96,65 @@ final class ReceivingDesk: Sendable {
         let text =
             "\(peer.name.shown) (\(InvitationText.standing(peer.standing)), \(peer.id.hex)) wants to compare the short code:\n"
             + "\n    \(comparison.shortCode)\n\n"
+        let name = peer.name.shown
         let answer = await questions.ask(
-            text, "is it the same on \(peer.name.shown)'s screen?", until: { await comparison.ended })
+            text, "is it the same on \(name)'s screen?", about: name,
+            until: {
+                // Their no ends the question; after their yes only their going does.
+                if await comparison.isSameThere == false { return .declined(.declined) }
+                return await comparison.ended
+            })
         switch answer {
         case .yes:
-            attempt {
-                try machine.trust.change { $0.verified(peer.proven, called: peer.name, at: SystemClock.wall()) }
-            }
             comparison.answer(isSame: true)
-            voice.say("\(peer.name.shown) is verified, if they say so as well")
-        case .no: comparison.answer(isSame: false)
+            if await !isSaidThere(comparison) {
+                voice.complain("\(name) is not verified: both have to say that the codes are the same")
+            }
+        case .no:
+            comparison.answer(isSame: false)
+            deny(peer)
+            voice.say("\(name) is not verified: the codes were not the same")
         case .block:
             comparison.answer(isSame: false)
+            deny(peer)
             block(peer)
-        case .over: break
+        case .over(.declined): voice.complain("\(name) says that the codes are not the same: not verified")
+        case .over: voice.say("\(name) does not ask any more; nothing was compared")
         }
+    }
+
+    /// The person here has said yes; the key is verified when the one there does.
+    private func isSaidThere(_ comparison: Comparison) async -> Bool {
+        let peer = comparison.peer
+        let name = peer.name.shown
+        voice.say("waiting for \(name) to say so as well…")
+        switch await comparison.isSameThere {
+        case true?:
+            attempt {
+                try machine.trust.change { $0.verified(peer.proven, called: peer.name, at: SystemClock.wall()) }
+                voice.say("\(name) is verified")
+            }
+            return true
+        case false?: voice.complain("\(name) says that the codes are not the same")
+        case nil: voice.complain("\(name) has gone without an answer")
+        }
+        return false
+    }
+
+    private func deny(_ peer: Peer) {
+        attempt { try machine.trust.change { $0.denied(peer.proven) } }
     }
 
     // MARK: One invitation
 
-    /// - Returns: whether it was accepted and is complete.
+    /// - Returns: whether it was the one transfer that was waited for: it is complete, or there is nowhere left to write.
     private func answer(_ invitation: Invitation) async -> Bool {
         let peer = invitation.peer
         if voice.isJSON { JSONEvents.emit("invitation", describe(invitation)) }
         switch await decide(invitation) {
-        case .decline(let reason):
+        case .decline(let reason, let detail):
             invitation.decline(reason)
-            tellEnd(of: invitation, .declined(reason), nil)
+            tellEnd(of: invitation, .declined(reason), detail)
             return false
         case .over(let outcome):
             tellEnd(of: invitation, outcome, nil)
@@ -128,17 +166,21 @@ final class ReceivingDesk: Sendable {
 
     private enum Decision: Sendable {
         case accept
-        case decline(DeclineReason)
+        case decline(DeclineReason, String? = nil)
         case over(TransferOutcome)
     }
 
     private func decide(_ invitation: Invitation) async -> Decision {
         let peer = invitation.peer
         if case .inbox(let inbox) = place, let refusal = refusal(of: invitation.offer, by: inbox.limits) {
-            return .decline(refusal)
+            return .decline(refusal.reason, refusal.detail)
+        }
+        if case .standardOutput = place, invitation.offer.items.count > 1 || invitation.offer.items.first?.kind == .folder {
+            // What comes out at the other end of a pipe has no names: several files would be one.
+            return .decline(.declined, "standard output takes one file, and this is more; receive it with --inbox")
         }
         switch policy {
-        case .none: return .decline(.notAllowed)
+        case .none: return .decline(.takesNothing)
         case .all:
             // Even where everybody is welcome, somebody who takes another's name is not.
             if case .nameClash = peer.standing {
@@ -155,7 +197,7 @@ final class ReceivingDesk: Sendable {
             if !peer.standing.isVerified { code = await invitation.shortCode }
             let text = InvitationText.describe(
                 invitation, code: code, freeSpace: place.freeSpace, warning: warning(peer))
-            let answer = await questions.ask(text, "accept?", until: { await invitation.ended })
+            let answer = await questions.ask(text, "accept?", about: peer.name.shown, until: { await invitation.ended })
             switch answer {
             case .yes: return .accept
             case .no: return .decline(.declined)
@@ -168,17 +210,33 @@ final class ReceivingDesk: Sendable {
     }
 
     private func unasked(_ invitation: Invitation) -> Decision {
-        guard quota.take(invitation.offer, from: invitation.peer.proven.fingerprint) else {
-            voice.complain("\(invitation.peer.name.shown) has left as much as --max-per-peer allows; more is declined")
-            return .decline(.tooLarge)
+        switch quota.take(invitation.offer, from: invitation.peer.proven.fingerprint) {
+        case .taken: return .accept
+        case .unknownSize: return .decline(.tooLarge, "its size is not known, and --max-per-peer has a limit")
+        case .exceeds(let limit, let used):
+            let size = invitation.offer.totalSize ?? 0
+            return .decline(
+                .tooLarge,
+                "it is \(size.asByteCount), and after the \(used.asByteCount) of before --max-per-peer leaves "
+                    + "\((limit - min(limit, used)).asByteCount) of \(limit.asByteCount)")
         }
-        return .accept
     }
 
-    private func refusal(of offer: Offer, by limits: InboxLimits) -> DeclineReason? {
-        if let limit = limits.maximumSize, let total = offer.totalSize, total > limit { return .tooLarge }
-        if offer.entryCount > limits.maximumEntries { return .tooLarge }
-        if let total = offer.totalSize, let free = place.freeSpace, total > free { return .noSpace }
+    private func refusal(of offer: Offer, by limits: InboxLimits) -> (reason: DeclineReason, detail: String)? {
+        let total = offer.totalSize ?? 0
+        if let limit = limits.maximumSize, total > limit {
+            return (.tooLarge, "it is \(total.asByteCount), and --max-size is \(limit.asByteCount)")
+        }
+        if offer.entryCount > limits.maximumEntries {
+            return (.tooLarge, "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are taken at once")
+        }
+        if let free = place.freeSpace, total > free {
+            return (
+                .noSpace,
+                "it needs \(total.asByteCount), and there is room for \(free.asByteCount), as \(limits.reserve.asByteCount) of the "
+                    + "disk stay free"
+            )
+        }
         return nil
     }
 
@@ -218,7 +276,10 @@ final class ReceivingDesk: Sendable {
             state.withLock { $0.status = result.outcome.status }
             if policy != .ask { quota.giveBack(invitation.offer, from: peer.proven.fingerprint) }
         }
-        return result.outcome == .completed
+        if result.outcome == .completed { return true }
+        // Whoever read standard output has gone, and half of it has been written.
+        if case .standardOutput = place, case .failed(.storageFailed, at: .here) = result.outcome { return true }
+        return false
     }
 
     private func makeSink(for invitation: Invitation) throws(StorageError) -> any ResourceSink {
@@ -343,6 +404,7 @@ extension DeclineReason {
         case .declined: "declined"
         case .expired: "not answered in time"
         case .notAllowed: "not a friend"
+        case .takesNothing: "nothing is taken, by --accept none"
         case .tooLarge: "too large"
         case .noSpace: "not enough room"
         case .busy: "another invitation is waiting"

@@ -16,7 +16,7 @@ struct SendCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "Whom to send to: a name, the beginning of one, an id, or an address with a port; may be given several times.",
             valueName: "peer"),
-        completion: .custom(completePeers))
+        completion: .custom(completePeers), transform: PeerText.check)
     var peers: [String] = []
 
     @Option(help: ArgumentHelp("Send this text instead of files.", valueName: "text"))
@@ -31,7 +31,7 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Keep permission bits, never the set-user and set-group ones.")
     var keepModes = false
 
-    @Option(help: ArgumentHelp("How long to wait for an answer (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("How long to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning even if a part is there already.")
@@ -47,7 +47,8 @@ struct SendCommand: AsyncParsableCommand {
 
     @OptionGroup var global: GlobalOptions
 
-    func validate() throws {
+    mutating func validate() throws {
+        peers = PeerText.unique(peers)
         if text != nil, !files.isEmpty { throw ValidationError("give either files or --text, not both") }
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input is sent alone; leave the files out") }
@@ -74,7 +75,7 @@ struct SendCommand: AsyncParsableCommand {
                 try await Interruption.handled(asking: { sending.interrupt() }) {
                     let wanted =
                         peers.isEmpty
-                        ? [try await PeerPicker.pick(on: node, sending.media)]
+                        ? [try await PeerPicker.pick(on: node, sending.media, knowing: machine.trust.read())]
                         : peers.map { .text($0) }
                     try await sending.run(to: wanted, on: node)
                 }

@@ -111,7 +111,8 @@ final class Sending: Sendable {
             } catch {
                 let failure = CommandFailure(error)
                 // Nobody there any more is no answer either, once something has begun.
-                let isBroken = failure.status == .peerGone || (retryCount > 0 && error is NodeError)
+                let isBroken =
+                    failure.status == .peerGone || (retryCount > 0 && error is NodeError && failure.status != .declined)
                 let canRetry = isBroken && via != .lan && resumes && self.source.canResume && !isInterrupted
                 guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id, await node.opensRadio() else {
                     throw broken ?? failure
@@ -235,14 +236,29 @@ final class Sending: Sendable {
         let result = await transfer.result
         voice.emit("finished", finished(transfer, result, connection.proven.id))
         guard result.outcome == .completed else {
-            let why = connection.end.flatMap { result.outcome == .interrupted ? $0.description : nil }
-            throw CommandFailure(result.outcome.status, result.detail ?? why ?? result.outcome.sentence(shownName))
+            let end = result.outcome == .interrupted ? await self.end(of: connection) : nil
+            // Not a broken link, which trying again would mend.
+            if case .refused? = end { throw CommandFailure(end!) }
+            throw CommandFailure(result.outcome.status, result.detail ?? end?.description ?? result.outcome.sentence(shownName))
         }
         let progress = transfer.snapshot
         let resumed = progress.resumed > 0 ? ", \(progress.resumed.asByteCount) of it had been there" : ""
         voice.say("\(label): done, \(progress.done.asByteCount)\(resumed)")
         if let name = try? await connection.peerName {
             try? machine.trust.change { $0.dealtWith(connection.proven, called: name, at: SystemClock.wall()) }
+        }
+    }
+
+    /// Why the link has ended; nil when that can't be told soon. A transfer on it hears of the end a moment earlier.
+    private func end(of connection: Connection) async -> NodeError? {
+        await withTaskGroup(of: NodeError?.self) { group in
+            group.addTask { try? await connection.ending }
+            group.addTask {
+                try? await Task.sleep(for: .seconds(1))
+                return connection.end
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
         }
     }
 

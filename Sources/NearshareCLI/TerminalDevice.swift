@@ -18,7 +18,8 @@ final class TerminalDevice: Sendable {
         ProgressDisplay.shared.around { Console.write(text, to: descriptor) }
     }
 
-    /// What the person types, line by line, until the device ends or the reader goes.
+    /// What the person types, line by line, until the terminal has gone or the reader goes. Back from the background, an empty
+    /// line is as if Enter had been pressed: whoever reads shows again what is asked.
     ///
     /// A thread of its own waits, in steps, so that it ends soon after nobody listens any more.
     func lines() -> AsyncStream<String> {
@@ -26,10 +27,28 @@ final class TerminalDevice: Sendable {
             let isOver = OnceFlag()
             continuation.onTermination = { _ in isOver.raise() }
             BlockingThread.start { [self] in
+                Self.keepGoingInBackground()
                 var pending: [UInt8] = []
+                var wasForeground = true
                 while !isOver.isRaised {
-                    guard let bytes = readSome(milliseconds: 100) else { break }
-                    pending += bytes
+                    guard isForeground else {
+                        // The keys belong to another process; reading them would stop this one.
+                        wasForeground = false
+                        pause()
+                        continue
+                    }
+                    if !wasForeground { continuation.yield("") }
+                    wasForeground = true
+                    switch readSome(milliseconds: 100) {
+                    case .bytes(let bytes): pending += bytes
+                    case .nothing: break
+                    // Ctrl-D: not the end of a terminal, whose next line may be an answer. Pausing, as one that only seems to
+                    // be there would say this all the time.
+                    case .endOfInput: pause()
+                    case .gone:
+                        // A race: it went to the background between the look and the read.
+                        if isForeground { return continuation.finish() }
+                    }
                     while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
                         continuation.yield(String(decoding: pending[..<end], as: UTF8.self))
                         pending.removeSubrange(...end)
@@ -38,6 +57,28 @@ final class TerminalDevice: Sendable {
                 continuation.finish()
             }
         }
+    }
+
+    /// Forgets what has been typed and not yet read.
+    func discardTyped() {
+        // From the background it would stop this process.
+        if isForeground { tcflush(descriptor, TCIFLUSH) }
+    }
+
+    /// The keys are this process's; also where that can't be told, as of a terminal that has gone.
+    private var isForeground: Bool {
+        let group = tcgetpgrp(descriptor)
+        return group < 0 || group == getpgrp()
+    }
+
+    private func pause() { poll(nil, 0, 100) }
+
+    /// On this thread a read from the background fails, instead of stopping the process.
+    private static func keepGoingInBackground() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGTTIN)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
     }
 
     /// Single keys, as bytes, with the terminal in raw mode meanwhile.
@@ -58,20 +99,33 @@ final class TerminalDevice: Sendable {
     /// - Parameter take: gets the bytes of each read, and none when nothing was pressed for a while.
     func readKeys(until isOver: OnceFlag, _ take: ([UInt8]) -> Void) {
         while !isOver.isRaised {
-            guard let bytes = readSome(milliseconds: 50) else { break }
-            take(bytes)
+            switch readSome(milliseconds: 50) {
+            case .bytes(let bytes): take(bytes)
+            case .nothing: take([])
+            // In raw mode Ctrl-D is a key, and this the end.
+            case .endOfInput, .gone: return
+            }
         }
     }
 
-    /// - Returns: nothing when no key was pressed in time; nil at the end of the device.
-    private func readSome(milliseconds: Int32) -> [UInt8]? {
+    private enum Reading {
+        case bytes([UInt8])
+        /// No key was pressed in time.
+        case nothing
+        /// Ctrl-D at the beginning of a line, or the end of the device.
+        case endOfInput
+        case gone
+    }
+
+    private func readSome(milliseconds: Int32) -> Reading {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         let ready = poll(&waiting, 1, milliseconds)
-        guard ready > 0 else { return ready == 0 || errno == EINTR ? [] : nil }
+        guard ready > 0 else { return ready == 0 || errno == EINTR ? .nothing : .gone }
         var buffer = [UInt8](repeating: 0, count: 256)
         let count = read(descriptor, &buffer, buffer.count)
-        if count < 0 { return errno == EINTR || errno == EAGAIN ? [] : nil }
-        return count == 0 ? nil : Array(buffer[..<count])
+        if count < 0 { return errno == EINTR || errno == EAGAIN ? .nothing : .gone }
+        if count > 0 { return .bytes(Array(buffer[..<count])) }
+        return waiting.revents & Int16(POLLHUP | POLLERR | POLLNVAL) != 0 ? .gone : .endOfInput
     }
 }
 

@@ -30,7 +30,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "Whom to send it to: a name, the beginning of one, an id, or an address with a port; may be given several times.",
             valueName: "peer"),
-        completion: .custom(completePeers))
+        completion: .custom(completePeers), transform: PeerText.check)
     var peers: [String] = []
 
     @Option(
@@ -77,7 +77,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @OptionGroup var way: WayOptions
 
-    @Option(help: ArgumentHelp("How long to wait for an answer (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("How long to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
     @Flag(help: "Write one JSON event a line to standard output.")
@@ -88,7 +88,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @OptionGroup var global: GlobalOptions
 
-    func validate() throws {
+    mutating func validate() throws {
+        peers = PeerText.unique(peers)
         if way.via != nil, peers.isEmpty { throw ValidationError("--via is for sending; say to whom with --to") }
         try way.check(peers)
         if raw, input == nil { throw ValidationError("--raw describes --input; give that as well") }

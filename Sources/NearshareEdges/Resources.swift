@@ -60,6 +60,8 @@ public struct DeliveredItem: Sendable, Hashable {
     public var path: String
     /// False while it waits in the spool because the inbox is unavailable.
     public var isInInbox: Bool
+    /// Where it was before it came into the inbox: its path as long as it waited for that.
+    public var stagedPath: String?
     public var size: UInt64
     /// What libmagic says of the content; nil for folders.
     public var detectedType: String?
@@ -68,13 +70,14 @@ public struct DeliveredItem: Sendable, Hashable {
 
     public init(
         item: UInt32, kind: OfferedItem.Kind, claimedName: ClaimedFileName, path: String, isInInbox: Bool, size: UInt64,
-        detectedType: String?, typeWarning: String?
+        detectedType: String?, typeWarning: String?, stagedPath: String? = nil
     ) {
         self.item = item
         self.kind = kind
         self.claimedName = claimedName
         self.path = path
         self.isInInbox = isInInbox
+        self.stagedPath = stagedPath
         self.size = size
         self.detectedType = detectedType
         self.typeWarning = typeWarning

@@ -13,7 +13,8 @@ public final class Connection: Sendable {
         var code: ShortCodeText?
         var isSameThere: Bool?
         var end: NodeError?
-        var waiters: [CheckedContinuation<Void, Never>] = []
+        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
+        var lastWaiter: UInt64 = 0
     }
 
     /// What we expected to meet where we connected.
@@ -58,11 +59,27 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.code } }
     }
 
-    /// Asks the other person whether their screen shows the same short code, and waits for what they say.
-    public func compareCodes() async throws -> Bool {
+    /// Asks the other person whether their screen shows the same short code. Both persons answer: see
+    /// ``answerComparison(isSame:)`` and ``isSameThere``.
+    public func askComparison() async throws {
         _ = try await shortCode
         driver.askComparison()
-        return try await waitFor { $0.isSameThere }
+    }
+
+    /// Tells them what the person here has seen.
+    public func answerComparison(isSame: Bool) {
+        driver.answerComparison(isSame: isSame)
+    }
+
+    /// What the other person says, once they have said so.
+    /// - Throws: ``NodeError`` when the link ended before.
+    public var isSameThere: Bool {
+        get async throws { try await waitFor { $0.isSameThere } }
+    }
+
+    /// Waits until the link has ended: why.
+    public var ending: NodeError {
+        get async throws { try await waitFor { $0.end } }
     }
 
     /// What ended the link, as far as it has ended.
@@ -130,18 +147,18 @@ public final class Connection: Sendable {
                 // Who sends does not take offers on the same link; whoever wants to give something connects.
                 case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
                 }
-                defer { state.waiters = [] }
+                defer { state.waiters = [:] }
                 return state.waiters
             }
-            for waiter in waiters { waiter.resume() }
+            for waiter in waiters.values { waiter.resume() }
         }
         // Whoever still waits learns of the end, also when the following itself was cancelled.
         let waiters = state.withLock { state in
             if state.end == nil { state.end = .connectionLost("the connection has ended") }
-            defer { state.waiters = [] }
+            defer { state.waiters = [:] }
             return state.waiters
         }
-        for waiter in waiters { waiter.resume() }
+        for waiter in waiters.values { waiter.resume() }
     }
 
     private func waitFor<Value: Sendable>(_ value: @Sendable (borrowing State) -> Value?) async throws -> Value {
@@ -151,13 +168,22 @@ public final class Connection: Sendable {
                 return state.end.map { .failure($0) }
             }
             if let ready { return try ready.get() }
-            await withCheckedContinuation { continuation in
-                let isPending = state.withLock { state in
-                    guard value(state) == nil, state.end == nil else { return false }
-                    state.waiters.append(continuation)
-                    return true
+            try Task.checkCancellation()
+            let number = state.withLock { state in
+                state.lastWaiter += 1
+                return state.lastWaiter
+            }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let isPending = state.withLock { state in
+                        guard value(state) == nil, state.end == nil, !Task.isCancelled else { return false }
+                        state.waiters[number] = continuation
+                        return true
+                    }
+                    if !isPending { continuation.resume() }
                 }
-                if !isPending { continuation.resume() }
+            } onCancel: {
+                state.withLock { $0.waiters.removeValue(forKey: number) }?.resume()
             }
         }
     }

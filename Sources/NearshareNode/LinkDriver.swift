@@ -141,21 +141,24 @@ final class LinkDriver: Sendable {
             wireID: offer.id, transfer: transfer, offer: offer.offer, sink: sink, keepsPartial: keepsPartial)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         let pumpLink = sinkLink(offer.id)
+        var isTooLate = false
         decide { shared, connection, now in
             let reactions = connection.accept(offer.id, now: now)
             let isTaken = reactions.contains { if case .send(.accept) = $0 { true } else { false } }
             if isTaken {
                 shared.sinks[offer.id] = pump
             } else {
-                // It expired, or the sender took it back, before the answer.
-                pump.end(.expired)
+                // It expired, or the sender took it back, or the link is about to end, before the answer.
+                pump.end(connection.isClosed ? .interrupted : .expired)
             }
-            self.jobContinuation.yield { pump.run(pumpLink) }
+            // On a link that ends no job is begun any more; then this one, which only has to tell of its end, is done here.
+            if case .terminated = self.jobContinuation.yield({ pump.run(pumpLink) }) { isTooLate = true }
             return reactions
         } otherwise: {
             pump.end(.interrupted)
-            pump.run(pumpLink)
+            isTooLate = true
         }
+        if isTooLate { pump.run(pumpLink) }
     }
 
     func decline(_ id: TransferID, because reason: DeclineReason) {

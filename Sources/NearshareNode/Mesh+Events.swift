@@ -383,7 +383,7 @@ extension Mesh {
 extension MeshFileControl.Refusal {
     init(_ reason: DeclineReason) {
         switch reason {
-        case .declined, .notAllowed, .identityChanged: self = .declined
+        case .declined, .notAllowed, .identityChanged, .takesNothing: self = .declined
         case .expired: self = .expired
         case .busy: self = .busy
         case .tooLarge, .noSpace: self = .tooLarge

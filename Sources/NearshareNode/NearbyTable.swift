@@ -150,6 +150,8 @@ public struct NearbyTable: Sendable {
     public func find(_ text: String) -> Match { Self.find(text, among: peers) }
 
     static func find(_ text: String, among peers: [PeerID: NearbyPeer]) -> Match {
+        // The beginning of every name is nobody's.
+        if text.allSatisfy(\.isWhitespace) { return .none }
         let sorted = Self.sorted(peers)
         if let id = PeerID(hex: text), let peer = peers[id] { return .one(peer, isExact: true) }
         let wanted = text.lowercased()

@@ -327,6 +327,7 @@ public final class Node: Sendable {
             var known = Acquaintance(link.remote)
             var open = OpenInvitations()
             let linkEnd = OneTimeEvent<TransferOutcome>()
+            let seenThere = OneTimeEvent<Bool>()
             let visit = SessionVisit(driver, link, linkEnd)
             defer { linkEnd.happen(.interrupted) }
             for await event in driver.events {
@@ -334,14 +335,16 @@ public final class Node: Sendable {
                 switch event {
                 case .established(let peer, _):
                     if settings.standing(peer, nil).isBlocked { driver.close(.blocked) }
-                case .greeted, .comparisonAnswered: break
+                case .greeted: break
+                case .comparisonAnswered(let isSame): seenThere.happen(isSame)
                 case .shortCode(let code):
                     open.shortCodeIsReady(code)
                     visit.shortCodeIsReady(code)
                 case .session(let frame): receive(frame, of: visit, known, waiting)
                 case .comparisonAsked:
                     guard let peer = known.peer(settings), let code = known.shortCode else { continue }
-                    waiting?.comparisons.yield(Comparison(peer: peer, shortCode: code, link: driver, end: linkEnd))
+                    waiting?.comparisons.yield(
+                        Comparison(peer: peer, shortCode: code, link: driver, end: linkEnd, seenThere: seenThere))
                 case .invited(let offer, let expiry):
                     if let (session, sessionLink) = visit.joined {
                         session.take(offer, until: expiry, on: driver, known, &open, sessionLink)

@@ -15,6 +15,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     case identityMismatch(String)
     /// A person here has blocked whoever is there.
     case blocked(String)
+    /// The person there does not want to hear from this machine.
+    case refused(String)
     /// The link broke, or the other side broke the protocol.
     case connectionLost(String)
     /// The machine refuses: port taken, discovery not to be had.
@@ -23,7 +25,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .unreachable(let text), .timedOut(let text), .incompatible(let text), .identityMismatch(let text),
-            .connectionLost(let text), .unavailable(let text):
+            .refused(let text), .connectionLost(let text), .unavailable(let text):
             text
         case .blocked(let peer): "\(peer) is blocked here; `nearshare peers unblock` lifts that"
         }
@@ -57,7 +59,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         switch closure {
         case .lost: self = .connectionLost("the connection was lost; the same command goes on where it stopped")
         case .closed(by: _, .verificationFailed): self = .identityMismatch("the short code could not be agreed on")
-        case .closed(by: .there, .blocked): self = .connectionLost("the other side does not want to hear from this machine")
+        case .closed(by: .there, .blocked): self = .refused("the other side does not want to hear from this machine")
         case .closed(by: .there, .violation):
             self = .connectionLost("the other side says that this one broke the protocol; update the older of the two")
         case .closed(by: .there, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")

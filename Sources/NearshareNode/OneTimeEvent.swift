@@ -10,6 +10,9 @@ final class OneTimeEvent<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
+    /// nil as long as it has not happened.
+    var value: Value? { state.withLock { $0.value } }
+
     /// Waits for it; nil when the waiting task is cancelled first.
     var happened: Value? {
         get async {

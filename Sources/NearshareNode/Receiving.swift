@@ -89,10 +89,25 @@ public struct Comparison: Sendable {
     public let shortCode: ShortCodeText
     let link: LinkDriver
     let end: OneTimeEvent<TransferOutcome>
+    let seenThere: OneTimeEvent<Bool>
 
     /// Waits until the link is over, and with it the question; nil when the task is cancelled before.
     public var ended: TransferOutcome? {
         get async { await end.happened }
+    }
+
+    /// Waits for what the person there says: whether the code is the same. nil when the link ended before they said so, or the task
+    /// is cancelled. A key is verified once both have said yes.
+    public var isSameThere: Bool? {
+        get async {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { _ = await seenThere.happened }
+                group.addTask { _ = await end.happened }
+                await group.next()
+                group.cancelAll()
+            }
+            return seenThere.value
+        }
     }
 
     /// Tells them what the person here has seen.

@@ -46,9 +46,18 @@ public struct TrustBook: Sendable, Hashable {
         public var isFriend: Bool
         public var firstSeen: WallTime
         public var lastSeen: WallTime
+        /// What it called itself before, as long as it was a friend or verified, latest last: nobody else gets these names by waiting
+        /// until it uses another one.
+        public internal(set) var formerNames: [DisplayName] = []
 
         public var name: DisplayName { givenName ?? claimedName }
+
+        /// A person has said yes to this key.
+        var isTrusted: Bool { trust == .verified || (isFriend && trust != .blocked) }
     }
+
+    /// So many earlier names of one peer are kept.
+    static let maximumFormerNames = 8
 
     /// So many peers are remembered; the one that was merely seen longest ago gives way.
     public static let capacity = 4096
@@ -66,7 +75,17 @@ public struct TrustBook: Sendable, Hashable {
 
     /// As ``standing(of:claiming:)``, for showing a list of peers that have proven nothing yet.
     public func standing(of fingerprint: Fingerprint, claiming name: DisplayName?) -> PeerStanding {
-        let entry = entries[fingerprint]
+        standing(ofKnown: fingerprint, claiming: name)
+    }
+
+    /// As ``standing(of:claiming:)``, where not even a whole fingerprint has been claimed.
+    public func standing(claiming id: PeerID, called name: DisplayName) -> PeerStanding {
+        standing(ofKnown: entry(claiming: id)?.fingerprint, claiming: name)
+    }
+
+    /// - Parameter fingerprint: nil for a key that is not in the book.
+    private func standing(ofKnown fingerprint: Fingerprint?, claiming name: DisplayName?) -> PeerStanding {
+        let entry = fingerprint.flatMap { entries[$0] }
         // Blocked is blocked under every name.
         if let entry, entry.trust == .blocked { return .known(.blocked, isFriend: false) }
         // Whoever has a name given here is known by that, and may share the one it claims.
@@ -80,18 +99,33 @@ public struct TrustBook: Sendable, Hashable {
     /// name must not come back under another's.
     ///
     /// A name given by the local person belongs to the key it was given to, and to nobody else. A merely claimed name belongs
-    /// to who was known by it first.
+    /// to who was known by it first; that of a friend or a verified peer stays theirs when they use another one. Who is merely seen
+    /// has no name that outweighs a friend or a verified peer: a stranger could take a name that a friend has left for a day,
+    /// and would shut the friend out.
     private func owner(
-        of name: DisplayName, besides fingerprint: Fingerprint
+        of name: DisplayName, besides fingerprint: Fingerprint?
     ) -> (fingerprint: Fingerprint, isNameGiven: Bool)? {
         let folded = Self.folded(name)
-        let own = entries[fingerprint]
+        let own = fingerprint.flatMap { entries[$0] }
         if let given = own?.givenName, Self.folded(given) == folded { return nil }
+        let isTrusted = own?.isTrusted ?? false
+        let isKnownByIt = own.map { Self.isKnown($0, by: folded) } ?? false
         let others = entries.filter { $0.key != fingerprint && $0.value.trust != .blocked }
-        if let owner = others.first(where: { $0.value.givenName.map(Self.folded) == folded }) { return (owner.key, true) }
-        if let own, !own.isNameContested, Self.folded(own.claimedName) == folded { return nil }
-        let owner = others.first { !$0.value.isNameContested && Self.folded($0.value.claimedName) == folded }
-        return owner.map { ($0.key, false) }
+        if let owner = others.first(where: { $0.value.givenName.map(Self.folded) == folded }),
+            owner.value.isTrusted || !isTrusted || !isKnownByIt
+        {
+            return (owner.key, true)
+        }
+        let owners = others.filter { Self.isKnown($0.value, by: folded) }
+        let owner = owners.first { $0.value.isTrusted } ?? owners.first
+        guard let owner else { return nil }
+        let isOutweighed = isKnownByIt ? isTrusted || !owner.value.isTrusted : isTrusted && !owner.value.isTrusted
+        return isOutweighed ? nil : (owner.key, false)
+    }
+
+    private static func isKnown(_ entry: Entry, by foldedName: String) -> Bool {
+        (!entry.isNameContested && folded(entry.claimedName) == foldedName)
+            || (entry.isTrusted && entry.formerNames.contains { folded($0) == foldedName })
     }
 
     /// A known peer by the first 8 bytes of its fingerprint: a claim, good for showing only.
@@ -110,6 +144,13 @@ public struct TrustBook: Sendable, Hashable {
     public mutating func verified(_ peer: ProvenPeer, called name: DisplayName, at now: WallTime) {
         note(peer.fingerprint, called: name, at: now)
         if entries[peer.fingerprint]?.trust != .blocked { entries[peer.fingerprint]?.trust = .verified }
+        settleName(of: peer.fingerprint)
+    }
+
+    /// A person has compared the code on this peer's link, and it was another one: whatever was compared before, this key is not known
+    /// to be theirs any more.
+    public mutating func denied(_ peer: ProvenPeer) {
+        if entries[peer.fingerprint]?.trust == .verified { entries[peer.fingerprint]?.trust = .seen }
     }
 
     /// The local person has brought the peer's key and says whose it is, so that nobody else can claim that name.
@@ -127,7 +168,8 @@ public struct TrustBook: Sendable, Hashable {
     /// - Returns: false when no such peer is known; likewise below.
     @discardableResult
     public mutating func setFriend(_ fingerprint: Fingerprint, _ isFriend: Bool) -> Bool {
-        change(fingerprint) { $0.isFriend = isFriend }
+        defer { settleName(of: fingerprint) }
+        return change(fingerprint) { $0.isFriend = isFriend }
     }
 
     /// - Parameter name: nil to go back to what the peer calls itself.
@@ -164,10 +206,7 @@ public struct TrustBook: Sendable, Hashable {
         let isContested = owner(of: name, besides: fingerprint) != nil
         if entries[fingerprint] != nil {
             // Another's name is not taken over by using it: whose it is, only the local person decides.
-            if !isContested {
-                entries[fingerprint]!.claimedName = name
-                entries[fingerprint]!.isNameContested = false
-            }
+            if !isContested { entries[fingerprint]!.isCalled(name) }
             entries[fingerprint]!.lastSeen = max(now, entries[fingerprint]!.lastSeen)
             return
         }
@@ -183,12 +222,45 @@ public struct TrustBook: Sendable, Hashable {
             lastSeen: now)
     }
 
+    /// Trust may have made a name its own that was another's.
+    private mutating func settleName(of fingerprint: Fingerprint) {
+        guard let entry = entries[fingerprint], entry.isNameContested else { return }
+        if owner(of: entry.claimedName, besides: fingerprint) == nil { entries[fingerprint]!.isNameContested = false }
+    }
+
     /// Names that look alike to a hurried reader are one name: case, white space, and what has no shape at all do not count.
-    private static func folded(_ name: DisplayName) -> String {
+    fileprivate static func folded(_ name: DisplayName) -> String {
         // Upper case first: it makes "SS" of "ß", which lower case alone would keep apart from "ss".
         var text = name.claimed.uppercased().lowercased()
         text.unicodeScalars.removeAll { $0.properties.isWhitespace || $0.properties.isDefaultIgnorableCodePoint }
         return text
+    }
+}
+
+extension TrustBook.Entry {
+    /// The name is its own from now on.
+    fileprivate mutating func isCalled(_ name: DisplayName) {
+        let folded = TrustBook.folded(name)
+        formerNames.removeAll { TrustBook.folded($0) == folded }
+        if isTrusted, !isNameContested, TrustBook.folded(claimedName) != folded {
+            formerNames = (formerNames + [claimedName]).suffix(TrustBook.maximumFormerNames)
+        }
+        claimedName = name
+        isNameContested = false
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        claimedName = try container.decode(DisplayName.self, forKey: .claimedName)
+        isNameContested = try container.decode(Bool.self, forKey: .isNameContested)
+        givenName = try container.decodeIfPresent(DisplayName.self, forKey: .givenName)
+        trust = try container.decode(PeerTrust.self, forKey: .trust)
+        isFriend = try container.decode(Bool.self, forKey: .isFriend)
+        firstSeen = try container.decode(WallTime.self, forKey: .firstSeen)
+        lastSeen = try container.decode(WallTime.self, forKey: .lastSeen)
+        // Books from before these were kept have none.
+        let names = try container.decodeIfPresent([DisplayName].self, forKey: .formerNames) ?? []
+        formerNames = names.suffix(TrustBook.maximumFormerNames)
     }
 }
 

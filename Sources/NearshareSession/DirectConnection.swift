@@ -94,16 +94,16 @@ public struct DirectConnection: Sendable {
         var granted: UInt64 = 0
     }
 
-    /// At most one on a link, asked by one side (K3): whoever guesses has to make a new link, which people see.
-    private enum Comparison {
-        case none
-        case askedHere
-        case askedThere
-        case over
+    /// At most one on a link, asked by one side and answered by both (K3): whoever guesses has to make a new link, which people
+    /// see.
+    private struct Comparison {
+        var isAnsweredHere = false
+        var isAnsweredThere = false
     }
 
     private var phase = Phase.greeting
-    private var comparison = Comparison.none
+    /// nil until one side has asked.
+    private var comparison: Comparison?
     private var outgoing: [TransferID: Outgoing] = [:]
     private var incoming: [TransferID: Incoming] = [:]
     /// Ids of transfers that the peer offered and that are over: none may be used again (A3).
@@ -206,12 +206,12 @@ public struct DirectConnection: Sendable {
         case .close(let reason):
             return end(.closed(by: .there, reason), telling: nil)
         case .compare:
-            guard shortCodeText != nil, comparison == .none else { throw MalformedInput("a comparison out of its order") }
-            comparison = .askedThere
+            guard shortCodeText != nil, comparison == nil else { throw MalformedInput("a comparison out of its order") }
+            comparison = Comparison()
             return [.comparisonAsked]
         case .compared(let isSame):
-            guard comparison == .askedHere else { throw MalformedInput("an answer to no comparison") }
-            comparison = .over
+            guard comparison?.isAnsweredThere == false else { throw MalformedInput("an answer to no comparison") }
+            comparison?.isAnsweredThere = true
             return [.comparisonAnswered(isSame: isSame)]
         case .offer(let offer): return try receive(offer, now: now)
         case .accept(let id, let window): return try accepted(id, window: window, now: now)
@@ -285,15 +285,15 @@ public struct DirectConnection: Sendable {
 
     /// Asks the other person to compare the code; not before it is there.
     public mutating func askComparison() -> [DirectReaction] {
-        guard shortCodeText != nil, comparison == .none, !isClosed else { return [] }
-        comparison = .askedHere
+        guard shortCodeText != nil, comparison == nil, !isClosed else { return [] }
+        comparison = Comparison()
         return [.send(.compare)]
     }
 
-    /// The person here has compared the short codes.
+    /// The person here has compared the short codes, whichever side has asked.
     public mutating func answerComparison(isSame: Bool) -> [DirectReaction] {
-        guard comparison == .askedThere, !isClosed else { return [] }
-        comparison = .over
+        guard comparison?.isAnsweredHere == false, !isClosed else { return [] }
+        comparison?.isAnsweredHere = true
         return [.send(.compared(isSame: isSame))]
     }
 

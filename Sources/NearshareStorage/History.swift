@@ -44,11 +44,32 @@ public struct History: Sendable {
         try directory.append(Array(line), to: Self.fileName, rotatedAt: Self.rotatedAt)
     }
 
-    /// The oldest first. Lines that can't be read are skipped: one damaged line must not hide the others.
+    /// A line of its own: what is there already is never written anew.
+    private struct Move: Codable {
+        var movedFrom: String
+        var path: String
+    }
+
+    /// What had arrived at one place, and waited there, is at another now.
+    public func moved(from old: String, to path: String) throws(StorageError) {
+        guard let line = try? JSONEncoder().encode(Move(movedFrom: old, path: path)) else { return }
+        try directory.append(Array(line), to: Self.fileName, rotatedAt: Self.rotatedAt)
+    }
+
+    /// The oldest first, each with the place where it was last. Lines that can't be read are skipped: one damaged line must not hide
+    /// the others.
     public func entries() throws(StorageError) -> [Entry] {
         guard let bytes = try directory.readFile(Self.fileName) else { return [] }
-        return bytes.split(separator: UInt8(ascii: "\n")).compactMap {
-            try? JSONDecoder().decode(Entry.self, from: Data($0))
+        var entries: [Entry] = []
+        for line in bytes.split(separator: UInt8(ascii: "\n")) {
+            if let entry = try? JSONDecoder().decode(Entry.self, from: Data(line)) {
+                entries.append(entry)
+            } else if let move = try? JSONDecoder().decode(Move.self, from: Data(line)),
+                let index = entries.lastIndex(where: { $0.path == move.movedFrom })
+            {
+                entries[index].path = move.path
+            }
         }
+        return entries
     }
 }

@@ -183,11 +183,12 @@ public final class Inbox: Sendable {
             let claimedName = claim.flatMap { ClaimedFileName(bytes: $0.claimedName) } ?? ClaimedFileName(name)!
             let facts = examine(name, in: holder, number, claim)
             let finalName = place?.take(name, from: holder)
+            let staging = Self.path(of: name, item: number, in: staged)
             delivered.append(
                 DeliveredItem(
                     item: number, kind: facts.kind, claimedName: claimedName,
-                    path: finalName.map { "\(path)/\($0)" } ?? Self.path(of: name, item: number, in: staged),
-                    isInInbox: finalName != nil, size: facts.size, detectedType: facts.type, typeWarning: facts.warning))
+                    path: finalName.map { "\(path)/\($0)" } ?? staging, isInInbox: finalName != nil, size: facts.size,
+                    detectedType: facts.type, typeWarning: facts.warning, stagedPath: finalName == nil ? nil : staging))
         }
         // Names that a loss of power could take away again are no reason to throw away what they stand for.
         let isDurable = (try? place?.directory.synchronize()) != nil

@@ -156,7 +156,8 @@ public final class StateDirectory: Sendable {
         guard code == EWOULDBLOCK else { throw StorageError(code, "can't lock \(shown(path))") }
         throw StorageError(
             .failed,
-            "another nearshare is at work with this key; end `nearshare receive` first, by Ctrl-C or `systemctl --user stop`")
+            "another nearshare is at work with this key; end `nearshare receive` first, by Ctrl-C or "
+                + "`systemctl --user stop nearshare`")
     }
 
     private func share() throws(StorageError) { try lockDirectory(LOCK_SH) }

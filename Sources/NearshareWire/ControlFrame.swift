@@ -16,6 +16,8 @@ public enum DeclineReason: UInt8, Sendable, Hashable {
     case busy = 5
     /// The name belongs to another key that is known there.
     case identityChanged = 6
+    /// The receiver takes nothing from anybody at the moment.
+    case takesNothing = 7
 }
 
 /// Why a transfer ends before its end. From either side, at any time.

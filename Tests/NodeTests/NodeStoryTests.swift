@@ -67,6 +67,29 @@ import Testing
         #expect(try await send(content(1), on: Stage(way)) { _ in } == .declined(.declined))
     }
 
+    @Test("A9: what is accepted while the node shuts down ends all the same", arguments: Way.allCases)
+    func acceptedTooLate(_ way: Way) async throws {
+        let stage = Stage(way)
+        let sink = MemorySink()
+        try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answer: TransferOutcome? = {
+                for await invitation in receiving.invitations {
+                    receiver.beginShutdown()
+                    return await invitation.accept(into: sink).result.outcome
+                }
+                return nil
+            }()
+            try await withNode(stage.sender) { sender in
+                _ = try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                    await connection.send(MemorySource(content(10)), resumeKey: Stage.resumeKey, patience: .seconds(60)).result
+                }
+            }
+            #expect(await answer == .interrupted)
+        }
+        #expect(sink.received.entries.isEmpty)
+    }
+
     @Test("A8: a cancel by the sender is seen at both ends", arguments: Way.allCases) func senderCancels(_ way: Way)
         async throws
     {

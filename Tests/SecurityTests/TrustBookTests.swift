@@ -105,6 +105,88 @@ import Testing
         #expect(book.standing(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
     }
 
+    @Test(
+        "K2, A5: a friend who was once called otherwise keeps the name against a stranger, and is let in under it",
+        arguments: [true, false])
+    func friendUnderTwoNames(isFriend: Bool) throws {
+        var book = TrustBook()
+        let (ada, stranger) = (try peer(10), try peer(11))
+        let otherName = try DisplayName("Ada two")
+        let trusted = PeerStanding.known(isFriend ? .seen : .verified, isFriend: isFriend)
+        if isFriend {
+            book.dealtWith(ada, called: Self.ada, at: now)
+            book.setFriend(ada.fingerprint, true)
+        } else {
+            book.verified(ada, called: Self.ada, at: now)
+        }
+        book.dealtWith(ada, called: otherName, at: now)
+        #expect(book[ada.fingerprint]?.claimedName == otherName)
+        // The stranger takes the name that is free for the moment: loud, before and after it was dealt with.
+        #expect(book.standing(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.standing(claiming: stranger.id, called: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        book.dealtWith(stranger, called: Self.ada, at: now)
+        #expect(book.standing(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.standing(of: ada, claiming: Self.ada) == trusted)
+        #expect(book.standing(of: ada, claiming: otherName) == trusted)
+        book.dealtWith(ada, called: Self.ada, at: now)
+        #expect(book.standing(of: ada, claiming: Self.ada) == trusted)
+        #expect(book.standing(of: stranger, claiming: otherName) == .nameClash(knownAs: ada.fingerprint))
+        let decoded = try JSONDecoder().decode(TrustBook.self, from: try JSONEncoder().encode(book))
+        #expect(decoded == book)
+        // Who is trusted no more has only the name it uses.
+        book.setBlocked(ada.fingerprint, true)
+        book.setBlocked(ada.fingerprint, false)
+        #expect(book.standing(of: try peer(12), claiming: otherName) == .new)
+    }
+
+    @Test("K2, A5: who is merely seen shuts no friend out by having had the name first") func friendBehindAStranger() throws {
+        var book = TrustBook()
+        let (ada, stranger) = (try peer(10), try peer(11))
+        book.dealtWith(ada, called: try DisplayName("Ada two"), at: now)
+        book.dealtWith(stranger, called: Self.ada, at: now)
+        #expect(book.standing(of: ada, claiming: Self.ada) == .nameClash(knownAs: stranger.fingerprint), "both are merely seen")
+        book.setFriend(ada.fingerprint, true)
+        #expect(book.standing(of: ada, claiming: Self.ada).isFriend)
+        book.dealtWith(ada, called: Self.ada, at: now)
+        #expect(book.standing(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        // Not even when the local person has called the stranger so.
+        book.rename(stranger.fingerprint, to: Self.ada)
+        #expect(book.standing(of: ada, claiming: Self.ada).isFriend)
+    }
+
+    @Test("K2: a second one of a name has it once it is verified and the first is merely seen") func verifiedSecond() throws {
+        var book = TrustBook()
+        let (first, second) = (try peer(10), try peer(11))
+        book.dealtWith(first, called: Self.ada, at: now)
+        book.verified(second, called: Self.ada, at: now)
+        #expect(book.standing(of: second, claiming: Self.ada).isVerified)
+        #expect(book.standing(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+    }
+
+    @Test("R6: a friend who has many names keeps few of them") func manyNames() throws {
+        var book = TrustBook()
+        let friend = try peer(10)
+        book.verified(friend, called: Self.ada, at: now)
+        for number in 0..<20 { book.dealtWith(friend, called: try DisplayName("name \(number % 15)"), at: now) }
+        let names = try #require(book[friend.fingerprint]?.formerNames.map(\.claimed))
+        #expect(names.count == 8 && Set(names).count == 8 && names.last == "name 3" && !names.contains("name 4"))
+    }
+
+    @Test("K3: codes that differ end what an earlier comparison has said, and nothing else") func denied() throws {
+        var book = TrustBook()
+        let (ada, eve) = (try peer(10), try peer(11))
+        book.verified(ada, called: Self.ada, at: now)
+        book.setFriend(ada.fingerprint, true)
+        book.denied(ada)
+        #expect(book.standing(of: ada, claiming: Self.ada) == .known(.seen, isFriend: true))
+        book.denied(eve)
+        #expect(book[eve.fingerprint] == nil)
+        book.dealtWith(eve, called: try DisplayName("Eve"), at: now)
+        book.setBlocked(eve.fingerprint, true)
+        book.denied(eve)
+        #expect(book.standing(of: eve, claiming: nil).isBlocked)
+    }
+
     @Test("K2: a name whose owner was forgotten or blocked falls to who uses it next", arguments: [true, false])
     func nameIsFreed(byForgetting: Bool) throws {
         var book = TrustBook()

@@ -326,10 +326,12 @@ extension [DirectReaction] {
         #expect(lone.machine.isClosed)
     }
 
-    @Test("K3: one comparison on a link, asked by one side") func comparison() {
+    @Test("K3: one comparison on a link, asked by one side and answered once by each") func comparison() {
         var asking = Lone()
         #expect(asking.machine.askComparison() == [.send(.compare)])
         #expect(asking.machine.askComparison().isEmpty)
+        #expect(asking.machine.answerComparison(isSame: true) == [.send(.compared(isSame: true))])
+        #expect(asking.machine.answerComparison(isSame: false).isEmpty)
         #expect(asking.receive(.compared(isSame: true)) == [.comparisonAnswered(isSame: true)])
         #expect(asking.machine.askComparison().isEmpty)
         #expect(asking.receive(.compared(isSame: true)).isViolation)
@@ -338,6 +340,7 @@ extension [DirectReaction] {
         #expect(asked.receive(.compare) == [.comparisonAsked])
         #expect(asked.machine.answerComparison(isSame: false) == [.send(.compared(isSame: false))])
         #expect(asked.machine.answerComparison(isSame: true).isEmpty)
+        #expect(asked.receive(.compared(isSame: true)) == [.comparisonAnswered(isSame: true)])
         #expect(asked.receive(.compare).isViolation)
         var early = Lone(greeted: false)
         _ = early.receive(early.hello)

@@ -1,0 +1,232 @@
+"""What `receive` asks on a terminal, and what its answers do: several questions, Ctrl-D, the background, codes that are compared."""
+import fcntl
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import struct
+import termios
+import time
+import unittest
+
+from harness import PATIENCE, Peer, Story
+
+
+class Terminal:
+    """A process, or a shell with jobs, at a terminal of its own."""
+
+    def __init__(self, peer, *command):
+        self.drawn = b""
+        self.process, self.device = pty.fork()
+        if self.process == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+            os.execvpe(command[0], command, peer.environment())
+
+    def read(self, seconds):
+        if not select.select([self.device], [], [], seconds)[0]:
+            return True
+        try:
+            got = os.read(self.device, 65536)
+        except OSError:
+            got = b""
+        self.drawn += got
+        return bool(got)
+
+    @property
+    def text(self):
+        return re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[78])", "", self.drawn.decode(errors="replace"))
+
+    def wait_for(self, pattern):
+        """What the pattern has found; what came before it counts no more."""
+        end = time.monotonic() + PATIENCE
+        while not (found := re.search(pattern, self.text)):
+            if time.monotonic() > end or not self.read(0.2):
+                raise AssertionError(f"{pattern!r} did not come:\n{self.text[-3000:]}")
+        self.drawn = self.text[found.end():].encode()
+        return found
+
+    def press(self, keys):
+        os.write(self.device, keys.encode())
+
+    def end(self):
+        """Its exit status."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            self.read(0.1)
+            done, status = os.waitpid(self.process, os.WNOHANG)
+            if done:
+                self.process = None
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it did not end:\n{self.text[-3000:]}")
+
+    def close(self):
+        if self.process:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        os.close(self.device)
+
+
+class Asked(Story):
+    def people(self):
+        super().people()
+        self.cleo = Peer(self.place / "cleo")
+        self.addCleanup(self.cleo.stop_all)
+        for peer in (self.anna, self.ben, self.cleo):
+            self.assertCode(0, peer.run("identity", "rename", peer.home.name))
+
+    def terminal(self, peer, *command):
+        terminal = Terminal(peer, *command)
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def receiving(self, *within):
+        """anna's `receive` on a terminal."""
+        command = self.anna.command("receive", "--adapter", "none", "--inbox", str(self.anna.inbox))
+        anna = self.terminal(self.anna, *within, *command)
+        anna.address = "127.0.0.1:" + anna.wait_for(r"on port (\d+)")[1]
+        return anna
+
+    def offer(self, peer, anna, text):
+        return peer.start("send", "--json", "--text", text, "--to", anna.address)
+
+    def outcome(self, sending):
+        return sending.wait_for("finished")["outcome"]
+
+
+class QuestionStory(Asked):
+    def test_R4_a_bare_answer_is_for_nobody_when_two_ask(self):
+        anna = self.receiving()
+        ben = self.offer(self.ben, anna, "from ben")
+        anna.wait_for(r"accept\? \[y\]es")
+        cleo = self.offer(self.cleo, anna, "from cleo")
+        anna.wait_for(r"number 1, ben: accept\?\s+number 2, cleo: accept\?\s+which one\?")
+        anna.press("y\n")
+        anna.wait_for(r"which one\? y 1 or y 2")
+        anna.press("n 2\n")
+        self.assertEqual("declined", self.outcome(cleo))
+        anna.wait_for(r"number 1, ben: accept\?")
+        anna.press("\n")
+        anna.wait_for(r"number 1, ben: accept\?")
+        anna.press("y\n")
+        self.assertEqual("completed", self.outcome(ben))
+        anna.wait_for("ben: from ben")
+
+    def test_ctrl_d_is_no_answer_and_does_not_make_it_deaf(self):
+        anna = self.receiving()
+        for number in range(2):
+            ben = self.offer(self.ben, anna, "hello")
+            anna.wait_for(r"accept\? \[y\]es, \[n\]o, \[b\]lock: ")
+            anna.press("\x04\x04")
+            anna.press("y\n")
+            self.assertEqual("completed", self.outcome(ben), number)
+            anna.wait_for("complete")
+
+    def test_in_the_background_it_waits_and_in_the_foreground_it_answers(self):
+        words = shlex.join(self.anna.command("receive", "--adapter", "none", "--inbox", str(self.anna.inbox)))
+        shell = self.terminal(self.anna, "bash", "--norc", "--noprofile", "-i")
+        shell.press(f"PS1=ready:; {words} &\n")
+        shell.address = "127.0.0.1:" + shell.wait_for(r"on port (\d+)")[1]
+        ben = self.offer(self.ben, shell, "hello")
+        shell.wait_for(r"accept\? \[y\]es")
+        self.bring_back(shell)
+        shell.press("y\n")
+        self.assertEqual("completed", self.outcome(ben))
+        shell.press("\x1a")
+        shell.wait_for("Stopped")
+        shell.press("bg\n")
+        shell.wait_for("&")
+        ben = self.offer(self.ben, shell, "again")
+        shell.wait_for(r"accept\? \[y\]es")
+        self.bring_back(shell)
+        shell.press("y\n")
+        self.assertEqual("completed", self.outcome(ben))
+        shell.press("\x03")
+        shell.wait_for("ready:")
+        shell.press("exit\n")
+        shell.end()
+
+    def bring_back(self, shell):
+        shell.press("fg\n")
+        shell.wait_for("receive --adapter")
+        # It is asked anew of itself after a while in the background; else by Enter.
+        shell.press("\n")
+        shell.wait_for(r"accept\? \[y\]es")
+
+    def test_a_terminal_that_has_gone_ends_it(self):
+        anna = self.receiving()
+        os.close(anna.device)
+        anna.device = os.open("/dev/null", os.O_RDONLY)
+        self.assertNotEqual(0, anna.end())
+
+
+class CodeStory(Asked):
+    def compare(self):
+        anna = self.receiving()
+        ben = self.terminal(self.ben, *self.ben.command("peers", "verify", anna.address))
+        ben.wait_for(r"are they the same\?")
+        anna.wait_for(r"is it the same on ben's screen\?")
+        return anna, ben
+
+    def trust(self, peer):
+        return [line.split()[2] for line in peer.run("peers").stdout.decode().splitlines()]
+
+    def verified(self):
+        anna, ben = self.compare()
+        anna.press("y\n")
+        anna.wait_for("waiting for ben to say so as well")
+        self.assertEqual([], self.trust(self.anna))
+        ben.press("y\n")
+        ben.wait_for("anna is verified")
+        self.assertEqual(0, ben.end())
+        anna.wait_for("ben is verified")
+        self.assertEqual((["verified"], ["verified"]), (self.trust(self.anna), self.trust(self.ben)))
+        anna.press("\x03")
+        anna.end()
+
+    def test_K3_verified_is_who_both_have_said_yes_to_whoever_is_first(self):
+        self.verified()
+        anna, ben = self.compare()
+        ben.press("y\n")
+        ben.wait_for("waiting for anna")
+        anna.press("y\n")
+        anna.wait_for("ben is verified")
+        self.assertEqual(0, ben.end())
+
+    def test_K3_a_no_of_the_asker_is_told_and_ends_what_was_verified_there(self):
+        self.verified()
+        anna, ben = self.compare()
+        ben.press("n\n")
+        anna.wait_for("ben says that the codes are not the same")
+        self.assertEqual(5, ben.end())
+        self.assertEqual(["seen"], self.trust(self.ben))
+
+    def test_K3_a_no_after_the_others_yes_verifies_nobody(self):
+        anna, ben = self.compare()
+        anna.press("y\n")
+        anna.wait_for("waiting for ben")
+        ben.press("n\n")
+        anna.wait_for("ben is not verified")
+        self.assertEqual(5, ben.end())
+        self.assertEqual(([], []), (self.trust(self.anna), self.trust(self.ben)))
+
+    def test_K3_a_no_of_the_one_asked_takes_the_askers_question_away(self):
+        self.verified()
+        anna, ben = self.compare()
+        anna.press("n\n")
+        ben.wait_for("anna says that the codes are not the same")
+        self.assertEqual(5, ben.end())
+        self.assertEqual(["seen"], self.trust(self.anna))
+
+    def test_an_asker_who_goes_takes_the_question_along(self):
+        anna, ben = self.compare()
+        ben.press("\x03")
+        ben.end()
+        anna.wait_for("ben does not ask any more")
+        self.assertEqual([], self.trust(self.anna))
+
+
+if __name__ == "__main__":
+    unittest.main()

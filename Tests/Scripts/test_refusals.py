@@ -1,0 +1,148 @@
+"""What is not taken, or can't be gone on with: both ends are told why, and scripts get a code that says whether trying again helps."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import PATIENCE, Peer, Story, has_namespaces
+
+
+class RefusalStory(Story):
+    def send(self, anna, *arguments):
+        """Its exit status and what it said."""
+        result = self.ben.run("send", *arguments, "--to", anna.address)
+        return result.returncode, result.stderr.decode(errors="replace")
+
+    def known(self, accept="all", *arguments):
+        anna = self.anna.receive(*arguments, accept=accept)
+        self.assertEqual(0, self.send(anna, "--text", "hello")[0])
+        return anna
+
+    def test_who_is_blocked_is_told_so_and_not_to_go_on(self):
+        anna = self.known()
+        self.assertCode(0, self.anna.run("peers", "block", self.anna.run("peers").stdout.decode().split()[1]))
+        for _ in range(5):
+            code, words = self.send(anna, self.file("photo.jpg", 100_000))
+            self.assertEqual(4, code, words)
+            # An offer that comes before the end of the link is declined.
+            self.assertRegex(words, "does not want to hear from this machine|declined")
+            self.assertNotIn("lost", words)
+
+    def test_K2_A5_a_friend_is_let_in_though_a_stranger_took_the_name_meanwhile(self):
+        cleo = Peer(self.place / "cleo")
+        self.addCleanup(cleo.stop_all)
+        for peer, name in ((self.ben, "ben"), (cleo, "ben")):
+            self.assertCode(0, peer.run("identity", "rename", name))
+        anna = self.known()
+        ben = self.anna.run("peers").stdout.decode().split()[1]
+        self.assertCode(0, self.anna.run("friends", "add", "--unverified", ben))
+        self.assertCode(0, self.ben.run("identity", "rename", "ben two"))
+        self.assertEqual(0, self.send(anna, "--text", "hello")[0])
+        self.assertCode(5, cleo.run("send", "--text", "it is me", "--to", anna.address))
+        self.assertCode(0, self.ben.run("identity", "rename", "ben"))
+        anna.signal(signal.SIGTERM)
+        anna.end()
+        anna = self.anna.receive(accept="friends")
+        self.assertEqual(0, self.send(anna, "--text", "hello again")[0])
+        self.assertCode(4, cleo.run("send", "--text", "it is me", "--to", anna.address))
+
+    def test_nothing_is_taken_from_anybody(self):
+        anna = self.anna.receive(accept="none")
+        code, words = self.send(anna, "--text", "hello")
+        self.assertEqual(4, code)
+        self.assertIn("takes nothing from anybody", words)
+        self.assertNotIn("friend", words)
+
+    def test_R8_what_a_peer_may_leave_is_told_in_numbers(self):
+        anna = self.anna.start("receive", "--name", "anna", "--accept", "all", "--max-per-peer", "1MB", "--inbox", self.anna.inbox)
+        words = self.said(anna, "on port")
+        address = f"127.0.0.1:{words.split('port')[1].strip()}"
+        for size, code in ((35_000, 0), (990_000, 7)):
+            result = self.ben.run("send", self.file(f"{size}", size), "--to", address)
+            self.assertEqual(code, result.returncode, result.stderr)
+        words = self.said(anna, "--max-per-peer")
+        for amount in ("990 KB", "35.0 KB", "965 KB", "1.0 MB"):
+            self.assertIn(amount, words)
+
+    def said(self, running, words):
+        """The line on standard error that has these words."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            for line in list(running.errors):
+                if words in line:
+                    return line
+            self.assertLess(time.monotonic(), end, running.story())
+            time.sleep(0.01)
+
+    @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")
+    def test_R8_a_full_disk_is_told_in_numbers(self):
+        self.anna.inbox.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", self.anna.inbox], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.anna.inbox])
+        anna = self.anna.receive()
+        self.assertEqual(7, self.send(anna, self.file("big.bin", 30_000_000))[0])
+        detail = anna.wait_for("finished")["detail"]
+        for words in ("needs 30.0 MB", "room for", "67.1 MB of the disk stay free"):
+            self.assertIn(words, detail)
+
+    def test_a_reader_who_has_enough_ends_it(self):
+        read, write = os.pipe()
+        process = subprocess.Popen(
+            self.anna.command("receive", "--stdout", "--accept", "all", "--adapter", "none"), env=self.anna.environment(),
+            stdin=subprocess.DEVNULL, stdout=write, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        os.close(write)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        line = process.stderr.readline()
+        address = f"127.0.0.1:{line.split('port')[1].strip()}"
+        os.close(read)
+        self.assertEqual(1, self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address).returncode)
+        self.assertEqual(1, process.wait(PATIENCE))
+
+    def test_names_that_would_break_a_line_or_cannot_be_seen(self):
+        for name in ("a\nb", "a\x1b[31mb", "a\tb", " ", "", "a\u2028b"):
+            self.assertCode(2, self.anna.run("identity", "rename", name))
+            self.assertCode(2, self.anna.run("receive", "--name", name))
+        self.assertCode(0, self.anna.run("identity", "rename", "Anna 😀 am Fenster"))
+
+    def test_nobody_is_meant_by_an_empty_name(self):
+        photo = self.file("photo.jpg", 10)
+        for arguments in (
+            ["send", photo, "--to", ""], ["send", photo, "--to", "anna", "--to", " "], ["friends", "add", ""], ["friends", "remove", ""],
+            ["peers", "verify", ""], ["peers", "block", "\t"], ["peers", "rename", "", "x"], ["peers", "forget", ""],
+            ["keys", "forget", ""], ["voice", "--input", photo, "--to", ""], ["send", photo, "--to", "10.77.0.1"],
+        ):
+            with self.subTest(arguments=arguments):
+                self.assertCode(2, self.anna.run(*arguments))
+        self.assertIn("10.77.0.1:4000", self.anna.run("send", photo, "--to", "10.77.0.1").stderr.decode())
+
+    def test_one_who_is_named_twice_gets_it_once(self):
+        anna = self.anna.receive()
+        result = self.ben.run("send", "--text", "hello", "--to", anna.address, "--to", anna.address)
+        self.assertCode(0, result)
+        anna.wait_for("finished")
+        self.assertEqual(1, len([event for event in anna.events if event["event"] == "invitation"]))
+
+    def test_times_and_unblocking_are_told_as_they_are(self):
+        self.assertIn("0.1 to 600", self.ben.run("send", "x", "--to", "anna", "--timeout", "0").stderr.decode())
+        self.known()
+        ben = self.anna.run("peers").stdout.decode().split()[1]
+        self.assertIn("is not blocked", self.anna.run("peers", "unblock", ben).stderr.decode())
+
+    def test_what_was_moved_into_the_inbox_is_listed_there(self):
+        anna = self.anna.receive()
+        self.anna.inbox.rmdir()
+        self.anna.inbox.write_text("in the way")
+        self.assertEqual(0, self.send(anna, self.file("photo.jpg", 4000))[0])
+        waited = anna.wait_for("delivered")["path"]
+        self.assertIn(waited, self.anna.run("inbox").stdout.decode())
+        self.anna.inbox.unlink()
+        self.assertTrue(anna.wait_for("delivered")["in_inbox"])
+        words = self.anna.run("inbox").stdout.decode()
+        self.assertIn(str(self.anna.inbox / "photo.jpg"), words)
+        self.assertNotIn(waited, words)
+
+
+if __name__ == "__main__":
+    unittest.main()
