@@ -171,7 +171,8 @@ final class LocalDoor: ControlDoor {
         throw ControlFailure(
             .tooLarge,
             "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "
-                + "`nearshare send \(file) --to \(name)` sends it directly")
+                // Never a name that somebody else has chosen, in what is to be copied to a shell.
+                + "`nearshare send FILE --to \(peer.hex)` sends it directly")
     }
 
     /// What a person should know of a file before they wait for it.

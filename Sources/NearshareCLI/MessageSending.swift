@@ -61,9 +61,7 @@ struct MessageSending: Sendable {
             content: content, mode: mode.rawValue, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
             file: file, patience: filePatience.inSeconds)
         stage.withLock { $0 = .handing }
-        guard case .accepted(let id) = try await door.ask(.message(order)) else {
-            throw CommandFailure(.failure, "the node answers something else than was asked; update nearshare, or end the node")
-        }
+        let id = try await door.order(.message(order))
         Console.result(id)
         let waiting = Waiting(id: id, name: receiver?.name.shown ?? "everybody", end: SystemClock.monotonic() + patience)
         if wait != MessageCommand.Wait.none {

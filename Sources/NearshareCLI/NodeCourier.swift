@@ -13,7 +13,7 @@ struct NodeCourier: Sendable {
         let events = try await door.events()
         let request = ControlRequest.sendFile(
             path: try AbsolutePath.of(path), to: person.id, patience: patience.inSeconds)
-        guard case .accepted(let id) = try await door.ask(request) else { return }
+        let id = try await door.order(request)
         let name = person.name.shown
         voice.emit(
             "inviting",
@@ -47,7 +47,7 @@ struct NodeCourier: Sendable {
     func say(_ text: String, to person: Person, through door: any ControlDoor) async throws {
         try refuseStranger(person)
         let events = try await door.events()
-        guard case .accepted(let id) = try await door.ask(.say(text, in: .peer(person.id))) else { return }
+        let id = try await door.order(.say(text, in: .peer(person.id)))
         let name = person.name.shown
         let isDelivered = try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {

@@ -6,3 +6,14 @@ public protocol ControlDoor: Sendable {
     /// Events from now on, in their order, until the node ends. Who reads too slowly loses the oldest.
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
 }
+
+extension ControlDoor {
+    /// Asks for something to be done, and gives the id of what will be.
+    public func order(_ request: ControlRequest) async throws(ControlFailure) -> String {
+        guard case .accepted(let id) = try await ask(request) else {
+            throw ControlFailure(
+                .unavailable, "the node answers something else than was asked; update nearshare, or end the node")
+        }
+        return id
+    }
+}

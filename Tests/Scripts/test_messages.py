@@ -200,7 +200,7 @@ class NeighbourStory(MessageStory):
         film.write_bytes(bytes(6_000_000))
         refused = self.anna.run("send", film, "--to", "ben", "--via", "mesh")
         self.assertCode(7, refused)
-        self.assertIn("`nearshare send film.bin --to ben` sends it directly", refused.stderr.decode())
+        self.assertRegex(refused.stderr.decode(), "`nearshare send FILE --to [0-9a-f]{16}` sends it directly")
         self.assertNotIn("at least", refused.stderr.decode())
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
         ids = [message["id"] for message in self.arrived(self.ben)]

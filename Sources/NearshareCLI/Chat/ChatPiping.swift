@@ -157,9 +157,7 @@ final class ChatPiping: Sendable {
                         .refused,
                         "a message holds at most \(UInt64(ChatEntry.maximumTextByteCount).asByteCount); send it as a file")
                 }
-                if case .accepted(let id) = try await door.ask(.say(line, in: conversation)) {
-                    sink.yield(.accepted(id, line: number))
-                }
+                sink.yield(.accepted(try await door.order(.say(line, in: conversation)), line: number))
             } catch {
                 sink.yield(.refused(error, line: number))
             }
