@@ -13,8 +13,6 @@ public final class Connection: Sendable {
         var code: ShortCodeText?
         var isSameThere: Bool?
         var end: NodeError?
-        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
-        var lastWaiter: UInt64 = 0
     }
 
     /// What we expected to meet where we connected.
@@ -27,6 +25,8 @@ public final class Connection: Sendable {
     private let settings: NodeSettings
     private let transfers: TransferProgressManager
     private let state = Mutex(State())
+    /// For those who wait until something of it is known.
+    private let news = WaitingLine()
 
     private init(
         _ proven: ProvenPeer, _ driver: LinkDriver, _ address: LinkAddress, _ destination: PeerDestination,
@@ -132,7 +132,7 @@ public final class Connection: Sendable {
 
     private func follow() async {
         for await event in driver.events {
-            let waiters = state.withLock { state in
+            state.withLock { state in
                 switch event {
                 case .greeted(let name, let time):
                     state.name = name
@@ -147,21 +147,17 @@ public final class Connection: Sendable {
                 // Who sends does not take offers on the same link; whoever wants to give something connects.
                 case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
                 }
-                defer { state.waiters = [:] }
-                return state.waiters
             }
-            for waiter in waiters.values { waiter.resume() }
+            news.wakeAll()
         }
         // Whoever still waits learns of the end, also when the following itself was cancelled.
-        let waiters = state.withLock { state in
+        state.withLock { state in
             if state.end == nil { state.end = .connectionLost("the connection has ended") }
-            defer { state.waiters = [:] }
-            return state.waiters
         }
-        for waiter in waiters.values { waiter.resume() }
+        news.wakeAll()
     }
 
-    private func waitFor<Value: Sendable>(_ value: @Sendable (borrowing State) -> Value?) async throws -> Value {
+    private func waitFor<Value: Sendable>(_ value: @escaping @Sendable (borrowing State) -> Value?) async throws -> Value {
         while true {
             let ready: Result<Value, NodeError>? = state.withLock { state in
                 if let value = value(state) { return .success(value) }
@@ -169,22 +165,7 @@ public final class Connection: Sendable {
             }
             if let ready { return try ready.get() }
             try Task.checkCancellation()
-            let number = state.withLock { state in
-                state.lastWaiter += 1
-                return state.lastWaiter
-            }
-            await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    let isPending = state.withLock { state in
-                        guard value(state) == nil, state.end == nil, !Task.isCancelled else { return false }
-                        state.waiters[number] = continuation
-                        return true
-                    }
-                    if !isPending { continuation.resume() }
-                }
-            } onCancel: {
-                state.withLock { $0.waiters.removeValue(forKey: number) }?.resume()
-            }
+            await news.wait { [self] in state.withLock { value($0) != nil || $0.end != nil } }
         }
     }
 }

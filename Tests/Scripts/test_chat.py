@@ -1,44 +1,24 @@
 """Conversations with the real executable: by a pipe, and on a terminal."""
-import fcntl
 import os
-import pty
 import re
 import select
 import signal
-import struct
 import subprocess
-import termios
 import time
 import unittest
 
 from harness import MachinesInARow, Peer, Story, has_namespaces
+from pseudo_terminal import PseudoTerminal
 
 PATIENCE = 60
 
 
-class Screen:
-    """`chat` on a pseudo-terminal: what was drawn, as text."""
+class Screen(PseudoTerminal):
+    """`chat` on a terminal: what was drawn, as text."""
 
     def __init__(self, peer, *arguments, columns=80, rows=24):
-        self.drawn = b""
         self.status = None
-        self.process, self.terminal = pty.fork()
-        if self.process == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            command = peer.command("chat", *arguments, "--adapter", "none")
-            os.execvpe(command[0], command, peer.environment())
-        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self, seconds):
-        ready, _, _ = select.select([self.terminal], [], [], seconds)
-        if not ready:
-            return True
-        try:
-            got = os.read(self.terminal, 65536)
-        except OSError:
-            got = b""
-        self.drawn += got
-        return bool(got)
+        super().__init__(peer.command("chat", *arguments, "--adapter", "none"), peer.environment(), columns, rows)
 
     def text(self):
         """Rows as they were drawn, one after the other, without what steers the terminal."""
@@ -52,12 +32,9 @@ class Screen:
             if time.monotonic() > end or not self.read(0.2):
                 raise AssertionError(f"{pattern!r} was not drawn:\n{self.text()[-3000:]}")
 
-    def write(self, text):
-        os.write(self.terminal, text.encode())
-
     def forget(self):
         """What was drawn before counts no more."""
-        while self.read(0.3) and select.select([self.terminal], [], [], 0)[0]:
+        while self.read(0.3) and select.select([self.device], [], [], 0)[0]:
             pass
         self.drawn = b""
 
@@ -76,9 +53,9 @@ class Screen:
                     os.kill(self.process, signal.SIGKILL)
             self.status = os.waitstatus_to_exitcode(status)
             while self.read(0):
-                if not select.select([self.terminal], [], [], 0)[0]:
+                if not select.select([self.device], [], [], 0)[0]:
                     break
-            os.close(self.terminal)
+            os.close(self.device)
         return self.status
 
 
@@ -105,30 +82,30 @@ class ChatStory(Story):
         ben = self.screen(self.ben, "anna")
         anna.wait_for("ben is near")
         ben.wait_for("anna is near")
-        anna.write("hello ben, \u6f22\u5b57\r")
+        anna.press("hello ben, \u6f22\u5b57\r")
         ben.wait_for("anna: hello ben, \u6f22\u5b57")
         # Ben looks at it.
         anna.wait_for("you: hello ben, \u6f22\u5b57 \u2713\u2713")
-        ben.write("\x1b[200~two\rlines\x1b[201~\r")
+        ben.press("\x1b[200~two\rlines\x1b[201~\r")
         anna.wait_for(r"ben: two\s+lines")
 
         # Ben's machine breaks down and comes back.
         self.assertEqual(-signal.SIGKILL, ben.end(signal.SIGKILL))
         for number in range(3):
-            anna.write(f"while away {number}\r")
+            anna.press(f"while away {number}\r")
         ben = self.screen(self.ben, "anna")
         ben.wait_for("anna: hello ben")
         for number in range(3):
             ben.wait_for(f"anna: while away {number}")
-        anna.write("still there?\r")
+        anna.press("still there?\r")
         ben.wait_for(r"anna: still there\?")
         ben.forget()
-        ben.write("\x0c")
+        ben.press("\x0c")
         ben.wait_for("anna is near")
         for line in ("hello ben", "lines", "while away 0", "while away 1", "while away 2", "still there"):
             self.assertEqual(1, ben.text().count(line), ben.text())
 
-        anna.write("/quit\r")
+        anna.press("/quit\r")
         self.assertEqual(0, anna.end())
         # The cursor and the other screen are given back.
         self.assertIn(b"\x1b[?25h\x1b[?1049l", anna.drawn[-200:])
@@ -143,23 +120,23 @@ class ChatStory(Story):
         second, third = self.screen(self.anna, "ben"), self.screen(self.anna, "ben")
         for screen in (second, third):
             screen.wait_for("ben is near")
-            screen.write("half a li")
-        first.write("the last of the first\r")
+            screen.press("half a li")
+        first.press("the last of the first\r")
         ben.wait_for("anna: the last of the first")
-        first.write("/quit\r")
+        first.press("/quit\r")
         self.assertEqual(0, first.end())
         for screen in (second, third):
             screen.wait_for("another one has taken over")
-        second.write("ne\r")
+        second.press("ne\r")
         ben.wait_for("anna: half a line")
         # One of the two is the node now, and the other one hears of it.
         third.wait_for("you: half a line \u2713")
-        ben.write("to both\r")
+        ben.press("to both\r")
         for screen in (second, third):
             screen.wait_for("ben: to both")
         for screen in (second, third):
             # Also in the moment in which there is no node.
-            screen.write("\x15/quit\r")
+            screen.press("\x15/quit\r")
             self.assertEqual(0, screen.end())
 
     def test_pipe(self):

@@ -1,38 +1,20 @@
 """What `receive` asks on a terminal, and what its answers do: several questions, Ctrl-D, the background, codes that are compared."""
-import fcntl
 import os
-import pty
 import re
-import select
 import shlex
 import signal
-import struct
-import termios
 import time
 import unittest
 
 from harness import PATIENCE, Peer, Story
+from pseudo_terminal import PseudoTerminal
 
 
-class Terminal:
-    """A process, or a shell with jobs, at a terminal of its own."""
+class Terminal(PseudoTerminal):
+    """A process, or a shell with jobs."""
 
     def __init__(self, peer, *command):
-        self.drawn = b""
-        self.process, self.device = pty.fork()
-        if self.process == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
-            os.execvpe(command[0], command, peer.environment())
-
-    def read(self, seconds):
-        if not select.select([self.device], [], [], seconds)[0]:
-            return True
-        try:
-            got = os.read(self.device, 65536)
-        except OSError:
-            got = b""
-        self.drawn += got
-        return bool(got)
+        super().__init__(command, peer.environment(), columns=200, rows=50)
 
     @property
     def text(self):
@@ -46,9 +28,6 @@ class Terminal:
                 raise AssertionError(f"{pattern!r} did not come:\n{self.text[-3000:]}")
         self.drawn = self.text[found.end():].encode()
         return found
-
-    def press(self, keys):
-        os.write(self.device, keys.encode())
 
     def end(self):
         """Its exit status."""

@@ -1,0 +1,34 @@
+"""A process at a terminal of its own."""
+import fcntl
+import os
+import pty
+import select
+import struct
+import termios
+
+
+class PseudoTerminal:
+    """What a process draws, and what is typed there."""
+
+    def __init__(self, command, environment, columns, rows):
+        self.drawn = b""
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        self.process, self.device = pty.fork()
+        if self.process == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, size)
+            os.execvpe(command[0], command, environment)
+        fcntl.ioctl(self.device, termios.TIOCSWINSZ, size)
+
+    def read(self, seconds):
+        """False once there is nobody who could draw any more."""
+        if not select.select([self.device], [], [], seconds)[0]:
+            return True
+        try:
+            got = os.read(self.device, 65536)
+        except OSError:
+            got = b""
+        self.drawn += got
+        return bool(got)
+
+    def press(self, keys):
+        os.write(self.device, keys.encode())
