@@ -26,7 +26,7 @@ struct MessageCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("to"),
         help: ArgumentHelp("Whom it is for: a name, the beginning of one, or an id.", valueName: "peer"),
-        completion: .custom(completePeers))
+        completion: .custom(completePeers), transform: PeerText.check)
     var peer: String?
 
     @Flag(help: "Send it to everybody who is reached; everybody can read it.")

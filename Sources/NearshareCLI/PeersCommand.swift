@@ -115,48 +115,47 @@ extension PeersVerifyCommand {
     }
 }
 
-struct PeersRenameCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "rename", abstract: "Give a peer a name of your own, which nobody else can claim.")
+/// Somebody in the address book, as the person names them.
+struct KnownPeer: ParsableArguments {
     @Argument(
         help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
         transform: PeerText.check)
     var peer: String
+}
+
+struct PeersRenameCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rename", abstract: "Give a peer a name of your own, which nobody else can claim.")
+    @OptionGroup var whom: KnownPeer
     @Argument(help: ArgumentHelp("What you call it; nothing to go back to its own.", valueName: "name"))
     var name: NameArgument?
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         let what = name.map { "is called \($0.name.shown) now" } ?? "goes by its own name again"
-        try await changePeer(peer, what) { $0.rename($1, to: name?.name) }
+        try await changePeer(whom.peer, what) { $0.rename($1, to: name?.name) }
     }
 }
 
 struct PeersBlockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "block", abstract: "Hear no more from a peer.")
-    @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
-        transform: PeerText.check)
-    var peer: String
+    @OptionGroup var whom: KnownPeer
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peer, "is blocked") { $0.setBlocked($1, true) }
+        try await changePeer(whom.peer, "is blocked") { $0.setBlocked($1, true) }
     }
 }
 
 struct PeersUnblockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Take that back.")
-    @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
-        transform: PeerText.check)
-    var peer: String
+    @OptionGroup var whom: KnownPeer
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try PeerSelection.find(peer, in: machine.trust.read())
+            let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
             let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
             guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
             _ = try machine.trust.change { $0.setBlocked(found.fingerprint, false) }
@@ -168,16 +167,13 @@ struct PeersUnblockCommand: AsyncParsableCommand {
 struct PeersForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget", abstract: "Forget a peer and its key; it is new the next time.")
-    @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
-        transform: PeerText.check)
-    var peer: String
+    @OptionGroup var whom: KnownPeer
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try PeerSelection.find(peer, in: machine.trust.read())
+            let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
             try machine.contacts.change { $0.forget(found.fingerprint) }
             try machine.trust.change { $0.forget(found.fingerprint) }
             Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")

@@ -16,7 +16,7 @@ struct ChatCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp("Whom to talk to: a name, the beginning of one, or an id.", valueName: "peer"),
-        completion: .custom(completePeers))
+        completion: .custom(completePeers), transform: PeerText.check)
     var peer: String?
 
     @Flag(name: .customLong("public"), help: "Talk in everybody's room, which whoever is reached can read.")
