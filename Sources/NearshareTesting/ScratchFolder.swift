@@ -12,7 +12,9 @@ public final class ScratchFolder: Sendable {
     ///   a place for it.
     public init(onDisk: Bool = false) {
         let parent = !onDisk && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"
-        var template = Array("\(parent)/nearshare-scratch-XXXXXX".utf8CString)
+        // mkdtemp puts six characters of chance there.
+        let place = String(repeating: "X", count: 6)
+        var template = Array("\(parent)/nearshare-scratch-\(place)".utf8CString)
         precondition(mkdtemp(&template) != nil, "no scratch folder in \(parent)")
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }

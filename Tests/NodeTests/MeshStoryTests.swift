@@ -15,12 +15,7 @@ import Testing
         _ answer: @Sendable @escaping (Invitation) async -> Void,
         meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
     ) async throws -> TransferResult {
-        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
-        var (ada, bea) = (stage.sender, stage.receiver)
-        ada.discovery = segment.join(host: "127.0.0.1")
-        bea.discovery = segment.join(host: "127.0.0.1")
-        if blocked { bea.standing = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new } }
-        let (sender, receiver) = (ada, bea)
+        let (sender, receiver) = neighbours(stage, blocked: blocked)
         return try await withNode(receiver) { receiver in
             let receiving = try receiver.receive()
             async let answers: Void = {
@@ -37,6 +32,17 @@ import Testing
             await answers
             return result
         }
+    }
+
+    /// Ada and Bea, who find each other.
+    /// - Parameter blocked: Bea wants nothing from Ada.
+    private func neighbours(_ stage: Stage, blocked: Bool = false) -> (sender: NodeSettings, receiver: NodeSettings) {
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        if blocked { bea.standing = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new } }
+        return (ada, bea)
     }
 
     private func file(_ count: Int) -> MemoryContent {
@@ -70,11 +76,7 @@ import Testing
 
     @Test("A3: the same file once more is asked about again, and sent again") func again() async throws {
         let stage = Stage(.memory)
-        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
-        var (ada, bea) = (stage.sender, stage.receiver)
-        ada.discovery = segment.join(host: "127.0.0.1")
-        bea.discovery = segment.join(host: "127.0.0.1")
-        let (sender, receiver) = (ada, bea)
+        let (sender, receiver) = neighbours(stage)
         let content = file(50_000)
         let sinks = [MemorySink(), MemorySink()]
         let (mayDecline, decline) = AsyncStream.makeStream(of: Void.self)
@@ -126,11 +128,7 @@ import Testing
             return content
         }
         let stage = Stage(way)
-        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
-        var (ada, bea) = (stage.sender, stage.receiver)
-        ada.discovery = segment.join(host: "127.0.0.1")
-        bea.discovery = segment.join(host: "127.0.0.1")
-        let (sender, receiver) = (ada, bea)
+        let (sender, receiver) = neighbours(stage)
         let sink = MemorySink()
         let asked = Monitor(0)
         try await withNode(receiver) { receiver in
@@ -168,11 +166,7 @@ import Testing
     @Test("what nobody answers in time has expired, and nobody is asked about it any more", arguments: Way.allCases)
     func patience(_ way: Way) async throws {
         let stage = Stage(way)
-        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
-        var (ada, bea) = (stage.sender, stage.receiver)
-        ada.discovery = segment.join(host: "127.0.0.1")
-        bea.discovery = segment.join(host: "127.0.0.1")
-        let (sender, receiver) = (ada, bea)
+        let (sender, receiver) = neighbours(stage)
         let content = file(1_000)
         try await withNode(receiver) { receiver in
             let receiving = try receiver.receive()
@@ -205,11 +199,7 @@ import Testing
 
     @Test("R11: who is declined again and again is soon not asked about any more") func declinedAgain() async throws {
         let stage = Stage(.memory)
-        let segment = InMemorySegment(interfaceName: "memory0")
-        var (ada, bea) = (stage.sender, stage.receiver)
-        ada.discovery = segment.join(host: "127.0.0.1")
-        bea.discovery = segment.join(host: "127.0.0.1")
-        let (sender, receiver) = (ada, bea)
+        let (sender, receiver) = neighbours(stage)
         let asked = Monitor(0)
         try await withNode(receiver) { receiver in
             let receiving = try receiver.receive()
