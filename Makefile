@@ -73,7 +73,7 @@ docs: packages
 	swift build --product nearshare
 	rm -rf .build/symbol-graphs .build/documentation
 	.ci/symbol-graphs .build/symbol-graphs
-	docc convert Sources/Nearshare/Nearshare.docc --additional-symbol-graph-dir .build/symbol-graphs \
+	docc convert Sources/Library/Nearshare/Nearshare.docc --additional-symbol-graph-dir .build/symbol-graphs \
 		--diagnostic-level error --fallback-display-name Nearshare --fallback-bundle-identifier nearshare \
 		--output-path .build/documentation
 
@@ -111,8 +111,8 @@ bench-bluetooth: packages
 
 # The product's own carrier of messages in networks of 1,000 and 10,000 nodes, on virtual time. SCENARIOS= picks some of them.
 simulate: packages
-	swift build -c release --product carry-simulation
-	SWIFT_DETERMINISTIC_HASHING=1 .build/release/carry-simulation $(SCENARIOS)
+	swift build -c release --product bundle-simulation
+	SWIFT_DETERMINISTIC_HASHING=1 .build/release/bundle-simulation $(SCENARIOS)
 
 # Builds nothing: what root has built stands in the way of the next build.
 install:

@@ -9,182 +9,200 @@ let strict: [SwiftSetting] = [
 ]
 
 func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
-    .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
+    .systemLibrary(name: name, path: "Sources/C/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 
-func library(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+/// A module of the floor `floor`: a folder below `Sources`, as `docs/ARCHITECTURE.md` draws them.
+func module(_ name: String, _ floor: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Sources/\(floor)/\(name)", swiftSettings: strict)
 }
 
+/// Tests in `Tests/<name>Tests`.
 func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+    .testTarget(name: "\(name)Tests", dependencies: dependencies, swiftSettings: strict)
 }
 
-/// The package in `Tests/Fuzz` feeds what the decoders are held to; nobody else has a use for it.
+/// Code that only tests, benchmarks and the fuzzer use.
+func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Tests/Support/\(name)", swiftSettings: strict)
+}
+
+/// A program that tests start as a process of its own, or a benchmark.
+func program(_ name: String, _ path: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, path: path, exclude: exclude, swiftSettings: strict)
+}
+
+/// The decoders' properties are a product only for the package in `Tests/Fuzz`.
 let fuzzing: [Product] =
     Context.environment["NEARSHARE_FUZZING"] == nil ? [] : [.library(name: "DecoderProperties", targets: ["DecoderProperties"])]
 
-// Who may import whom is stated once more, module by module, in .ci/imports.txt, and checked there:
-// SwiftPM does not notice every undeclared import.
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+
+let cLibraries: [Target] = [
+    system("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
+    system("CMagic", pkgConfig: "libmagic", apt: "libmagic-dev"),
+    system("CAvahi", apt: "libavahi-core-dev"),
+    system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
+    system("CSystemd", apt: "libsystemd-dev"),
+    .target(name: "CNearshareShims", path: "Sources/C/CNearshareShims"),
+    // Function tables of libraries that are loaded at run time: built with their headers, not linked.
+    .target(name: "CNearshareAudio", path: "Sources/C/CNearshareAudio"),
+    .target(name: "CNearshareTOML", path: "Sources/C/CNearshareTOML"),
+    // Needs libbluetooth-dev, for its headers only.
+    .target(name: "CNearshareBluetooth", path: "Sources/C/CNearshareBluetooth"),
+]
+
+// Pure: values and state machines, without clock, randomness, files or sockets.
+let core: [Target] = [
+    module("NearshareBase", "Core"),
+    module("NearshareCrypto", "Core", ["NearshareBase", "CSodium", crypto]),
+]
+
+let protocols: [Target] = [
+    module("NearshareDirect", "Protocols", ["NearshareBase", "NearshareCrypto"]),
+    module("NearshareBundles", "Protocols", ["NearshareBase", "NearshareCrypto"]),
+    module("NearshareMesh", "Protocols", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "CZlib"]),
+]
+
+// What the protocols need from the machine, and the adapters that provide it on Linux.
+let platform: [Target] = [
+    module("NearshareInterfaces", "Platform", ["NearshareBase"]),
+    module("NearshareTCP", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
+    module("NearshareDBus", "Platform", ["NearshareBase", "NearshareInterfaces", "CSystemd", "CNearshareShims"]),
+    module(
+        "NearshareBluetooth", "Platform",
+        ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CNearshareBluetooth", "CNearshareShims"]),
+    module(
+        "NearshareDiscovery", "Platform",
+        ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CAvahi", "CNearshareShims"]),
+    module(
+        "NearshareStorage", "Platform",
+        ["NearshareBase", "NearshareCrypto", "NearshareInterfaces", "CMagic", "CNearshareShims", "CNearshareTOML"]),
+    module("NearshareAudio", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareAudio", "CNearshareShims"]),
+    module(
+        "NearshareDatabase", "Platform",
+        ["NearshareBase", "NearshareInterfaces", "CNearshareShims", .product(name: "GRDB", package: "GRDB.swift")]),
+]
+
+let libraryFloor: [Target] = [
+    module(
+        "NearshareEngine", "Library",
+        [
+            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareInterfaces",
+            logging,
+        ]),
+    module(
+        "Nearshare", "Library",
+        [
+            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareInterfaces",
+            "NearshareEngine", "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
+            .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])), logging,
+        ]),
+]
+
+let app: [Target] = [
+    module("NearshareService", "App", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
+    module(
+        "NearshareCLI", "App",
+        [
+            "Nearshare", "NearshareService", "NearshareAudio", "CNearshareShims",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
+        ]),
+    .executableTarget(
+        name: "nearshare", dependencies: ["NearshareCLI"], path: "Sources/App/nearshare", swiftSettings: strict),
+    .executableTarget(
+        name: "nearshare-node", dependencies: ["NearshareCLI", "NearshareDatabase"], path: "Sources/App/nearshare-node",
+        swiftSettings: strict),
+]
+
+let testSupport: [Target] = [
+    support(
+        "NearshareTesting", ["NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareInterfaces"]),
+    support(
+        "DecoderProperties",
+        [
+            "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareDiscovery", "NearshareMesh",
+        ]),
+    support(
+        "BundleSimulation", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareTesting"]),
+    program(
+        "bundle-store-probe", "Tests/Support/bundle-store-probe", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces"]),
+    program(
+        "discovery-probe", "Tests/Support/discovery-probe", ["NearshareBase", "NearshareDiscovery", "NearshareInterfaces"]),
+    program("radio-probe", "Tests/Support/radio-probe", ["NearshareBase", "NearshareBluetooth", "NearshareInterfaces"]),
+    program("session-probe", "Tests/Support/session-probe", ["Nearshare"]),
+    program("bundle-simulation", "Tests/Simulation", ["BundleSimulation"], exclude: ["draw.py"]),
+    program("frames-benchmark", "Tests/Benchmarks/frames", ["NearshareBase", "NearshareDirect", "NearshareTesting"]),
+    .systemLibrary(name: "CMalloc", path: "Tests/Benchmarks/CMalloc"),
+    program(
+        "mesh-benchmark", "Tests/Benchmarks/mesh",
+        ["CMalloc", "NearshareBase", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
+]
+
+// From fast to slow. Those of the first group need neither SQLite nor the command line, see `make quick`.
+let quickTests: [Target] = [
+    tests("Base", ["NearshareBase", "NearshareTesting"]),
+    tests("Crypto", ["NearshareBase", "NearshareCrypto", "NearshareTesting"]),
+    tests("Direct", ["DecoderProperties", "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareTesting"]),
+    tests("Mesh", ["DecoderProperties", "NearshareBase", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
+    tests(
+        "Bundle",
+        ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
+    tests("Decoder", ["DecoderProperties", "NearshareBase", "NearshareTesting"]),
+]
+let slowTests: [Target] = [
+    tests(
+        "Storage",
+        [
+            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareInterfaces", "NearshareStorage",
+            "NearshareTesting",
+            "CNearshareShims",
+        ]),
+    tests("Database", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces", "NearshareTesting", "bundle-store-probe"]),
+    tests("Bluetooth", ["NearshareBase", "NearshareBluetooth", "NearshareDBus", "NearshareInterfaces", "NearshareTesting"]),
+    tests(
+        "Discovery", ["NearshareBase", "NearshareDiscovery", "NearshareInterfaces", "NearshareTesting", "discovery-probe"]),
+    tests("Audio", ["NearshareBase", "NearshareInterfaces", "NearshareAudio", "NearshareTesting"]),
+    tests(
+        "Engine",
+        [
+            "Nearshare", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect", "NearshareEngine",
+            "NearshareTesting",
+        ]),
+    tests("Service", ["NearshareBase", "NearshareService", "NearshareInterfaces", "NearshareTesting"]),
+    tests("CLI", ["Nearshare", "NearshareCLI", "NearshareService", "NearshareTesting", "NearshareAudio"]),
+]
+
+/// The test targets of this build: all of them, or those that `NEARSHARE_TESTS` names ("quick", or "Mesh,Base").
+let chosenTests: [Target] =
+    switch Context.environment["NEARSHARE_TESTS"] {
+    case nil, "": quickTests + slowTests
+    case "quick": quickTests
+    case let names?:
+        (quickTests + slowTests).filter { target in
+            names.split(separator: ",").contains { "\($0)Tests" == target.name }
+        }
+    }
+
 let package = Package(
     name: "nearshare",
     products: [
         .library(name: "Nearshare", targets: ["Nearshare"]),
-        .library(name: "NearshareDatabase", targets: ["NearshareDatabase"]),
         .executable(name: "nearshare", targets: ["nearshare"]),
         .executable(name: "nearshare-node", targets: ["nearshare-node"]),
     ] + fuzzing,
     traits: [
-        .trait(name: "Bluetooth", description: "Finds and reaches others over Bluetooth; needs libbluetooth-dev to build."),
+        .trait(name: "Bluetooth", description: "Finds and reaches peers over Bluetooth; needs libbluetooth-dev to build."),
         .default(enabledTraits: ["Bluetooth"]),
     ],
     dependencies: [
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
-        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     ],
-    targets: [
-        // C libraries, and the one place for C of our own.
-        system("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
-        system("CMagic", pkgConfig: "libmagic", apt: "libmagic-dev"),
-        system("CAvahi", apt: "libavahi-core-dev"),
-        system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
-        system("CSystemd", apt: "libsystemd-dev"),
-        .target(name: "CNearshareShims"),
-        // Function tables of libraries that are loaded when they are needed: their headers are, they are not linked.
-        .target(name: "CNearshareVoice"),
-        .target(name: "CNearshareTOML"),
-        // Needs libbluetooth-dev, for its headers only.
-        .target(name: "CNearshareBluetooth"),
-
-        // The pure middle: values and machines, no clock, no dice, no files, no sockets.
-        library("NearshareBase"),
-        library("NearshareCrypto", ["NearshareBase", "CSodium", .product(name: "Crypto", package: "swift-crypto")]),
-        library("NearshareSecurity", ["NearshareBase", "NearshareCrypto"]),
-        library("NearshareWire", ["NearshareBase", "CZlib"]),
-        library("NearshareSession", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
-        library("NearshareMesh", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
-        library("NearshareCarry", ["NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire"]),
-
-        // What the outside must offer, and the adapters that offer it on Linux.
-        library("NearshareEdges", ["NearshareBase"]),
-        library("NearshareTCP", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
-        library("NearshareBus", ["NearshareBase", "NearshareEdges", "CSystemd", "CNearshareShims"]),
-        library(
-            "NearshareBluetooth",
-            ["NearshareBase", "NearshareWire", "NearshareEdges", "NearshareBus", "CNearshareBluetooth", "CNearshareShims"]),
-        library("NearshareDiscovery", ["NearshareBase", "NearshareEdges", "NearshareBus", "CAvahi", "CNearshareShims"]),
-        library(
-            "NearshareStorage",
-            [
-                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareEdges", "CMagic", "CNearshareShims",
-                "CNearshareTOML",
-            ]),
-        library("NearshareVoice", ["NearshareBase", "NearshareEdges", "CNearshareVoice", "CNearshareShims"]),
-
-        library(
-            "NearshareDatabase",
-            ["NearshareBase", "NearshareEdges", "CNearshareShims", .product(name: "GRDB", package: "GRDB.swift")]),
-
-        // What commands and the node on this machine say to each other.
-        library("NearshareControl", ["NearshareBase", "NearshareEdges", "CNearshareShims"]),
-
-        // The engine, the product, the tool.
-        library(
-            "NearshareNode",
-            [
-                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
-                "NearshareCarry", "NearshareEdges", .product(name: "Logging", package: "swift-log"),
-            ]),
-        library(
-            "Nearshare",
-            [
-                "NearshareBase", "NearshareCarry", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareMesh",
-                "NearshareEdges", "NearshareNode",
-                "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
-                .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])),
-                .product(name: "Logging", package: "swift-log"),
-            ]),
-        library(
-            "NearshareCLI",
-            [
-                "Nearshare", "NearshareControl", "NearshareVoice", "CNearshareShims",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-            ]),
-        .executableTarget(name: "nearshare", dependencies: ["NearshareCLI"], swiftSettings: strict),
-        // The same tool with what a node keeps: SQLite makes every start slower, and who sends a file needs none.
-        .executableTarget(name: "nearshare-node", dependencies: ["NearshareCLI", "NearshareDatabase"], swiftSettings: strict),
-
-        library(
-            "NearshareTesting",
-            [
-                "NearshareBase", "NearshareCrypto", "NearshareSecurity", "NearshareWire", "NearshareSession", "NearshareEdges",
-            ]),
-        tests("BaseTests", ["NearshareBase", "NearshareTesting"]),
-        tests("SecurityTests", ["NearshareSecurity", "NearshareCrypto", "NearshareTesting"]),
-        tests("MeshTests", ["NearshareMesh", "NearshareWire", "NearshareCrypto", "NearshareSecurity", "NearshareTesting"]),
-        .target(
-            name: "DecoderProperties",
-            dependencies: ["NearshareBase", "NearshareCrypto", "NearshareDiscovery", "NearshareSession", "NearshareWire"],
-            path: "Tests/Support/DecoderProperties", swiftSettings: strict),
-        tests(
-            "CarryTests",
-            ["CarrySimulation", "NearshareCarry", "NearshareCrypto", "NearshareSecurity", "NearshareTesting", "NearshareWire"]),
-        .executableTarget(
-            name: "carried-store-probe", dependencies: ["NearshareBase", "NearshareDatabase", "NearshareEdges"],
-            path: "Tests/Support/carried-store-probe", swiftSettings: strict),
-        tests(
-            "DatabaseTests",
-            ["NearshareBase", "NearshareDatabase", "NearshareEdges", "NearshareTesting", "carried-store-probe"]),
-        .target(
-            name: "CarrySimulation",
-            dependencies: ["NearshareBase", "NearshareCarry", "NearshareCrypto", "NearshareTesting", "NearshareWire"],
-            path: "Tests/Support/CarrySimulation", swiftSettings: strict),
-        .executableTarget(
-            name: "carry-simulation", dependencies: ["CarrySimulation"], path: "Tests/Simulation", exclude: ["draw.py"],
-            swiftSettings: strict),
-        .executableTarget(
-            name: "frames-benchmark", dependencies: ["NearshareBase", "NearshareTesting", "NearshareWire"],
-            path: "Tests/Benchmarks/frames", swiftSettings: strict),
-        .systemLibrary(name: "CMalloc", path: "Tests/Benchmarks/CMalloc"),
-        .executableTarget(
-            name: "mesh-benchmark",
-            dependencies: [
-                "CMalloc", "NearshareBase", "NearshareMesh", "NearshareSecurity", "NearshareTesting", "NearshareWire",
-            ],
-            path: "Tests/Benchmarks/mesh", swiftSettings: strict),
-        tests("WireTests", ["DecoderProperties", "NearshareCrypto", "NearshareWire", "NearshareTesting"]),
-        tests("SessionTests", ["NearshareSession", "NearshareTesting"]),
-        tests(
-            "StorageTests",
-            [
-                "NearshareBase", "NearshareCrypto", "NearshareSession", "NearshareEdges", "NearshareStorage",
-                "NearshareTesting", "CNearshareShims",
-            ]),
-        .executableTarget(
-            name: "discovery-probe", dependencies: ["NearshareBase", "NearshareDiscovery", "NearshareEdges"],
-            path: "Tests/Support/discovery-probe", swiftSettings: strict),
-        .executableTarget(
-            name: "radio-probe", dependencies: ["NearshareBase", "NearshareBluetooth", "NearshareEdges"],
-            path: "Tests/Support/radio-probe", swiftSettings: strict),
-        tests(
-            "BluetoothTests", ["NearshareBase", "NearshareWire", "NearshareBluetooth", "NearshareEdges", "NearshareTesting"]),
-        tests(
-            "DiscoveryTests",
-            ["NearshareBase", "NearshareDiscovery", "NearshareEdges", "NearshareTesting", "discovery-probe"]),
-        tests("VoiceTests", ["NearshareBase", "NearshareEdges", "NearshareVoice", "NearshareTesting"]),
-        .executableTarget(
-            name: "session-probe", dependencies: ["Nearshare"], path: "Tests/Support/session-probe", swiftSettings: strict),
-        tests(
-            "NodeTests",
-            [
-                "Nearshare", "NearshareCarry", "NearshareCrypto", "NearshareDatabase", "NearshareNode", "NearshareSession",
-                "NearshareTesting",
-            ]),
-        tests("ControlTests", ["NearshareBase", "NearshareControl", "NearshareEdges", "NearshareTesting"]),
-        tests("CLITests", ["Nearshare", "NearshareCLI", "NearshareControl", "NearshareTesting", "NearshareVoice"]),
-    ],
+    // Who may import whom is stated in .ci/imports.txt and checked there: SwiftPM does not notice every undeclared import.
+    targets: cLibraries + core + protocols + platform + libraryFloor + app + testSupport + chosenTests,
     cxxLanguageStandard: .cxx17
 )

@@ -1,6 +1,6 @@
 import NearshareBase
+import NearshareInterfaces
 import NearshareTesting
-import NearshareWire
 import Testing
 
 @Suite("BlueChat's texts")

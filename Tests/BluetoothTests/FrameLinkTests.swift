@@ -1,5 +1,5 @@
 import Glibc
-import NearshareEdges
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareBluetooth

@@ -17,7 +17,7 @@ struct NeighbourhoodTests {
         return text.count == 2 ? text : "0" + text
     }
 
-    private func take(_ new: Neighbour, into all: inout Neighbourhood) -> Bool {
+    private func take(_ new: Neighbour, into all: inout DeviceTable) -> Bool {
         guard let room = all.room(forStrength: new.strength) else { return false }
         if case .taken(let path) = room { all[path] = nil }
         all[new.path] = new
@@ -28,32 +28,32 @@ struct NeighbourhoodTests {
         "of a thousand, so many are remembered as there is room for, and whoever is near is among them",
         arguments: [0, 500, 999])
     func crowd(_ place: Int) {
-        var all = Neighbourhood()
+        var all = DeviceTable()
         for number in 0..<1000 {
             if number == place { #expect(take(neighbour(5000, strength: -55), into: &all)) }
             _ = take(neighbour(number, strength: -85), into: &all)
-            #expect(all.values.count <= Neighbourhood.capacity)
+            #expect(all.values.count <= DeviceTable.capacity)
         }
         #expect(all["/5000"] != nil)
     }
 
     @Test("those that something is going on with are kept, however weak they are")
     func busy() {
-        var all = Neighbourhood()
-        for number in 0..<Neighbourhood.capacity {
+        var all = DeviceTable()
+        for number in 0..<DeviceTable.capacity {
             var one = neighbour(number, strength: -100)
             if number < 10 { one.isConnected = true } else if number < 20 { one.phase = .attached }
             #expect(take(one, into: &all))
         }
         for number in 1000..<2000 { _ = take(neighbour(number, strength: -30), into: &all) }
         #expect((0..<20).allSatisfy { all["/\($0)"] != nil })
-        #expect(all.values.count == Neighbourhood.capacity)
+        #expect(all.values.count == DeviceTable.capacity)
     }
 
     @Test("one that could not be reached makes room for anybody")
     func failed() {
-        var all = Neighbourhood()
-        for number in 0..<Neighbourhood.capacity { #expect(take(neighbour(number, strength: -40), into: &all)) }
+        var all = DeviceTable()
+        for number in 0..<DeviceTable.capacity { #expect(take(neighbour(number, strength: -40), into: &all)) }
         #expect(!take(neighbour(1000, strength: -90), into: &all))
         all["/7"]!.failures = 1
         #expect(take(neighbour(1000, strength: -90), into: &all))

@@ -70,7 +70,7 @@ struct BottomLinesTests {
 
     @Test("what is being typed stays while the lines above it move")
     func typing() {
-        var (terminal, bottom) = (Terminal(columns: 40), BottomLines())
+        var (terminal, bottom) = (Terminal(columns: 40), StatusArea())
         terminal.write(bottom.show(["anna → a  1%", "ben → b  1%"], columns: 40))
         terminal.write(bottom.ask("accept? ", columns: 40))
         terminal.write("ye")
@@ -81,7 +81,7 @@ struct BottomLinesTests {
 
     @Test("a question and its answer stay above what moves")
     func answering() {
-        var (terminal, bottom) = (Terminal(columns: 40), BottomLines())
+        var (terminal, bottom) = (Terminal(columns: 40), StatusArea())
         terminal.write(bottom.show(["anna → a  1%"], columns: 40))
         terminal.write(bottom.ask("accept? ", columns: 40))
         // The terminal echoes it, and the end of the line.
@@ -97,7 +97,7 @@ struct BottomLinesTests {
 
     @Test("a terminal that has become narrower, and has folded what was drawn, is cleared of all of it")
     func narrower() {
-        var (terminal, bottom) = (Terminal(columns: 20), BottomLines())
+        var (terminal, bottom) = (Terminal(columns: 20), StatusArea())
         _ = bottom.show(["anna → a long line 1%"], columns: 40)
         _ = bottom.ask("accept this? ", columns: 40)
         // As it looks at half the width.
@@ -110,7 +110,7 @@ struct BottomLinesTests {
     func anyOrder(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let columns = Int.random(in: 12...40, using: &random)
-        var (terminal, bottom) = (Terminal(columns: columns), BottomLines())
+        var (terminal, bottom) = (Terminal(columns: columns), StatusArea())
         var (history, lines): ([String], [String]) = ([], [])
         var question: String?
         for step in 0..<40 {

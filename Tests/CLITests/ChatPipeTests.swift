@@ -1,6 +1,6 @@
 import Glibc
 import Nearshare
-import NearshareControl
+import NearshareService
 import Synchronization
 import Testing
 
@@ -110,7 +110,7 @@ import Testing
 }
 
 /// A node that takes every line, and marks it as it is told to.
-private final class ScriptedDoor: ControlDoor {
+private final class ScriptedDoor: NodeClient {
     let said = Mutex<[String]>([])
     private let mark: ChatMark?
     private let stream: AsyncStream<ControlEvent>
@@ -129,7 +129,7 @@ private final class ScriptedDoor: ControlDoor {
         case .find("anna", _):
             return .people([
                 Person(
-                    id: Self.anna, name: DisplayName(truncating: "anna")!, standing: "seen", isFriend: false, isNear: true,
+                    id: Self.anna, name: DisplayName(truncating: "anna")!, trustStatus: "seen", isFriend: false, isNear: true,
                     software: .nearshare, hasKeys: true)
             ])
         case .find(let name, _): throw ControlFailure(.peerNotFound, "nobody is called \(name)")
@@ -156,9 +156,9 @@ private final class ScriptedDoor: ControlDoor {
         try #require(write(ends[1], bytes, bytes.count) == bytes.count)
         close(ends[1])
         defer { close(ends[0]) }
-        let order = ChatPiping.Order(
+        let order = PipedConversation.Order(
             peer: peer, goal: goal, timeout: .milliseconds(300), follows: false, history: 0, isJSON: false)
-        try await ChatPiping(door: door, order: order, input: ends[0]).run()
+        try await PipedConversation(door: door, order: order, input: ends[0]).run()
     }
 
     @Test("each line is a message, also the last one without an end; empty ones are none")

@@ -1,5 +1,5 @@
 import Nearshare
-import NearshareControl
+import NearshareService
 import Testing
 
 @testable import NearshareCLI
@@ -47,9 +47,9 @@ private final class Sitting {
         return try! DisplayName(kept)
     }
 
-    static func person(_ id: PeerID, _ name: String, isNear: Bool = true, standing: String = "seen") -> Person {
+    static func person(_ id: PeerID, _ name: String, isNear: Bool = true, trustStatus: String = "seen") -> Person {
         Person(
-            id: id, name: claim(name), standing: standing, isFriend: false, isNear: isNear,
+            id: id, name: claim(name), trustStatus: trustStatus, isFriend: false, isNear: isNear,
             software: .nearshare, hasKeys: true)
     }
 
@@ -333,7 +333,7 @@ private final class Sitting {
         #expect(sitting.text.contains("anna is near"))
         sitting.give(.event(.people([Sitting.person(Sitting.anna, "anna", isNear: false)])))
         #expect(sitting.text.contains("anna is away: what you write waits until they are near"))
-        sitting.give(.event(.people([Sitting.person(Sitting.anna, "anna", standing: "changed")])))
+        sitting.give(.event(.people([Sitting.person(Sitting.anna, "anna", trustStatus: "changed")])))
         #expect(sitting.text.contains("NOT THE KEY THEY HAD BEFORE"))
         sitting.press(.alt("1"))
         #expect(sitting.text.contains("everybody who is reached can read this"))
@@ -393,7 +393,7 @@ private final class Sitting {
         for hasUTF8 in [true, false] {
             let sitting = Sitting(.latest, columns: 120, rows: 40, hasUTF8: hasUTF8)
             let people = hostileTexts.enumerated().map { number, text in
-                Sitting.person(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text, standing: text)
+                Sitting.person(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text, trustStatus: text)
             }
             sitting.give(.event(.people(people)))
             for (number, text) in hostileTexts.enumerated() {

@@ -2,14 +2,14 @@ import Nearshare
 import Testing
 
 @testable import NearshareCLI
-@testable import NearshareNode
+@testable import NearshareEngine
 
 private let emptyNames = ["", " ", "\t\n", "\u{a0}"]
 
 @Suite("what is asked, and what a line answers")
 struct OpenQuestionsTests {
     @Test("one question takes a bare answer, and an empty line is none") func one() {
-        var questions = OpenQuestions<String>()
+        var questions = PendingPrompts<String>()
         #expect(questions.prompt == nil)
         let number = questions.add("accept?", about: "ben", "b")
         #expect(questions.prompt == "accept? [y]es, [n]o, [b]lock: ")
@@ -23,7 +23,7 @@ struct OpenQuestionsTests {
     }
 
     @Test("R4: with two open a bare answer answers neither: a stranger may have asked the last one") func two() {
-        var questions = OpenQuestions<String>()
+        var questions = PendingPrompts<String>()
         let ben = questions.add("accept?", about: "ben", "b")
         let cleo = questions.add("is it the same?", about: "cleo", "c")
         #expect(questions.prompt?.contains("number \(ben), ben: accept?") == true)
@@ -43,7 +43,7 @@ struct OpenQuestionsTests {
     }
 
     @Test("R4: a flood of questions does not fill the screen") func flood() {
-        var questions = OpenQuestions<Int>()
+        var questions = PendingPrompts<Int>()
         for number in 0..<100 { _ = questions.add("accept?", about: "p\(number)", number) }
         #expect(questions.prompt?.contains("and 96 more") == true)
         #expect(questions.take("n 100") == .answer(number: 100, .no))
@@ -60,8 +60,8 @@ struct PeerTextTests {
     func emptyMeansNobody(_ text: String) throws {
         let id = try #require(PeerID(hex: "0123456789abcdef"))
         let peer = NearbyPeer(id: id, name: try DisplayName("anna"), addresses: [])
-        #expect(NearbyTable.find(text, among: [id: peer]) == .none)
-        #expect(NearbyTable.find("an", among: [id: peer]) == .one(peer, isExact: false))
+        #expect(PeerTable.find(text, among: [id: peer]) == .none)
+        #expect(PeerTable.find("an", among: [id: peer]) == .one(peer, isExact: false))
         var book = TrustBook()
         let fingerprint = LocalIdentity(seed: [UInt8](repeating: 7, count: 64)).fingerprint
         let isKept = book.introduced(fingerprint, claiming: peer.name, as: peer.name, at: WallTime(milliseconds: 1))

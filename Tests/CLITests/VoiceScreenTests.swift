@@ -1,11 +1,11 @@
 import Nearshare
-import NearshareVoice
+import NearshareAudio
 import Testing
 
 @testable import NearshareCLI
 
 @Suite struct VoiceScreenTests {
-    private let plain = Ink(isOn: false)
+    private let plain = ANSIStyle(isOn: false)
 
     private func snapshot() -> Recording.Snapshot {
         var now = Recording.Snapshot()

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import NearshareBase
 import NearshareDatabase
-import NearshareEdges
+import NearshareInterfaces
 import NearshareTesting
 import Testing
 
@@ -127,9 +127,9 @@ struct ConversationStoreTests {
     @Test("M6: arrivals are kept once, in their order, and no more than so many")
     func arrivals() throws {
         func arrival(_ number: UInt16) -> KeptArrival {
-            let id = CarriedID(bytes: [UInt8](repeating: 0, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])!
+            let id = BundleID(bytes: [UInt8](repeating: 0, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])!
             return KeptArrival(
-                id: id, sender: number % 2 == 0 ? anna : nil, signer: CarriedAddress(rawValue: .max), content: [1, 0xf6],
+                id: id, sender: number % 2 == 0 ? anna : nil, signer: EndpointID(rawValue: .max), content: [1, 0xf6],
                 isForEverybody: false, created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 3)
         }
         var limits = ConversationLimits()

@@ -1,6 +1,6 @@
 // What every engine must do, checked over the in-memory twin and over the real engines between network namespaces.
 
-import NearshareEdges
+import NearshareInterfaces
 import Testing
 
 /// The contract, one function a promise.

@@ -3,7 +3,7 @@
 internal import FoundationEssentials
 internal import Glibc
 internal import NearshareBase
-internal import NearshareEdges
+internal import NearshareInterfaces
 internal import Synchronization
 
 struct LabError: Error, CustomStringConvertible {

@@ -1,4 +1,4 @@
-import NearshareEdges
+import NearshareInterfaces
 import Testing
 
 @Suite(

@@ -1,7 +1,7 @@
 import NearshareBase
 import Testing
 
-@testable import NearshareEdges
+@testable import NearshareInterfaces
 
 @Suite("What strangers claim of services")
 struct SightingTests {

@@ -1,9 +1,7 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareMesh
-import NearshareSecurity
 import NearshareTesting
-import NearshareWire
 import Testing
 
 /// What bitchat on iOS decides: what is relayed and when, what is put together, who is believed.

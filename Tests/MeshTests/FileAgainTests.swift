@@ -1,7 +1,6 @@
 import NearshareBase
 import NearshareMesh
 import NearshareTesting
-import NearshareWire
 import Testing
 
 /// The same file more than once: to several, from several, and again.

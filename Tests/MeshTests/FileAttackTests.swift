@@ -1,6 +1,5 @@
 import NearshareBase
 import NearshareTesting
-import NearshareWire
 import Testing
 
 @testable import NearshareMesh

@@ -1,7 +1,6 @@
 import NearshareBase
-import NearshareSecurity
+import NearshareCrypto
 import NearshareTesting
-import NearshareWire
 import Testing
 
 @testable import NearshareMesh

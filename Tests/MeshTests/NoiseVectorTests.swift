@@ -1,7 +1,6 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareMesh
-import NearshareSecurity
 import NearshareTesting
 import Testing
 

@@ -1,8 +1,6 @@
 import NearshareBase
 import NearshareCrypto
-import NearshareSecurity
 import NearshareTesting
-import NearshareWire
 import Testing
 
 @testable import NearshareMesh

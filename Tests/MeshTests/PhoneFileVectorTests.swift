@@ -1,6 +1,6 @@
 import NearshareBase
+import NearshareMesh
 import NearshareTesting
-import NearshareWire
 import Testing
 
 /// What becomes of a file that is sent to an iPhone.

@@ -1,16 +1,16 @@
 import NearshareBase
+import NearshareBundles
 import NearshareMesh
 import NearshareTesting
-import NearshareWire
 import Testing
 
 /// Packets about carried messages that go inside the session of two neighbours.
 @Suite struct PrivateCarryTests {
-    private let packet = CarryPacket.copy(
-        CarriedCopy(
+    private let packet = BundlePacket.copy(
+        BundleCopy(
             hops: 1, way: .routed, carriers: [],
-            message: CarriedMessage(
-                kind: .clear, receiver: .address(CarriedAddress(rawValue: 7)), profile: .standard,
+            message: Bundle(
+                kind: .clear, receiver: .address(EndpointID(rawValue: 7)), profile: .standard,
                 created: WallTime(milliseconds: 1_800_000_000_000), senderKey: Array(0..<32),
                 lock: [UInt8](repeating: 7, count: 16), body: [UInt8](repeating: 0x2a, count: 2_300)),
             signature: [UInt8](repeating: 9, count: 64)))
@@ -25,7 +25,7 @@ import Testing
         return mesh
     }
 
-    private func carried(_ events: [MeshEvent]) -> [(packet: CarryPacket, from: PeerID)] {
+    private func carried(_ events: [MeshEvent]) -> [(packet: BundlePacket, from: PeerID)] {
         events.compactMap { if case .carry(let packet, let peer) = $0 { (packet, peer) } else { nil } }
     }
 

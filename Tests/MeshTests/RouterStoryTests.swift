@@ -1,7 +1,6 @@
 import NearshareBase
 import NearshareMesh
 import NearshareTesting
-import NearshareWire
 import Testing
 
 @Suite struct RouterStoryTests {

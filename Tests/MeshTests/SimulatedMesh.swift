@@ -1,8 +1,7 @@
 import NearshareBase
+import NearshareCrypto
 import NearshareMesh
-import NearshareSecurity
 import NearshareTesting
-import NearshareWire
 
 /// Many nodes, the links between them and one clock, in one thread: the same each time for the same seed. Links deliver whole
 /// frames, in order, after a delay drawn by chance; loss takes single frames away.
@@ -56,10 +55,10 @@ struct SimulatedMesh {
         self.start = start
     }
 
-    var moment: MeshMoment { moment(at: now) }
+    var moment: Moment { moment(at: now) }
 
-    private func moment(at instant: MonotonicInstant) -> MeshMoment {
-        MeshMoment(
+    private func moment(at instant: MonotonicInstant) -> Moment {
+        Moment(
             monotonic: instant, wall: WallTime(milliseconds: start.milliseconds + instant.nanoseconds / 1_000_000))
     }
 
@@ -102,7 +101,7 @@ struct SimulatedMesh {
         }
     }
 
-    mutating func node(_ index: Int, _ body: (inout MeshRouter, MeshMoment) throws -> Void) rethrows {
+    mutating func node(_ index: Int, _ body: (inout MeshRouter, Moment) throws -> Void) rethrows {
         defer { collect(from: index) }
         try body(&nodes[index].router, moment)
     }
@@ -140,7 +139,7 @@ struct SimulatedMesh {
 
     /// Takes what a node has to say, after anything has happened to it.
     private mutating func collect(from index: Int) {
-        let events = nodes[index].router.takeEvents()
+        let events = nodes[index].router.drainEvents()
         nodes[index].events += events
         for case .privateMessage(let sender, let id, _) in events where takesMessages {
             nodes[index].router.acknowledge(id, of: sender.id, now: moment)

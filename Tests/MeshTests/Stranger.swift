@@ -1,9 +1,7 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareMesh
-import NearshareSecurity
 import NearshareTesting
-import NearshareWire
 
 /// Somebody with keys but without a router, who writes whatever packets they like.
 struct Stranger {
@@ -122,13 +120,13 @@ struct StrangerSession {
 /// One router, with strangers at all its links, and a clock that the test turns.
 struct Victim {
     var router: MeshRouter
-    private(set) var moment: MeshMoment
+    private(set) var moment: Moment
     /// What it has written, by link.
     private(set) var written: [MeshLinkID: [MeshFrame]] = [:]
     private(set) var events: [MeshEvent] = []
 
     init(settings: MeshRouter.Settings = MeshRouter.Settings(), links: Int = 2, _ profile: MeshLinkProfile = .stream) {
-        moment = MeshMoment(
+        moment = Moment(
             monotonic: MonotonicInstant(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1_800_000_000_000))
         router = MeshRouter(
             identity: LocalIdentity(seed: [UInt8](repeating: 7, count: LocalIdentity.seedByteCount)),
@@ -147,7 +145,7 @@ struct Victim {
         collect()
     }
 
-    mutating func act(_ body: (inout MeshRouter, MeshMoment) -> Void) {
+    mutating func act(_ body: (inout MeshRouter, Moment) -> Void) {
         body(&router, moment)
         collect()
     }
@@ -171,12 +169,12 @@ struct Victim {
 
     private mutating func turn(to instant: MonotonicInstant) {
         let passed = instant.nanoseconds - 1_000_000_000
-        moment = MeshMoment(
+        moment = Moment(
             monotonic: instant, wall: WallTime(milliseconds: 1_800_000_000_000 + passed / 1_000_000))
     }
 
     private mutating func collect() {
-        events += router.takeEvents()
+        events += router.drainEvents()
         for number in 0..<16 {
             while let frame = router.nextFrame(for: Self.link(number)) {
                 written[Self.link(number), default: []].append(try! MeshFrame(decoding: frame[...]))

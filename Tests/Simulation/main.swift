@@ -1,10 +1,10 @@
-import CarrySimulation
+import BundleSimulation
 import Glibc
 
 // `make simulate`: the product's own carrier in networks of 1,000 and 10,000 nodes, on virtual time.
 
 let walking = Landscape.Motion.waypoint(speed: 0.5...2, pause: 0...60)
-let all: [CarrySimulation.Scenario] = [
+let all: [BundleSimulation.Scenario] = [
     .init(
         "fixed-1000", count: 1_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0, messageCount: 300,
         broadcastCount: 20),
@@ -28,7 +28,7 @@ let all: [CarrySimulation.Scenario] = [
         broadcastCount: 5),
 ]
 
-let quick: [CarrySimulation.Scenario] = [
+let quick: [BundleSimulation.Scenario] = [
     .init(
         "q-fixed", count: 1_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0, messageCount: 200, broadcastCount: 5,
         warmUp: 400, lastSent: 800, duration: 1_000),
@@ -50,7 +50,7 @@ func cpuSeconds() -> Double { Double(clock()) / Double(CLOCKS_PER_SEC) }
 let wanted = Set(CommandLine.arguments.dropFirst())
 for scenario in all + (CommandLine.arguments.count > 1 ? quick : []) where wanted.isEmpty || wanted.contains(scenario.name) {
     let began = cpuSeconds()
-    var simulation = CarrySimulation(scenario)
+    var simulation = BundleSimulation(scenario)
     let outcome = simulation.run()
     func number(_ value: Double, _ digits: Int = 1) -> String {
         guard value.isFinite else { return "-" }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 import NearshareBase
-import NearshareEdges
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareStorage

@@ -1,7 +1,6 @@
 import NearshareBase
 import NearshareCrypto
-import NearshareEdges
-import NearshareSecurity
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareStorage

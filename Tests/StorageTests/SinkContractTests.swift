@@ -1,6 +1,6 @@
 import NearshareBase
 import NearshareCrypto
-import NearshareEdges
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareStorage
@@ -25,7 +25,7 @@ struct SinkContractTests {
         init(_ kind: Kind) throws {
             switch kind {
             case .memory:
-                let inbox = MemoryInbox(digest: { SHA256Hasher.digest($0) })
+                let inbox = InMemoryInbox(digest: { SHA256Hasher.digest($0) })
                 makeSink = { inbox.makeSink(for: $0, from: anna, resumeKey: someKey) }
                 stored = {
                     var all: [String: [UInt8]] = [:]

@@ -1,6 +1,6 @@
 import Glibc
 import NearshareBase
-import NearshareEdges
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareStorage

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Glibc
 import NearshareBase
-import NearshareEdges
-import NearshareSecurity
+import NearshareCrypto
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareStorage

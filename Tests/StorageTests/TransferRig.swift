@@ -1,11 +1,11 @@
 import Glibc
 import NearshareBase
 import NearshareCrypto
-import NearshareEdges
-import NearshareSession
+import NearshareDirect
+import NearshareInterfaces
 import Testing
 
-// The other names in there are those of the twins in NearshareEdges, which this target is about.
+// The other names in there are those of the twins in NearshareInterfaces, which this target is about.
 import class NearshareTesting.ScratchFolder
 
 @testable import NearshareStorage

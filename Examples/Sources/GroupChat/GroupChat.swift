@@ -31,7 +31,7 @@ import Nearshare
         }
     }
 
-    static func join(_ receiving: Receiving) async throws -> NearbySession {
+    static func join(_ receiving: Listener) async throws -> Session {
         print("waiting for an invitation on port \(receiving.port)")
         for await invitation in receiving.sessionInvitations {
             let code = await invitation.shortCode?.description ?? "not agreed on"
@@ -49,7 +49,7 @@ import Nearshare
         }
     }
 
-    static func show(_ session: NearbySession) async {
+    static func show(_ session: Session) async {
         for await change in session.changes {
             switch change {
             case .joined(let member): print("* \(member.name.shown) is here")
@@ -60,7 +60,7 @@ import Nearshare
         }
     }
 
-    static func showMessages(of session: NearbySession) async {
+    static func showMessages(of session: Session) async {
         for await received in session.messages {
             let name = session.members.first { $0.id == received.sender }?.name.shown ?? received.sender.hex
             print("\(name): \(TerminalText.escaped(received.message.text ?? "(no text)"))")

@@ -37,7 +37,7 @@ import Nearshare
     }
 
     /// Until whoever asked has gone.
-    static func measure(for session: NearbySession) async {
+    static func measure(for session: Session) async {
         guard let watcher = session.members.first else { return }
         do {
             try await session.waitUntilConnected(to: watcher.id)
@@ -57,7 +57,7 @@ import Nearshare
         await session.leave()
     }
 
-    static func show(_ session: NearbySession) async {
+    static func show(_ session: Session) async {
         await withTaskGroup { group in
             group.addTask {
                 for await received in session.messages {

@@ -1,6 +1,6 @@
 import NearshareBase
+import NearshareMesh
 import NearshareTesting
-import NearshareWire
 
 // How fast the frame path's values are, on one core: one line for each piece of work, the median of its rounds.
 

@@ -1,10 +1,9 @@
 import CMalloc
 import Glibc
 import NearshareBase
+import NearshareCrypto
 import NearshareMesh
-import NearshareSecurity
 import NearshareTesting
-import NearshareWire
 
 // How much one node of the mesh passes on, on one core, and how much memory it holds: the median of the rounds each.
 
@@ -70,7 +69,7 @@ struct Subject {
         router = MeshRouter(
             identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)), name: try DisplayName("relay"),
             settings: settings, random: SeededRandom(seed: random.next()),
-            now: MeshMoment(
+            now: Moment(
                 monotonic: MonotonicInstant(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: Self.start)))
         for number in 0..<links {
             router.linkUp(Self.link(number), .stream, now: moment)
@@ -82,8 +81,8 @@ struct Subject {
 
     static func link(_ number: Int) -> MeshLinkID { MeshLinkID(rawValue: UInt64(number)) }
 
-    var moment: MeshMoment {
-        MeshMoment(
+    var moment: Moment {
+        Moment(
             monotonic: MonotonicInstant(nanoseconds: nanoseconds),
             wall: WallTime(milliseconds: Self.start + nanoseconds / 1_000_000))
     }
@@ -100,7 +99,7 @@ struct Subject {
         for number in 0..<linkCount {
             while router.nextFrame(for: Self.link(number)) != nil { framesOut += 1 }
         }
-        _ = router.takeEvents()
+        _ = router.drainEvents()
     }
 }
 
@@ -162,7 +161,7 @@ func texts(_ random: inout SeededRandom, _ timestamp: UInt64, _ count: Int) thro
 /// at any moment.
 func receiveLargest() throws -> (held: Int, peak: Int, size: Int) {
     var random = SeededRandom(seed: 2)
-    var now = MeshMoment(
+    var now = Moment(
         monotonic: MonotonicInstant(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: Subject.start))
     let link = Subject.link(0)
     var routers = try ["sender", "receiver"].map { name in
@@ -187,7 +186,7 @@ func receiveLargest() throws -> (held: Int, peak: Int, size: Int) {
                 }
                 routers[to].receive(frame[...], from: link, now: now)
                 if fragments > 0 { held = max(held, heapInUse() - baseline) }
-                for event in routers[to].takeEvents() {
+                for event in routers[to].drainEvents() {
                     switch event {
                     case .fileOffered(let offer, let peer): routers[to].accept(MeshFileKey(offer.id, with: peer.id), now: now)
                     case .fileReceived: isWhole = true

@@ -1,8 +1,7 @@
 import NearshareBase
 import NearshareCrypto
+import NearshareDirect
 import NearshareDiscovery
-import NearshareSession
-import NearshareWire
 
 extension DecoderProperty {
     static let direct = [
@@ -27,7 +26,7 @@ extension DecoderProperty {
         let offer = Offer(items: items, itemCount: 2, entryCount: 3, totalSize: 12)
         let digest = [UInt8](repeating: 1, count: 32)
         return [
-            .offer(TransferOffer(id: id, patience: 60, resumeKey: digest, context: [1], offer: offer)),
+            .offer(TransferOffer(id: id, timeout: 60, resumeKey: digest, context: [1], offer: offer)),
             .resume(id, ResumePoint(completeEntries: 1, entriesDigest: digest, partialSize: 0, partialDigest: [])),
             .close(.done), .compared(isSame: true), .cancel(id, .cancelled), .decline(id, .busy),
         ]
@@ -50,8 +49,8 @@ extension DecoderProperty {
                 neighbours: [PeerID(bytes: [UInt8](repeating: number, count: PeerID.byteCount))!], revision: 5)
         }
         return [
-            .invite(id, patience: 30, proof: [UInt8](repeating: 1, count: SessionFrame.proofByteCount), context: [1, 2]),
-            .invite(id, patience: 600, proof: [], context: []), .accept(id), .refuse(id, .full), .withdraw(id),
+            .invite(id, timeout: 30, proof: [UInt8](repeating: 1, count: SessionFrame.proofByteCount), context: [1, 2]),
+            .invite(id, timeout: 600, proof: [], context: []), .accept(id), .refuse(id, .full), .withdraw(id),
             .roster(id, members), .roster(id, []), .leave(id), .datagrams(id, port: 4000, tag: .max),
         ]
     }()

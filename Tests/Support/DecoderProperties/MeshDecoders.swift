@@ -1,5 +1,5 @@
 import NearshareBase
-import NearshareWire
+import NearshareMesh
 
 extension DecoderProperty {
     static let mesh = [

@@ -1,4 +1,4 @@
-import NearshareWire
+import NearshareBase
 
 extension DecoderProperty {
     static let structuredValue = Self(

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import NearshareBase
 internal import NearshareDiscovery
-internal import NearshareEdges
+internal import NearshareInterfaces
 
 enum Probe {
     static func main() async {

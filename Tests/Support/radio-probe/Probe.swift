@@ -3,7 +3,7 @@
 internal import Glibc
 internal import NearshareBase
 internal import NearshareBluetooth
-internal import NearshareEdges
+internal import NearshareInterfaces
 internal import Synchronization
 
 enum Probe {

@@ -32,7 +32,7 @@ enum Probe {
                     for await line in lines() { continuation.yield(.line(line)) }
                     continuation.finish()
                 }
-                var session: NearbySession?
+                var session: Session?
                 var isFollowed = false
                 for await input in inputs {
                     switch input {
@@ -60,7 +60,7 @@ enum Probe {
 
     private enum Input: Sendable {
         case line([String])
-        case joined(NearbySession)
+        case joined(Session)
     }
 
     /// Waiting for a line blocks, so it is done on a thread of its own.
@@ -73,7 +73,7 @@ enum Probe {
         }
     }
 
-    private static func obey(_ words: [String], _ session: NearbySession, _ machine: LocalMachine) async {
+    private static func obey(_ words: [String], _ session: Session, _ machine: LocalMachine) async {
         do {
             switch words.first {
             case "invite":
@@ -103,7 +103,7 @@ enum Probe {
 
     // MARK: What happens
 
-    private static func tell(_ session: NearbySession) async {
+    private static func tell(_ session: Session) async {
         say("session", ["id": session.id.hex])
         for await change in session.changes {
             switch change {
@@ -117,7 +117,7 @@ enum Probe {
         }
     }
 
-    private static func take(_ session: NearbySession, into inbox: Inbox) async {
+    private static func take(_ session: Session, into inbox: Inbox) async {
         for await invitation in session.resources {
             do {
                 let sink = try inbox.makeSink(
@@ -131,7 +131,7 @@ enum Probe {
         }
     }
 
-    private static func read(_ session: NearbySession) async {
+    private static func read(_ session: Session) async {
         await withDiscardingTaskGroup { group in
             for await incoming in session.streams {
                 group.addTask {

@@ -21,8 +21,8 @@ enum Company {
     }
 
     static func gather(
-        _ count: Int, _ nodes: [(node: Node, receiving: Receiving)] = [],
-        _ body: @escaping @Sendable ([(node: Node, receiving: Receiving)], [NearbySession]) async throws -> Void
+        _ count: Int, _ nodes: [(node: Node, receiving: Listener)] = [],
+        _ body: @escaping @Sendable ([(node: Node, receiving: Listener)], [Session]) async throws -> Void
     ) async throws {
         try await withNode(try settings(nodes.count)) { node in
             let all = nodes + [(node, try node.receive())]

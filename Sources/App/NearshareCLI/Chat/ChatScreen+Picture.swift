@@ -1,0 +1,443 @@
+internal import Nearshare
+internal import NearshareService
+
+extension ChatScreen {
+    /// What is on the terminal.
+    struct Picture: Sendable, Hashable {
+        /// As many as the terminal has rows, none wider than it.
+        var lines: [StyledLine]
+        /// From 0.
+        var cursorRow: Int
+        var cursorColumn: Int
+    }
+
+    /// How many rows and columns each part has.
+    private struct Layout {
+        var hasBar: Bool
+        var hasNearLine: Bool
+        var hasStatus: Bool
+        /// Of the conversation.
+        var columns: Int
+        var rows: Int
+        /// Columns beside it; 0 without.
+        var side: Int
+    }
+
+    private static let sideColumns = 24
+    private static let columnsForSide = 100
+    private static let maximumNameColumns = 20
+
+    private func layout(inputRows: Int) -> Layout {
+        let side = columns >= Self.columnsForSide ? Self.sideColumns : 0
+        var layout = Layout(
+            hasBar: rows >= 3, hasNearLine: side == 0 && rows >= 10, hasStatus: rows >= 4, columns: columns - side, rows: 0,
+            side: side)
+        layout.rows = max(
+            0, rows - inputRows - (layout.hasBar ? 1 : 0) - (layout.hasNearLine ? 1 : 0) - (layout.hasStatus ? 1 : 0))
+        return layout
+    }
+
+    /// Rows of the conversation that are seen at once.
+    var viewRows: Int { max(2, layout(inputRows: input().rows.count).rows) }
+
+    func render() -> Picture {
+        let input = input()
+        let layout = layout(inputRows: input.rows.count)
+        var lines: [StyledLine] = []
+        if layout.hasBar { lines.append(bar()) }
+        if layout.hasNearLine { lines.append(nearLine()) }
+        var view = visibleRows(layout.rows, columns: layout.columns)
+        // Little that was said stands at the bottom, above what one writes.
+        view = Array(repeating: StyledLine(), count: layout.rows - view.count) + view
+        if layout.side > 0 {
+            let near = nearColumn(rows: layout.rows, columns: layout.side)
+            for index in view.indices { view[index].append(near[index], at: layout.columns) }
+        }
+        lines += view
+        if layout.hasStatus { lines.append(status()) }
+        let inputStart = lines.count
+        lines += input.rows
+        lines = lines.prefix(rows).map { $0.cut(to: columns) }
+        lines += Array(repeating: StyledLine(), count: rows - lines.count)
+        return Picture(
+            lines: lines, cursorRow: min(rows - 1, inputStart + input.cursor.row),
+            cursorColumn: min(columns - 1, input.cursor.column))
+    }
+
+    // MARK: Names
+
+    /// What somebody is called here, fit for a terminal.
+    func name(of peer: PeerID) -> String {
+        let claimed = people[peer]?.name ?? lastName(of: peer)
+        guard let claimed else { return peer.hex }
+        let shown = TerminalText.escaped(claimed.claimed, columns: Self.maximumNameColumns)
+        // Anybody can choose a name that somebody else has.
+        let isShared = people.values.contains { $0.id != peer && Self.looksLike($0.name, claimed) }
+        return isShared ? "\(shown)#\(peer.hex.prefix(4))" : shown
+    }
+
+    private func lastName(of peer: PeerID) -> DisplayName? {
+        for item in rooms.first(where: { $0.conversation == .peer(peer) })?.items.reversed() ?? [] {
+            if case .entry(let entry) = item.content, entry.author == peer, let name = entry.authorName { return name }
+        }
+        return nil
+    }
+
+    private static func looksLike(_ left: DisplayName, _ right: DisplayName) -> Bool {
+        left.claimed.lowercased() == right.claimed.lowercased()
+    }
+
+    private func title(of room: ConversationView) -> String {
+        switch room.conversation {
+        case .peer(let peer)?: name(of: peer)
+        case .everybody?: "everybody"
+        case nil: "nearshare chat"
+        }
+    }
+
+    /// Those who are near or friends: near ones first, by name.
+    var listed: [Person] {
+        people.values.filter { $0.isNear || $0.isFriend }.sorted {
+            ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
+                $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
+            )
+        }
+    }
+
+    // MARK: Bars
+
+    /// The conversations, the one that is looked at in the middle when not all fit.
+    private func bar() -> StyledLine {
+        var tabs = rooms.indices.map { index -> StyledLine in
+            let room = rooms[index]
+            var text = "\(index + 1) \(title(of: room))"
+            if room.unreadCount > 0 { text += " (\(room.unreadCount))" }
+            let style =
+                index == current
+                ? Style(isBold: true, isReversed: true) : room.unreadCount > 0 ? Style(color: .yellow, isBold: true) : .plain
+            return StyledLine(index == current ? "[\(text)]" : " \(text) ", style)
+        }
+        if current == nil { tabs.insert(StyledLine("[\(title(of: lobby))]", Style(isBold: true, isReversed: true)), at: 0) }
+        let chosen = current ?? 0
+        var first = chosen
+        var last = chosen
+        var width = tabs[chosen].width
+        // One column at each end tells that there are more.
+        while true {
+            if last + 1 < tabs.count, width + tabs[last + 1].width <= columns - 2 {
+                last += 1
+                width += tabs[last].width
+            } else if first > 0, width + tabs[first - 1].width <= columns - 2 {
+                first -= 1
+                width += tabs[first].width
+            } else {
+                break
+            }
+        }
+        var line = StyledLine()
+        if first > 0 { line.append("<", .warning) }
+        for tab in tabs[first...last] {
+            for span in tab.spans { line.append(span.text, span.style) }
+        }
+        // Somebody has written in one that is not seen.
+        if last < tabs.count - 1 { line.append(">", .warning) }
+        return line
+    }
+
+    private func nearLine() -> StyledLine {
+        let near = listed.filter(\.isNear)
+        guard !near.isEmpty else { return StyledLine("nobody is near", .dim) }
+        var line = StyledLine("near: ", .dim)
+        for (index, person) in near.enumerated() {
+            let name = (index > 0 ? ", " : "") + self.name(of: person.id)
+            let left = near.count - index
+            guard line.width + TerminalText.width(of: name) + 10 <= columns || left == 1 else {
+                line.append("\(index > 0 ? ", " : "")\(left) more", .dim)
+                break
+            }
+            line.append(name, Self.style(of: person))
+        }
+        return line
+    }
+
+    private func nearColumn(rows: Int, columns: Int) -> [StyledLine] {
+        let all = listed
+        var lines = [StyledLine("near", .bold)]
+        for person in all where person.isNear {
+            lines.append(StyledLine(TerminalText.escaped(name(of: person.id), columns: columns - 2), Self.style(of: person)))
+        }
+        if lines.count == 1 { lines.append(StyledLine("nobody", .dim)) }
+        if all.contains(where: { !$0.isNear }) {
+            lines += [StyledLine(), StyledLine("friends who are away", .dim)]
+            lines += all.filter { !$0.isNear }.map { StyledLine(name(of: $0.id), .dim) }
+        }
+        if lines.count > rows, rows > 0 {
+            lines = lines.prefix(rows - 1) + [StyledLine("\(lines.count - rows + 1) more", .dim)]
+        }
+        lines += Array(repeating: StyledLine(), count: max(0, rows - lines.count))
+        return lines.map { line in
+            var beside = StyledLine(settings.hasUTF8 ? "│ " : "| ", .dim)
+            for span in line.cut(to: columns - 2).spans { beside.append(span.text, span.style) }
+            return beside
+        }
+    }
+
+    private static func style(of person: Person) -> Style {
+        switch person.trustStatus {
+        case "changed": .failure
+        case "verified": Style(color: .green)
+        default: .plain
+        }
+    }
+
+    private func status() -> StyledLine {
+        var line = StyledLine()
+        let room = active
+        switch room.conversation {
+        case nil: line.append("/chat NAME talks to somebody, /help tells more, Ctrl-C quits", .dim)
+        case .everybody?: line.append("everybody who is reached can read this", .warning)
+        case .peer(let peer)?:
+            let person = people[peer]
+            line.append(name(of: peer), .bold)
+            if person?.isNear == true {
+                line.append(" is near", Style(color: .green))
+            } else {
+                line.append(" is away: what you write waits until they are near", .warning)
+            }
+            switch person?.trustStatus {
+            case "changed": line.append("  NOT THE KEY THEY HAD BEFORE: /verify", Style(color: .red, isBold: true))
+            case "blocked": line.append("  blocked", .failure)
+            case "verified": line.append("  verified", Style(color: .green))
+            default: break
+            }
+        }
+        if room.position != .end {
+            let more = room.missedCount > 0 ? "\(room.missedCount) new below" : "Page Down goes on"
+            let text = "  [\(more)]"
+            let width = TerminalText.width(of: text)
+            line = line.cut(to: max(0, columns - width))
+            line.append(text, Style(isBold: true, isReversed: true))
+        } else if room.isLoading {
+            line.append("  …", .dim)
+        }
+        return line
+    }
+
+    // MARK: What is written
+
+    private func input() -> (rows: [StyledLine], cursor: (row: Int, column: Int)) {
+        let prompt = "> "
+        let width = max(2, columns - prompt.count - 1)
+        var rows = [""]
+        var used = 0
+        var cursor = (row: 0, column: 0)
+        let editor = active.editor
+        for (index, character) in editor.characters.enumerated() {
+            if index == editor.cursor { cursor = (rows.count - 1, used) }
+            if character == "\n" {
+                rows.append("")
+                used = 0
+                continue
+            }
+            let shown = character == "\\" ? "\\" : TerminalText.escaped(String(character), columns: width)
+            let columns = TerminalText.width(of: shown)
+            if used + columns > width {
+                rows.append("")
+                used = 0
+                if index == editor.cursor { cursor = (rows.count - 1, 0) }
+            }
+            rows[rows.count - 1] += shown
+            used += columns
+        }
+        if editor.cursor == editor.characters.count { cursor = (rows.count - 1, used) }
+        let room = max(1, min(6, self.rows / 3))
+        let first = max(0, min(cursor.row - room / 2, rows.count - room))
+        let lines = rows.indices.dropFirst(first).prefix(room).map { index in
+            var line = StyledLine(index == 0 ? prompt : "  ", .bold)
+            line.append(rows[index])
+            return line
+        }
+        return (Array(lines), (cursor.row - first, cursor.column + prompt.count))
+    }
+
+    // MARK: What was said
+
+    /// The rows at the place that is looked at, at most `count`.
+    private func visibleRows(_ count: Int, columns: Int) -> [StyledLine] {
+        walkUp(from: active.position, count, columns: columns).reversed().map(\.line)
+    }
+
+    private struct Row {
+        var item: Int
+        var index: Int
+        var line: StyledLine
+    }
+
+    /// From a place upwards.
+    private func walkUp(from position: ConversationView.Position, _ count: Int, columns: Int) -> [Row] {
+        let room = active
+        var found: [Row] = []
+        var item = room.items.count - 1
+        var limit = Int.max
+        if case .row(let serial, let index) = position, let place = room.items.firstIndex(where: { $0.serial == serial }) {
+            item = place
+            limit = index + 1
+        }
+        while item >= 0, found.count < count {
+            let lines = lines(of: item, in: room, columns: columns).prefix(limit)
+            limit = .max
+            for index in lines.indices.reversed() where found.count < count {
+                found.append(Row(item: item, index: index, line: lines[index]))
+            }
+            item -= 1
+        }
+        return found
+    }
+
+    /// Moves the view up by so many rows, or down by less than none; it stays full.
+    mutating func move(by distance: Int) {
+        let layout = layout(inputRows: input().rows.count)
+        let room = active
+        if distance > 0 {
+            let above = walkUp(from: room.position, distance + layout.rows, columns: layout.columns)
+            let moved = min(distance, above.count - layout.rows)
+            guard moved > 0, moved < above.count else { return }
+            active.position = .row(serial: room.items[above[moved].item].serial, index: above[moved].index)
+        } else if case .row(let serial, let index) = room.position {
+            var left = -distance
+            var row = index
+            guard var item = room.items.firstIndex(where: { $0.serial == serial }) else {
+                active.position = .end
+                return
+            }
+            while true {
+                let last = lines(of: item, in: room, columns: layout.columns).count - 1
+                if row + left <= last {
+                    let isEnd = item == room.items.count - 1 && row + left == last
+                    active.position = isEnd ? .end : .row(serial: room.items[item].serial, index: row + left)
+                    return
+                }
+                left -= last - row + 1
+                row = 0
+                item += 1
+                guard item < room.items.count else {
+                    active.position = .end
+                    return
+                }
+            }
+        }
+    }
+
+    /// Nothing is above what is seen.
+    var isAtTop: Bool {
+        let layout = layout(inputRows: input().rows.count)
+        return walkUp(from: active.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
+    }
+
+    private func lines(of index: Int, in room: ConversationView, columns: Int) -> [StyledLine] {
+        let item = room.items[index]
+        let time = settings.localTime(item.when)
+        var lines: [StyledLine] = []
+        if index == 0 || settings.localTime(room.items[index - 1].when).day != time.day {
+            let rule = settings.hasUTF8 ? "──" : "--"
+            lines.append(StyledLine("\(rule) \(time.day) \(rule)", .dim))
+        }
+        switch item.content {
+        case .entry(let entry): lines += entryLines(entry, time, room, columns: columns)
+        case .note(let text): lines += block(StyledLine("* ", .dim), text, .dim, columns: columns)
+        case .transfer(let transfer):
+            lines += block(StyledLine("\(time.clock) ", .dim), Self.sentence(transfer), .dim, columns: columns)
+        }
+        return lines
+    }
+
+    private func entryLines(
+        _ entry: ChatEntry, _ time: LocalTime, _ room: ConversationView, columns: Int
+    ) -> [StyledLine] {
+        var head = StyledLine()
+        // On a narrow screen the text needs the room more.
+        if columns >= 30 { head.append("\(time.clock) ", .dim) }
+        if let author = entry.author {
+            var name = entry.conversation == .everybody ? nickname(entry, author) : self.name(of: author)
+            if columns < 40 { name = String(name.prefix(max(4, columns / 3))) }
+            head.append("\(name): ", Style(color: Self.color(of: author), isBold: true))
+        } else {
+            head.append("you: ", .bold)
+        }
+        var lines = block(head, entry.text, .plain, columns: columns)
+        if entry.isOurs { append(mark(entry, room), to: &lines, columns: columns) }
+        return lines
+    }
+
+    /// With the beginning of the key's id: in the open anybody can call themselves anything.
+    private func nickname(_ entry: ChatEntry, _ author: PeerID) -> String {
+        let claimed = entry.authorName ?? people[author]?.name
+        let name = claimed.map { TerminalText.escaped($0.claimed, columns: Self.maximumNameColumns) } ?? "somebody"
+        return "\(name)#\(author.hex.prefix(4))"
+    }
+
+    private static func color(of peer: PeerID) -> Style.Color {
+        let colors: [Style.Color] = [.cyan, .magenta, .blue, .green]
+        return colors[Int(peer.bytes[0]) % colors.count]
+    }
+
+    private func mark(_ entry: ChatEntry, _ room: ConversationView) -> StyledLine {
+        let hasSigns = settings.hasUTF8 && settings.hasColor
+        switch entry.mark {
+        case .waiting: return StyledLine(hasSigns ? "·" : "waiting", .dim)
+        case .sent: return StyledLine(hasSigns ? "✓" : "sent", .dim)
+        case .delivered: return StyledLine(hasSigns ? "✓✓" : "delivered", .dim)
+        case .read: return StyledLine(hasSigns ? "✓✓" : "read", Style(color: .cyan, isBold: hasSigns))
+        case .failed:
+            let reason = room.reasons[entry.id].map { ": " + TerminalText.escaped($0, columns: 200) } ?? ""
+            return StyledLine("not sent\(reason)", .failure)
+        }
+    }
+
+    /// At the end of the last row, or in rows of its own.
+    private func append(_ mark: StyledLine, to lines: inout [StyledLine], columns: Int) {
+        guard let last = lines.last, let span = mark.spans.first else { return }
+        if last.width + 1 + mark.width <= columns {
+            lines[lines.count - 1].append(" ")
+            lines[lines.count - 1].append(span.text, span.style)
+        } else {
+            for row in ChatText.wrap(span.text, first: max(2, columns - 6), rest: max(2, columns - 6)) {
+                var line = StyledLine(String(repeating: " ", count: min(6, max(0, columns - 8))))
+                line.append(row, span.style)
+                lines.append(line)
+            }
+        }
+    }
+
+    /// A text after what stands before it.
+    private func block(_ head: StyledLine, _ text: String, _ style: Style, columns: Int) -> [StyledLine] {
+        let indent = columns < 30 ? 2 : min(6, head.width)
+        let room = columns - head.width
+        // A name that leaves next to nothing stands alone.
+        let isAlone = room < 8 && head.width > indent
+        let rest = max(2, columns - indent)
+        let rows = ChatText.rows(of: text, first: isAlone ? rest : max(2, room), rest: rest)
+        var lines: [StyledLine] = isAlone ? [head] : []
+        for (index, row) in rows.enumerated() {
+            var line = index == 0 && !isAlone ? head : StyledLine(String(repeating: " ", count: indent))
+            line.append(row, style)
+            lines.append(line)
+        }
+        return lines
+    }
+
+    private static func sentence(_ transfer: TransferLine) -> String {
+        let name = transfer.name
+        let size = transfer.total.map { " of \($0.asByteCount)" } ?? ""
+        let what = transfer.isIncoming ? "receiving \(name)" : "sending \(name)"
+        switch transfer.outcome {
+        case nil:
+            guard transfer.done > 0 else { return "\(what)…" + (transfer.detail.map { " (\($0))" } ?? "") }
+            let percent = transfer.total.map { $0 == 0 ? 100 : Int(Double(transfer.done) / Double($0) * 100) }
+            return "\(what): \(transfer.done.asByteCount)\(size)" + (percent.map { ", \(min(100, $0))%" } ?? "")
+        case "completed"?:
+            return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)"
+        case let outcome?: return "\(name): \(transfer.detail ?? outcome)"
+        }
+    }
+}

@@ -1,0 +1,53 @@
+internal import Nearshare
+
+/// An invitation as a person reads it.
+enum InvitationText {
+    /// So many items are listed.
+    private static let listed = 10
+
+    static func describe(_ invitation: Invitation, code: ShortAuthenticationDigits?, freeSpace: UInt64?, warning: String?)
+        -> String
+    {
+        let peer = invitation.peer
+        let offer = invitation.offer
+        var text = ""
+        if let warning { text += "\(warning)\n" }
+        text += "\(peer.name.shown) (\(trustStatus(peer.trustStatus)), \(peer.id.hex)) offers:\n"
+        for item in offer.items.prefix(listed) {
+            text += "  \(line(item))\n"
+        }
+        let more = Int(offer.itemCount) - min(offer.items.count, listed)
+        if more > 0 { text += "  … and \(more) more\n" }
+        var total = "  in all \(offer.totalSize?.asByteCount ?? "an unknown amount")"
+        if let freeSpace { total += ", \(freeSpace.asByteCount) are free here" }
+        text += total + "\n"
+        if let code { text += "  short code \(code): \(peer.name.shown) should see the same\n" }
+        return text
+    }
+
+    static func summary(_ offer: Offer) -> String {
+        let first = offer.items.first.map { $0.kind == .text ? "a message" : $0.name.shown } ?? ""
+        return offer.itemCount > 1 ? "\(first) and \(offer.itemCount - 1) more" : first
+    }
+
+    private static func line(_ item: OfferedItem) -> String {
+        let size = item.size?.asByteCount ?? "size unknown"
+        switch item.kind {
+        case .file: return "\(item.name.shown)  \(size), \(TerminalText.escaped(item.mediaType.text))"
+        case .folder: return "\(item.name.shown)/  \(size) in \(item.entryCount) entries"
+        case .text: return "a message of \(size)"
+        }
+    }
+
+    static func trustStatus(_ trustStatus: TrustStatus) -> String {
+        switch trustStatus {
+        case .new: "new here"
+        case .known(.blocked, _): "blocked"
+        case .known(.verified, isFriend: true): "a verified friend"
+        case .known(_, isFriend: true): "a friend"
+        case .known(.verified, _): "verified"
+        case .known(.seen, _): "seen before, not verified"
+        case .nameClash: "KNOWN NAME, OTHER KEY"
+        }
+    }
+}

@@ -1,0 +1,113 @@
+internal import FoundationEssentials
+internal import Glibc
+internal import Nearshare
+internal import NearshareAudio
+
+/// The notes of this person: recorded here, and received.
+struct VoiceArchive {
+    /// A note and what became of it.
+    struct Entry {
+        var note: VoiceFacts
+        var when: WallTime
+        /// "from anna", "to ben", "kept".
+        var way: String
+        var isReceived: Bool
+    }
+
+    /// What is remembered of notes that were sent.
+    private struct Sent: Codable {
+        struct Note: Codable {
+            var path: String
+            var when: WallTime
+            var to: [String]
+        }
+
+        var notes: [Note] = []
+
+        static let fileName = "voice.json"
+        static let maximum = 500
+    }
+
+    private let machine: LocalMachine
+    /// Where notes are recorded to.
+    let folder: String
+
+    /// More than these, the newest, are not looked at: each costs reading its first and last pages.
+    private static let maximumListed = 200
+
+    init(_ machine: LocalMachine) {
+        self.machine = machine
+        // Beside the state, by the XDG specification: notes are neither configuration nor state.
+        let base = getenv("XDG_DATA_HOME").map { String(cString: $0) } ?? ""
+        let home = getenv("HOME").map { String(cString: $0) } ?? "/"
+        folder = (base.hasPrefix("/") ? base : "\(home)/.local/share") + "/nearshare/voice"
+    }
+
+    /// A new file in the voice folder, named after the moment.
+    func create(at time: WallTime) throws -> NoteFile {
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        let moment = time.forPeople.filter { $0 != ":" }.map { $0 == " " ? "-" : String($0) }.joined()
+        let seconds = time.milliseconds / 1000 % 60
+        let name = "voice-\(moment)\(seconds < 10 ? "0" : "")\(seconds)"
+        for number in 1...100 {
+            let path = "\(folder)/\(name)\(number == 1 ? "" : "-\(number)").opus"
+            if let file = try NoteFile.create(path) { return file }
+        }
+        throw CommandFailure(.failure, "can't find a free name in \(TerminalText.escaped(folder, columns: 4096))")
+    }
+
+    func noteSent(_ path: String, to receivers: [String], at time: WallTime) throws {
+        try machine.state.change(Sent.fileName, startingWith: Sent()) { sent in
+            sent.notes.removeAll { $0.path == path }
+            sent.notes.append(Sent.Note(path: path, when: time, to: receivers))
+            if sent.notes.count > Sent.maximum { sent.notes.removeFirst(sent.notes.count - Sent.maximum) }
+        }
+    }
+
+    /// The newest last. What is gone or is no voice note is left out.
+    func entries() throws -> [Entry] {
+        var entries: [Entry] = []
+        var seen: Set<String> = []
+        let received = try History(in: machine.state).entries().filter { $0.type == "audio/ogg" && !$0.isFolder }
+        for item in received.suffix(Self.maximumListed).reversed() where seen.insert(item.path).inserted {
+            guard let note = try? VoiceFacts(path: item.path) else { continue }
+            entries.append(Entry(note: note, when: item.when, way: "from \(item.peerName.shown)", isReceived: true))
+        }
+        let sent = try machine.state.read(Sent.self, from: Sent.fileName) ?? Sent()
+        for item in sent.notes.suffix(Self.maximumListed).reversed() where seen.insert(item.path).inserted {
+            guard let note = try? VoiceFacts(path: item.path) else { continue }
+            let receivers = item.to.map { TerminalText.escaped($0, columns: 40) }.joined(separator: ", ")
+            entries.append(Entry(note: note, when: item.when, way: "to \(receivers)", isReceived: false))
+        }
+        for path in ownPaths() where seen.insert(path).inserted {
+            guard let note = try? VoiceFacts(path: path) else { continue }
+            let when = note.summary.tags.recorded ?? WallTime(milliseconds: 0)
+            entries.append(Entry(note: note, when: when, way: "kept", isReceived: false))
+        }
+        return entries.sorted { $0.when < $1.when }
+    }
+
+    /// Names begin with the date, so the last are the newest.
+    private func ownPaths() -> [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return names.filter { $0.hasSuffix(".opus") }.sorted().suffix(Self.maximumListed).map { "\(folder)/\($0)" }
+    }
+
+    /// What a person names on the command line: a file, or the id of a note, or the beginning of one.
+    func find(_ text: String) throws -> VoiceFacts {
+        if access(text, F_OK) == 0 { return try VoiceFacts(path: text) }
+        let shown = TerminalText.escaped(text)
+        guard text.utf8.count >= 2, text.utf8.count <= 6, text.allSatisfy(\.isHexDigit) else {
+            throw CommandFailure(.failure, "there is no file \(shown), and it is no id of a note; see `nearshare voice list`")
+        }
+        let found = try entries().filter { $0.note.id.hasPrefix(text.lowercased()) }
+        guard let first = found.first else {
+            throw CommandFailure(.failure, "there is no note \(shown); `nearshare voice list` has them all")
+        }
+        guard found.count == 1 else {
+            throw CommandFailure(.usage, "\(found.count) notes begin with \(shown); give more of the id, or the file")
+        }
+        return first.note
+    }
+}

@@ -1,0 +1,36 @@
+/// For types of a program's own that hold structured values, and for JSON: `JSONEncoder` and `JSONDecoder` turn a structured
+/// value into text and back. Bytes become an array of numbers there, and stay one.
+extension StructuredValue: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            self = .null
+        } else if let truth = try? container.decode(Bool.self) {
+            self = .bool(truth)
+        } else if let integer = try? container.decode(Int64.self) {
+            self = .integer(integer)
+        } else if let number = try? container.decode(Double.self) {
+            self = .number(number)
+        } else if let text = try? container.decode(String.self) {
+            self = .string(text)
+        } else if let elements = try? container.decode([StructuredValue].self) {
+            self = .array(elements)
+        } else {
+            self = .object(try container.decode([String: StructuredValue].self))
+        }
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .null: try container.encodeNil()
+        case .bool(let truth): try container.encode(truth)
+        case .integer(let integer): try container.encode(integer)
+        case .number(let number): try container.encode(number)
+        case .string(let text): try container.encode(text)
+        case .binary(let bytes): try container.encode(bytes)
+        case .array(let elements): try container.encode(elements)
+        case .object(let members): try container.encode(members)
+        }
+    }
+}

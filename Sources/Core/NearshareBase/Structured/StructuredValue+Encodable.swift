@@ -1,0 +1,187 @@
+extension StructuredValue {
+    /// What a type says of itself through `Encodable`. Arrays of `UInt8` become bytes rather than numbers.
+    /// - Throws: what the type throws, and `EncodingError` for an integer beyond 64 bits with a sign.
+    package init(encoding value: some Encodable) throws {
+        self = try StructuredTree.value(of: value, at: [])
+    }
+}
+
+/// A value in the making, which `Encodable` fills in any order.
+private final class StructuredTree {
+    enum Content {
+        case nothing
+        case value(StructuredValue)
+        /// `byteCount` of the elements were given as `UInt8`.
+        case array([StructuredTree], byteCount: Int)
+        case object([String: StructuredTree])
+    }
+
+    var content = Content.nothing
+
+    var value: StructuredValue {
+        switch content {
+        // What encodes nothing is an empty object, as in JSON.
+        case .nothing: .object([:])
+        case .value(let value): value
+        case .array(let elements, let byteCount) where byteCount > 0 && byteCount == elements.count:
+            .binary(elements.map { $0.byte })
+        case .array(let elements, _): .array(elements.map(\.value))
+        case .object(let members): .object(members.mapValues(\.value))
+        }
+    }
+
+    private var byte: UInt8 {
+        if case .value(.integer(let value)) = content { UInt8(truncatingIfNeeded: value) } else { 0 }
+    }
+
+    func append(_ element: StructuredTree, isByte: Bool = false) {
+        guard case .array(let elements, let byteCount) = content else { return }
+        // Taken out before it is changed, so that it is not copied for each element.
+        content = .nothing
+        var all = elements
+        all.append(element)
+        content = .array(all, byteCount: byteCount + (isByte ? 1 : 0))
+    }
+
+    var count: Int { if case .array(let elements, _) = content { elements.count } else { 0 } }
+
+    func set(_ key: any CodingKey, _ member: StructuredTree) {
+        guard case .object(var members) = content else { return }
+        content = .nothing
+        members[key.stringValue] = member
+        content = .object(members)
+    }
+
+    static func value(of value: some Encodable, at path: [any CodingKey]) throws -> StructuredValue {
+        switch value {
+        case let value as StructuredValue: return value
+        case let bytes as [UInt8]: return .binary(bytes)
+        case let text as String: return .string(text)
+        case let truth as Bool: return .bool(truth)
+        case let number as Double: return .number(number)
+        case let number as Float: return .number(Double(number))
+        case let integer as any FixedWidthInteger:
+            guard let fitting = Int64(exactly: integer) else {
+                throw EncodingError.invalidValue(
+                    value,
+                    EncodingError.Context(codingPath: path, debugDescription: "an integer has at most 64 bits with its sign"))
+            }
+            return .integer(fitting)
+        default:
+            let tree = StructuredTree()
+            try value.encode(to: TreeEncoder(tree: tree, codingPath: path))
+            return tree.value
+        }
+    }
+
+    static func tree(of value: some Encodable, at path: [any CodingKey]) throws -> StructuredTree {
+        let tree = StructuredTree()
+        tree.content = .value(try Self.value(of: value, at: path))
+        return tree
+    }
+}
+
+private struct TreeEncoder: Encoder {
+    let tree: StructuredTree
+    let codingPath: [any CodingKey]
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        if case .object = tree.content {} else { tree.content = .object([:]) }
+        return KeyedEncodingContainer(TreeObject(tree: tree, codingPath: codingPath))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        if case .array = tree.content {} else { tree.content = .array([], byteCount: 0) }
+        return TreeArray(tree: tree, codingPath: codingPath)
+    }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { TreeLeaf(tree: tree, codingPath: codingPath) }
+}
+
+private struct TreeLeaf: SingleValueEncodingContainer {
+    let tree: StructuredTree
+    let codingPath: [any CodingKey]
+
+    func encodeNil() { tree.content = .value(.null) }
+    func encode<Value: Encodable>(_ value: Value) throws {
+        tree.content = .value(try StructuredTree.value(of: value, at: codingPath))
+    }
+}
+
+private struct TreeObject<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let tree: StructuredTree
+    let codingPath: [any CodingKey]
+
+    func encodeNil(forKey key: Key) { nested(key).content = .value(.null) }
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        tree.set(key, try StructuredTree.tree(of: value, at: codingPath + [key]))
+    }
+
+    func nestedContainer<Nested: CodingKey>(keyedBy: Nested.Type, forKey key: Key) -> KeyedEncodingContainer<Nested> {
+        encoder(key).container(keyedBy: keyedBy)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { encoder(key).unkeyedContainer() }
+    func superEncoder() -> any Encoder { encoder(PlainKey("super")) }
+    func superEncoder(forKey key: Key) -> any Encoder { encoder(key) }
+
+    private func encoder(_ key: some CodingKey) -> TreeEncoder {
+        TreeEncoder(tree: nested(key), codingPath: codingPath + [key])
+    }
+
+    private func nested(_ key: some CodingKey) -> StructuredTree {
+        let member = StructuredTree()
+        tree.set(key, member)
+        return member
+    }
+}
+
+private struct TreeArray: UnkeyedEncodingContainer {
+    let tree: StructuredTree
+    let codingPath: [any CodingKey]
+
+    var count: Int { tree.count }
+
+    func encodeNil() { nested().content = .value(.null) }
+    func encode<Value: Encodable>(_ value: Value) throws {
+        tree.append(try StructuredTree.tree(of: value, at: codingPath + [PlainKey(count)]), isByte: value is UInt8)
+    }
+
+    func nestedContainer<Nested: CodingKey>(keyedBy: Nested.Type) -> KeyedEncodingContainer<Nested> {
+        encoder().container(keyedBy: keyedBy)
+    }
+
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { encoder().unkeyedContainer() }
+    func superEncoder() -> any Encoder { encoder() }
+
+    private func encoder() -> TreeEncoder {
+        let path = codingPath + [PlainKey(count)]
+        return TreeEncoder(tree: nested(), codingPath: path)
+    }
+
+    private func nested() -> StructuredTree {
+        let element = StructuredTree()
+        tree.append(element)
+        return element
+    }
+}
+
+/// A key that no type has declared: a place in an array, or `super`.
+struct PlainKey: CodingKey {
+    let stringValue: String
+    let intValue: Int?
+
+    init(_ text: String) {
+        stringValue = text
+        intValue = nil
+    }
+
+    init(_ index: Int) {
+        stringValue = "\(index)"
+        intValue = index
+    }
+
+    init?(stringValue: String) { self.init(stringValue) }
+    init?(intValue: Int) { self.init(intValue) }
+}

@@ -1,0 +1,185 @@
+internal import CNearshareShims
+internal import Glibc
+package import Logging
+package import NearshareBase
+package import NearshareBundles
+internal import NearshareDiscovery
+package import NearshareEngine
+package import NearshareInterfaces
+package import NearshareStorage
+internal import NearshareTCP
+
+#if Bluetooth
+    internal import NearshareBluetooth
+#endif
+
+/// This Linux machine, put together from its parts: the person's files, the network, the clocks.
+///
+///     let machine = try LocalMachine()
+///     try await withNode(machine.nodeSettings()) { node in … }
+package final class LocalMachine: Sendable {
+    /// Where this person's files of nearshare are.
+    package let directories: Directories
+    /// What the person has configured.
+    package let configuration: Configuration
+    /// What is remembered: the key, names, the spool.
+    package let state: StateDirectory
+    /// Whom the person knows, and how much they are trusted.
+    package let trust: TrustFile
+    /// Whose keys are known, to seal messages for them while they are away.
+    package let contacts: ContactFile
+    /// Asks libmagic what content is.
+    package let detector = MediaTypeDetector()
+
+    /// - Parameter environment: for the XDG variables; the process's own unless told otherwise.
+    /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
+    package init(environment: [String: String] = LocalMachine.environment) throws(StorageError) {
+        directories = Directories(environment: environment, home: Self.home)
+        configuration = try Configuration.read(
+            path: "\(directories.configuration)/config.toml", home: environment["HOME"] ?? Self.home)
+        state = try StateDirectory(path: directories.state)
+        trust = TrustFile(in: state)
+        contacts = ContactFile(in: state)
+    }
+
+    /// What others see this machine as: the name given, else the chosen one, else the configured one, else the host's.
+    package func name(_ given: DisplayName? = nil) throws(StorageError) -> DisplayName {
+        if let name = given ?? configuration.name { return name }
+        if let name = try state.read(OwnName.self, from: OwnName.fileName)?.name { return name }
+        return Self.hostName
+    }
+
+    /// Chooses the name for good.
+    package func rename(to name: DisplayName) throws(StorageError) {
+        try state.change(OwnName.fileName, startingWith: OwnName(name: name)) { $0.name = name }
+    }
+
+    private struct OwnName: Codable {
+        static let fileName = "name.json"
+        var name: DisplayName
+    }
+
+    /// How this machine finds others: through avahi-daemon where it answers, else with a responder of its own.
+    package func discovery() throws(DiscoveryError) -> any Discovery { try LinuxDiscovery.make() }
+
+    /// Opens a Bluetooth adapter of this machine; nil in a build without Bluetooth.
+    /// - Parameter adapter: such as "hci0"; nil for the first that is switched on.
+    package static func radio(
+        adapter: String? = nil, log: Logger = Logger(label: "nearshare")
+    ) -> (@Sendable () throws(DiscoveryError) -> Radio)? {
+        #if Bluetooth
+            return { () throws(DiscoveryError) in
+                do throws(BluetoothError) {
+                    return try BluetoothRadio.open(
+                        adapter: adapter, log: { log.debug("Bluetooth: \($0)") }, warn: { log.warning("\($0)") })
+                } catch {
+                    throw DiscoveryError(error.description)
+                }
+            }
+        #else
+            return nil
+        #endif
+    }
+
+    /// What there is to say about this machine's Bluetooth.
+    package static func diagnoseRadio(adapter: String? = nil) -> [RadioFinding] {
+        #if Bluetooth
+            return BluetoothDiagnosis.collect(adapter: adapter)
+        #else
+            return [RadioFinding(.note, "this nearshare was built without Bluetooth")]
+        #endif
+    }
+
+    /// - Parameters:
+    ///   - name: what others see; nil for ``name(_:)``.
+    ///   - interface: the network interface that it keeps to; nil for the configured one, or all.
+    ///   - discovery: nil for a node that needs none, which starts faster.
+    ///   - radio: opened when it is first needed; nil for a node that stays on the network.
+    package func nodeSettings(
+        name: DisplayName? = nil, interface: String? = nil, discovery: (any Discovery)?,
+        radio: (@Sendable () throws(DiscoveryError) -> Radio)? = nil,
+        log: Logger = Logger(label: "nearshare")
+    ) throws(StorageError) -> NodeSettings {
+        let trust = self.trust
+        var settings = NodeSettings(
+            identity: try state.identity(), name: try self.name(name), transport: TCPTransport(), discovery: discovery,
+            clock: { SystemClock.monotonic() }, wallClock: { SystemClock.wall() }, random: { Self.randomBytes($0) },
+            trustStatus: { peer, name in
+                do {
+                    return try trust.read().trustStatus(of: peer, claiming: name)
+                } catch {
+                    // Without the book nobody is known; that makes everything stricter, nothing looser.
+                    log.error("\(error)")
+                    return .new
+                }
+            },
+            log: log)
+        settings.interface = interface ?? configuration.interface
+        settings.radio = radio
+        settings.datagrams = UDPTransport()
+        if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }
+        return settings
+    }
+
+    /// How far messages go: a named profile, the configured one, or the standard one.
+    /// - Parameter name: one of nearshare's or of the configuration; nil for the configured one.
+    /// - Throws: `StorageError` for a name that nobody has given, and for numbers that are out of bounds.
+    package func propagationProfile(_ name: String? = nil) throws(StorageError) -> PropagationProfile {
+        guard let name = name ?? configuration.profile else { return .standard }
+        guard let own = configuration.profiles[name] else {
+            if let profile = PropagationProfile(name: name) { return profile }
+            let names = PropagationProfile.named.map(\.name) + configuration.profiles.keys.sorted()
+            throw StorageError(
+                .failed, "there is no profile \(TerminalText.escaped(name)); choose one of \(names.joined(separator: ", "))")
+        }
+        let standard = PropagationProfile.standard
+        do {
+            return try PropagationProfile(
+                hopLimit: own.hopLimit ?? standard.hopLimit, timeToLive: own.timeToLive ?? standard.timeToLive,
+                sharingTime: own.sharingTime ?? standard.sharingTime,
+                maximumPropagation: own.maximumPropagation ?? standard.maximumPropagation,
+                tracklistLimit: own.tracklistLimit ?? standard.tracklistLimit)
+        } catch {
+            throw StorageError(.failed, "profiles.\(TerminalText.escaped(name)): \(error)")
+        }
+    }
+
+    /// Where the node of this person listens for their other commands.
+    /// - Throws: `StorageError` when its directory can't be made.
+    package func controlSocketPath() throws(StorageError) -> String {
+        try StateDirectory.makeDirectories(directories.runtime)
+        return "\(directories.runtime)/node.sock"
+    }
+
+    /// The inbox at a path, with this machine's spool behind it.
+    package func inbox(_ path: String?, limits: InboxLimits = InboxLimits()) throws(StorageError) -> Inbox {
+        try Inbox(
+            path: path ?? configuration.inbox ?? directories.defaultInbox, spoolPath: state.spoolPath, limits: limits,
+            detector: detector)
+    }
+
+    /// Fresh random bytes from the kernel.
+    package static func randomBytes(_ count: Int) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        precondition(nearshare_random(&bytes, count) == 0, "the kernel gives no random bytes")
+        return bytes
+    }
+
+    /// The process's environment.
+    package static var environment: [String: String] {
+        var values: [String: String] = [:]
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
+            if let value = getenv(name) { values[name] = String(cString: value) }
+        }
+        return values
+    }
+
+    private static var home: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_dir) } ?? "/" }
+
+    private static var hostName: DisplayName {
+        var buffer = [CChar](repeating: 0, count: 256)
+        gethostname(&buffer, buffer.count - 1)
+        let text = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return DisplayName(truncating: text) ?? DisplayName(truncating: "nearshare")!
+    }
+}

@@ -1,0 +1,603 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+/// What happens on a link that its owner decides about or tells people. Rare.
+enum LinkEvent: Sendable {
+    case established(AuthenticatedPeer, LinkSecrets)
+    case greeted(DisplayName, time: WallTime)
+    case shortCode(ShortAuthenticationDigits)
+    case comparisonAsked
+    case comparisonAnswered(isSame: Bool)
+    case invited(TransferOffer, until: MonotonicInstant)
+    /// An invitation that was not accepted is over.
+    case invitationEnded(TransferID, TransferOutcome)
+    /// Something about a session that its members share.
+    case session(SessionFrame)
+    /// The last event.
+    case closed(LinkEnd)
+}
+
+/// What a handshake leaves for use beside its link.
+struct LinkSecrets: Sendable {
+    /// The same on both ends and on no other link.
+    let handshakeHash: [UInt8]
+    let datagrams: NoiseDatagrams
+}
+
+/// Why a link is over.
+enum LinkEnd: Sendable, Hashable {
+    case handshake(HandshakeFailure)
+    case closure(DirectClosure)
+}
+
+/// Moves bytes between one link and the machines that decide: a thread reads and opens records, one writes control frames and keeps
+/// the time, and each transfer has one for its disk, which also writes what it sends. Nothing here waits for the engine, and no
+/// queue grows without bound.
+final class LinkDriver: Sendable {
+    private struct Shared {
+        var connection: DirectConnection?
+        /// Control frames that are to go out, before any content.
+        var frames: [[UInt8]] = []
+        var sources: [TransferID: SourcePump] = [:]
+        var sinks: [TransferID: SinkPump] = [:]
+        var handshakeDeadline: MonotonicInstant
+        /// A turn of the writing thread is due although no frame waits.
+        var owesTurn = false
+        /// The connection is closed: what is queued goes out, and then the link ends.
+        var isEnding = false
+        var lingers = true
+        /// The reading thread has seen the end of the stream or gone.
+        var hasReadAll = false
+    }
+
+    /// What a connection is made with, besides its link.
+    struct Parts: Sendable {
+        var role: HandshakeRole
+        var identity: LocalIdentity
+        var name: DisplayName
+        var ciphers: UInt8
+        var encryption: EncryptionPreference
+        var limits: DirectLimits
+        var clock: @Sendable () -> MonotonicInstant
+        var wallClock: @Sendable () -> WallTime
+        /// Fresh random bytes.
+        var random: @Sendable (Int) -> [UInt8]
+    }
+
+    /// A frame of ours must not wait behind more than this many that the peer provokes without reading the answers.
+    private static let maximumQueuedFrames = 4096
+    /// Of what may be lost, so much waits for a slow link or a slow program.
+    private static let maximumQueuedDatagrams = 256
+    /// Of a member that says more about its session than this, before it is looked at, nothing more is heard.
+    private static let maximumWaitingSessionFrames = 1024
+    private static let maximumWaitingEvents = 2 * maximumWaitingSessionFrames
+    /// After the last word, so long the other side may take to read it before the link is cut.
+    private static let lingerTime = Duration.seconds(1)
+    /// What a sender of ours writes at once, and then some.
+    private static let receiveBlockByteCount = 640 << 10
+
+    let events: AsyncStream<LinkEvent>
+    /// Byte streams beside the transfers.
+    let streams: LinkStreams
+    /// What came on this link and may be lost: the oldest give way.
+    let datagrams: AsyncStream<[UInt8]>
+    private let datagramContinuation: AsyncStream<[UInt8]>.Continuation
+    private let eventContinuation: AsyncStream<LinkEvent>.Continuation
+    private let jobs: AsyncStream<@Sendable () -> Void>
+    private let jobContinuation: AsyncStream<@Sendable () -> Void>.Continuation
+    private let link: any StreamLink
+    private let parts: Parts
+    private let writer: LinkWriter
+    private let shared: Monitor<Shared>
+    private let receivePool = BlockPool(byteCount: receiveBlockByteCount, kept: 4)
+
+    init(link: any StreamLink, parts: Parts) {
+        self.link = link
+        self.parts = parts
+        writer = LinkWriter(link)
+        let shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
+        self.shared = shared
+        streams = LinkStreams(role: parts.role) { shared.update { _ in } }
+        (datagrams, datagramContinuation) = AsyncStream.makeStream(
+            bufferingPolicy: .bufferingNewest(Self.maximumQueuedDatagrams))
+        // Events are rare and bounded by the machine's own limits, but for what members say about their session.
+        (events, eventContinuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumWaitingEvents))
+        (jobs, jobContinuation) = AsyncStream.makeStream()
+    }
+
+    /// Runs the link until it is over and all its threads have ended. Cancelling the task cuts the link.
+    func run() async {
+        await withTaskCancellationHandler {
+            await withDiscardingTaskGroup { group in
+                group.addTask { await onThread { self.readLoop() } }
+                group.addTask { await onThread { self.writeLoop() } }
+                for await job in jobs {
+                    group.addTask { await onThread(job) }
+                }
+            }
+        } onCancel: {
+            link.close()
+        }
+    }
+
+    // MARK: What the owner asks for
+
+    func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource) {
+        let pump = SourcePump(wireID: offer.id, transfer: transfer, source: source, clock: parts.clock)
+        transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
+        decide { shared, connection, now in
+            shared.sources[offer.id] = pump
+            return connection.offer(offer, now: now)
+        } otherwise: {
+            transfer.end(TransferResult(outcome: .interrupted))
+        }
+    }
+
+    func accept(_ offer: TransferOffer, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool) {
+        let pump = SinkPump(
+            wireID: offer.id, transfer: transfer, offer: offer.offer, sink: sink, keepsPartial: keepsPartial)
+        transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
+        let pumpLink = sinkLink(offer.id)
+        var isTooLate = false
+        decide { shared, connection, now in
+            let reactions = connection.accept(offer.id, now: now)
+            let isTaken = reactions.contains { if case .send(.accept) = $0 { true } else { false } }
+            if isTaken {
+                shared.sinks[offer.id] = pump
+            } else {
+                // It expired, or the sender took it back, or the link is about to end, before the answer.
+                pump.end(connection.isClosed ? .interrupted : .expired)
+            }
+            // On a link that ends no job is begun any more; then this one, which only has to tell of its end, is done here.
+            if case .terminated = self.jobContinuation.yield({ pump.run(pumpLink) }) { isTooLate = true }
+            return reactions
+        } otherwise: {
+            pump.end(.interrupted)
+            isTooLate = true
+        }
+        if isTooLate { pump.run(pumpLink) }
+    }
+
+    func decline(_ id: TransferID, because reason: DeclineReason) {
+        decide { _, connection, _ in connection.decline(id, because: reason) }
+    }
+
+    func cancel(_ id: TransferID, because reason: CancelReason) {
+        decide { _, connection, now in connection.cancel(id, because: reason, now: now) }
+    }
+
+    func send(_ frame: SessionFrame) {
+        shared.update { shared in
+            guard shared.connection != nil else { return }
+            // A roster says all there is to say, so an older one that still waits for a slow reader is not needed any more.
+            if case .roster = frame { shared.frames.removeAll { $0.first == FrameType.sessionRoster } }
+            shared.frames.append(frame.encoded)
+        }
+    }
+
+    /// nil when too many are open, or the link is breaking.
+    func openStream(_ purpose: StreamPurpose, _ name: StreamName) -> ByteStream? {
+        (try? streams.open(purpose, name)).map { ByteStream($0, name, streams) }
+    }
+
+    /// Invites the peer to take something, and sends it when it is accepted.
+    func send(
+        _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8], timeout: Duration, _ settings: NodeSettings,
+        _ transfers: TransferProgressManager
+    ) -> Transfer {
+        let id = settings.freshTransferID()
+        var progress = TransferProgress(
+            id: id, direction: .outgoing, total: source.offer.totalSize, totalEntries: source.offer.entryCount)
+        progress.phase = .waiting
+        let transfer = Transfer(progress: progress, clock: settings.clock)
+        transfers.add(transfer)
+        let seconds = UInt16(clamping: min(max(timeout.components.seconds, 1), Int64(TransferOffer.maximumPatience)))
+        offer(
+            TransferOffer(id: id, timeout: seconds, resumeKey: resumeKey, context: context, offer: source.offer),
+            transfer: transfer, source: source)
+        return transfer
+    }
+
+    /// The peer broke the protocol on one of its streams.
+    func violated(_ what: MalformedInput) {
+        decide { _, connection, _ in connection.violation(what) }
+    }
+
+    /// Sends what is due from this very thread, as far as nobody else is at it and the link takes it at once; the writing thread
+    /// does the rest.
+    func flush() {
+        do throws(LinkError) {
+            let isDone = try writer.tryTurn {
+                let frames = shared.withLock { shared in
+                    defer { shared.frames = [] }
+                    return shared.frames
+                }
+                return frames + streams.takeFrames()
+            }
+            if !isDone { shared.update { $0.owesTurn = true } }
+        } catch {
+            // As in `send(_:of:)`.
+            link.close()
+        }
+    }
+
+    /// Sends something at once, or not at all.
+    func sendDatagram(_ bytes: [UInt8]) {
+        shared.update { shared in
+            guard shared.connection != nil, shared.frames.count < Self.maximumQueuedDatagrams else { return }
+            shared.frames.append([FrameType.datagram] + bytes)
+        }
+    }
+
+    /// No transfer is under way or asked for.
+    var isIdle: Bool { shared.withLock { $0.connection?.isIdle ?? true } }
+
+    func askComparison() {
+        decide { _, connection, _ in connection.askComparison() }
+    }
+
+    func answerComparison(isSame: Bool) {
+        decide { _, connection, _ in connection.answerComparison(isSame: isSame) }
+    }
+
+    func close(_ reason: CloseReason) {
+        decide { shared, connection, _ in
+            shared.lingers = reason != .done
+            return connection.close(reason)
+        } otherwise: {
+            self.link.close()
+        }
+    }
+
+    private func sinkLink(_ id: TransferID) -> SinkPump.Link {
+        SinkPump.Link(
+            resumePoint: { [self] point in decide { _, connection, _ in connection.resumePoint(point, of: id) } },
+            stored: { [self] total in decide { _, connection, _ in connection.contentStored(id, upTo: total) } },
+            mayFinish: { [self] in
+                var may = false
+                decide { _, connection, _ in
+                    may = connection.mayFinish(id)
+                    return []
+                }
+                return may
+            },
+            finished: { [self] in decide { _, connection, _ in connection.finished(id) } },
+            failed: { [self] reason in decide { _, connection, now in connection.cancel(id, because: reason, now: now) } },
+            violated: { [self] what in decide { _, connection, _ in connection.violation(what) } })
+    }
+
+    // MARK: Deciding
+
+    /// Asks the machine, and carries out what it says, as one step that no other thread comes between.
+    private func decide(
+        _ ask: (inout Shared, inout DirectConnection, MonotonicInstant) -> [DirectReaction],
+        otherwise: () -> Void = {}
+    ) {
+        let now = parts.clock()
+        let hasWork: Bool? = shared.withLock { shared in
+            guard var connection = shared.connection.take() else { return nil }
+            let reactions = ask(&shared, &connection, now)
+            shared.connection = connection
+            perform(reactions, &shared)
+            // Most answers are empty, or grants, which concern a transfer's own thread; then the writing thread may sleep on.
+            return reactions.contains { if case .mayUse = $0 { false } else { true } }
+        }
+        switch hasWork {
+        case nil: otherwise()
+        case true?: shared.update { _ in }
+        case false?: break
+        }
+    }
+
+    private func perform(_ reactions: [DirectReaction], _ shared: inout Shared) {
+        for reaction in reactions {
+            switch reaction {
+            case .send(let frame):
+                shared.frames.append(frame.encoded)
+            case .greeted(let name, let time): eventContinuation.yield(.greeted(name, time: time))
+            case .shortCodeReady(let text): eventContinuation.yield(.shortCode(text))
+            case .comparisonAsked: eventContinuation.yield(.comparisonAsked)
+            case .comparisonAnswered(let isSame): eventContinuation.yield(.comparisonAnswered(isSame: isSame))
+            case .invited(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
+            case .accepted(let id): shared.sources[id]?.transfer.enter(.comparing)
+            case .startSending(let id, let point):
+                guard let pump = shared.sources[id] else { continue }
+                jobContinuation.yield { [self] in feed(from: pump, point) }
+            case .mayUse(let id, let limit): shared.sources[id]?.allow(upTo: limit)
+            case .stopSending(let id): shared.sources[id]?.stop()
+            case .outgoingEnded(let id, let outcome):
+                guard let pump = shared.sources.removeValue(forKey: id) else { continue }
+                pump.end(outcome)
+            case .incomingEnded(let id, let outcome):
+                if let pump = shared.sinks.removeValue(forKey: id) {
+                    pump.end(outcome)
+                } else {
+                    eventContinuation.yield(.invitationEnded(id, outcome))
+                }
+            case .closed(let closure):
+                shared.isEnding = true
+                if case .lost = closure { link.close() }
+                eventContinuation.yield(.closed(.closure(closure)))
+                eventContinuation.finish()
+                jobContinuation.finish()
+            }
+        }
+        if shared.frames.count > Self.maximumQueuedFrames { link.close() }
+    }
+
+    private func feed(from pump: SourcePump, _ point: ResumePoint) {
+        do throws(StorageError) {
+            try pump.run(from: point) { filled in send(filled, of: pump) }
+        } catch {
+            cancel(pump.wireID, because: error.code == .changed ? .sourceChanged : .sourceUnreadable)
+        }
+    }
+
+    /// On the pump's own thread.
+    /// - Returns: false when nothing more of it is to be sent.
+    private func send(_ filled: borrowing FilledBlock, of pump: SourcePump) -> Bool {
+        do throws(LinkError) {
+            return try writer.withTurn { (turn) throws(LinkError) in
+                // As one step: content must neither follow its transfer's end nor overtake a frame that was decided before it.
+                let isLast = filled.isLast
+                let (frames, goesOn) = shared.withLock { shared in
+                    defer { shared.frames = [] }
+                    let goesOn = !pump.isStopped
+                    if goesOn, isLast { shared.connection?.sentEverything(pump.wireID) }
+                    return (shared.frames, goesOn)
+                }
+                try turn.write(frames)
+                if goesOn { try turn.write(filled) }
+                return goesOn
+            }
+        } catch {
+            // The reading thread sees the same break and reports it; a half-broken link is cut so that it does.
+            link.close()
+            return false
+        }
+    }
+
+    // MARK: The reading thread
+
+    private func readLoop() {
+        let end = readAll()
+        streams.close()
+        datagramContinuation.finish()
+        shared.update { $0.hasReadAll = true }
+        switch end {
+        case .some(.handshake):
+            eventContinuation.yield(.closed(end!))
+            eventContinuation.finish()
+            jobContinuation.finish()
+            shared.update { $0.isEnding = true }
+            link.finishWriting()
+        case .some(.closure), nil:
+            decide { _, connection, _ in connection.linkEnded() }
+        }
+    }
+
+    private func readAll() -> LinkEnd? {
+        let handshake: EstablishedLink
+        switch shakeHands() {
+        case .success(let established): handshake = established
+        case .failure(let failure): return .handshake(failure)
+        }
+        begin(handshake)
+        var opener = handshake.opener
+        var block = receivePool.take()
+        var filled = handshake.leftover.count
+        block.bytes.copyBytes(from: handshake.leftover)
+        var position = 0
+        do throws(LinkError) {
+            while true {
+                do throws(MalformedInput) {
+                    try takeRecords(in: block, from: &position, to: filled, with: &opener)
+                } catch {
+                    decide { _, connection, _ in connection.violation(error) }
+                    drain()
+                    return nil
+                }
+                if block.bytes.count - filled < RecordFormat.maximumRecordByteCount {
+                    // Records that have been taken may still be on their way to the disk: the rest moves, not they.
+                    let next = receivePool.take()
+                    let rest = UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])
+                    next.bytes.copyMemory(from: rest)
+                    (block, position, filled) = (next, 0, rest.count)
+                }
+                let count = try link.read(into: UnsafeMutableRawBufferPointer(rebasing: block.bytes[filled...]))
+                if count == 0 { return nil }
+                filled += count
+                let now = parts.clock()
+                shared.withLock { $0.connection?.heard(now: now) }
+            }
+        } catch {
+            return nil
+        }
+    }
+
+    /// After the last word, what the peer still sends is read and forgotten, so that the word is not lost with it.
+    private func drain() {
+        let block = receivePool.take()
+        do throws(LinkError) {
+            while try link.read(into: block.bytes) > 0 {}
+        } catch {}
+    }
+
+    private func takeRecords(
+        in block: Block, from position: inout Int, to filled: Int, with opener: inout RecordOpener
+    ) throws(MalformedInput) {
+        var batch: [(id: TransferID, pieces: [Piece])] = []
+        // What was taken before a bad record is still delivered.
+        defer { deliver(batch) }
+        while let length = try RecordOpener.recordByteCount(UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])),
+            position + length <= filled
+        {
+            let start = position
+            position += length
+            let opened = try opener.openInPlace(UnsafeMutableRawBufferPointer(rebasing: block.bytes[start..<position]))
+            let frame = start + opened.lowerBound..<start + opened.upperBound
+            if block.bytes[frame.lowerBound] == FrameType.content {
+                guard frame.count > RecordFormat.contentHeaderByteCount else {
+                    throw MalformedInput("a content frame without content")
+                }
+                let raw = block.bytes.loadUnaligned(fromByteOffset: frame.lowerBound + 1, as: UInt64.self)
+                let id = TransferID(rawValue: UInt64(bigEndian: raw))
+                let piece = Piece(
+                    block: block, range: frame.lowerBound + RecordFormat.contentHeaderByteCount..<frame.upperBound)
+                guard isWanted(id, count: piece.range.count) else { continue }
+                if batch.last?.id == id {
+                    batch[batch.count - 1].pieces.append(piece)
+                } else {
+                    batch.append((id, [piece]))
+                }
+            } else if let stream = try StreamFrame(decoding: Array(block.bytes[frame])[...]) {
+                try streams.receive(stream)
+            } else if block.bytes[frame.lowerBound] == FrameType.datagram {
+                datagramContinuation.yield(Array(block.bytes[frame].dropFirst()))
+            } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
+                guard case .enqueued(let room) = eventContinuation.yield(.session(session)),
+                    room > Self.maximumWaitingEvents - Self.maximumWaitingSessionFrames
+                else { throw MalformedInput("more is said about the session than anybody can follow") }
+            } else if let control = try ControlFrame.decode(Array(block.bytes[frame])) {
+                deliver(batch)
+                batch = []
+                decide { _, connection, now in connection.receive(control, now: now) }
+            }
+        }
+    }
+
+    private func isWanted(_ id: TransferID, count: Int) -> Bool {
+        var verdict = ContentVerdict.drop
+        decide { _, connection, now in
+            let answer = connection.contentArrived(id, count: count, now: now)
+            verdict = answer.verdict
+            return answer.reactions
+        }
+        return verdict == .deliver
+    }
+
+    private func deliver(_ batch: [(id: TransferID, pieces: [Piece])]) {
+        for (id, pieces) in batch {
+            let pump = shared.withLock { $0.sinks[id] }
+            pump?.take(pieces)
+        }
+    }
+
+    private func shakeHands() -> Result<EstablishedLink, HandshakeFailure> {
+        var handshake = DirectHandshake(
+            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers,
+            encryption: parts.encryption)
+        var buffer = [UInt8](repeating: 0, count: 2048)
+        do {
+            let first = try handshake.start()
+            try write(first)
+            while true {
+                let count = try buffer.withUnsafeMutableBytes { (raw) throws(LinkError) in try link.read(into: raw) }
+                guard count > 0 else { return .failure(.notAPeer("the other side closed the connection during the handshake")) }
+                switch handshake.receive(buffer[..<count]) {
+                case .needsMore: break
+                case .send(let bytes): try write(bytes)
+                case .established(let established, let bytes):
+                    try write(bytes)
+                    return .success(established)
+                case .failed(let failure, let bytes):
+                    try write(bytes)
+                    return .failure(failure)
+                }
+            }
+        } catch let failure as HandshakeFailure {
+            return .failure(failure)
+        } catch {
+            let isLate = parts.clock() >= shared.withLock { $0.handshakeDeadline }
+            return .failure(
+                .notAPeer(
+                    isLate
+                        ? "the other side did not finish the handshake in time"
+                        : "the connection broke during the handshake"))
+        }
+    }
+
+    private func write(_ bytes: [UInt8]) throws(LinkError) {
+        guard !bytes.isEmpty else { return }
+        try bytes.withUnsafeBufferPointer { (raw) throws(LinkError) in try link.write(UnsafeRawBufferPointer(raw)) }
+    }
+
+    private func begin(_ established: EstablishedLink) {
+        let connection = DirectConnection(
+            ownName: parts.name, ownTime: parts.wallClock(),
+            shortCode: ShortAuthenticationString(
+                role: parts.role, handshakeHash: established.handshakeHash,
+                nonce: parts.random(ShortAuthenticationString.nonceByteCount)),
+            limits: parts.limits, now: parts.clock())
+        let reactions = connection.start()
+        writer.begin(established.sealer)
+        shared.update { shared in
+            shared.connection = connection
+            perform(reactions, &shared)
+        }
+        eventContinuation.yield(
+            .established(
+                established.peer,
+                LinkSecrets(handshakeHash: established.handshakeHash, datagrams: established.datagrams)))
+    }
+
+    // MARK: The writing thread
+
+    private enum Work {
+        case frames
+        case timer
+        case end(lingers: Bool)
+    }
+
+    private func writeLoop() {
+        do throws(LinkError) {
+            while true {
+                switch nextWork() {
+                case .frames:
+                    try writer.withTurn { (turn) throws(LinkError) in
+                        let frames = shared.withLock { shared in
+                            defer { (shared.frames, shared.owesTurn) = ([], false) }
+                            return shared.frames
+                        }
+                        try turn.write(frames + streams.takeFrames())
+                    }
+                case .timer:
+                    let now = parts.clock()
+                    let isLate = shared.withLock { $0.connection == nil && now >= $0.handshakeDeadline }
+                    if isLate { link.close() }
+                    decide { _, connection, now in connection.advance(to: now) }
+                case .end(let lingers):
+                    // All pumps have been stopped, but one may still be in the middle of its last block.
+                    if shared.withLock({ $0.connection != nil }) { try writer.withTurn { _ in } }
+                    link.finishWriting()
+                    if lingers { waitForReader() }
+                    link.close()
+                    return
+                }
+            }
+        } catch {
+            // As in `send(_:of:)`.
+            link.close()
+        }
+    }
+
+    private func nextWork() -> Work {
+        let deadline = shared.withLock { $0.connection?.deadline ?? $0.handshakeDeadline }
+        let next = shared.wait(untilNanoseconds: deadline.nanoseconds) { shared -> Work? in
+            if !shared.frames.isEmpty || shared.owesTurn { return .frames }
+            if shared.isEnding { return .end(lingers: shared.lingers && !shared.hasReadAll) }
+            if shared.connection != nil, streams.hasFrames { return .frames }
+            // Something new is due earlier than what is waited for here.
+            if let next = shared.connection?.deadline, next < deadline { return .timer }
+            return nil
+        }
+        return next ?? .timer
+    }
+
+    private func waitForReader() {
+        let end = parts.clock() + Self.lingerTime
+        _ = shared.wait(untilNanoseconds: end.nanoseconds) { $0.hasReadAll ? () : nil }
+    }
+}

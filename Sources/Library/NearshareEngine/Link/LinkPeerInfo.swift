@@ -1,0 +1,61 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+/// What the events of one link have told so far about who is at its other end.
+struct LinkPeerInfo {
+    let remote: LinkAddress
+    private(set) var proven: AuthenticatedPeer?
+    private(set) var secrets: LinkSecrets?
+    private(set) var name: DisplayName?
+    private(set) var shortCode: ShortAuthenticationDigits?
+
+    init(_ remote: LinkAddress) {
+        self.remote = remote
+    }
+
+    mutating func learn(from event: LinkEvent) {
+        switch event {
+        case .established(let peer, let secrets): (proven, self.secrets) = (peer, secrets)
+        case .greeted(let claimed, _): name = claimed
+        case .shortCode(let text): shortCode = text
+        case .comparisonAsked, .comparisonAnswered, .invited, .invitationEnded, .session, .closed: break
+        }
+    }
+
+    /// nil before the key is proven and the name said, and for somebody who is blocked.
+    func peer(_ settings: NodeSettings) -> Peer? {
+        guard let proven, let name else { return nil }
+        let trustStatus = settings.trustStatus(proven, name)
+        return trustStatus.isBlocked ? nil : Peer(proven: proven, name: name, trustStatus: trustStatus, address: remote)
+    }
+}
+
+/// The invitations of one link that nobody has answered yet.
+struct OpenInvitations {
+    private struct WeakInvitation {
+        weak var invitation: Invitation?
+    }
+
+    private var open: [TransferID: WeakInvitation] = [:]
+
+    mutating func insert(_ invitation: Invitation, as id: TransferID, _ shortCode: ShortAuthenticationDigits?) {
+        if let shortCode { invitation.shortCodeIsReady(shortCode) }
+        open = open.filter { $0.value.invitation != nil }
+        open[id] = WeakInvitation(invitation: invitation)
+    }
+
+    func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
+        for waiting in open.values { waiting.invitation?.shortCodeIsReady(code) }
+    }
+
+    mutating func end(_ id: TransferID, _ outcome: TransferOutcome) {
+        open.removeValue(forKey: id)?.invitation?.end(outcome)
+    }
+
+    mutating func endAll() {
+        for waiting in open.values { waiting.invitation?.end(.interrupted) }
+        open = [:]
+    }
+}

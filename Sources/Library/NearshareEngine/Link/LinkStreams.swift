@@ -1,0 +1,318 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// The byte streams of one link, between the programs that read and write them and the threads that move frames.
+final class LinkStreams: Sendable {
+    private struct State {
+        var streams: ByteStreams
+        /// Who waits for something to happen on a stream.
+        var waiting: [StreamID: [Waker]] = [:]
+        /// Streams that are read as bytes come in, on the thread that reads the link.
+        var readers: [StreamID: Reader] = [:]
+        var supply: Supply?
+        /// Somebody here takes streams from the other end; until then they are refused (A1).
+        var isWelcoming = false
+        var isClosed = false
+    }
+
+    /// Takes what comes on a stream; nil at its end.
+    typealias Take = @Sendable ([UInt8]?) throws(MalformedInput) -> Void
+
+    private final class Reader: Sendable {
+        let take: Take
+        /// One at a time, so that bytes stay in their order.
+        let turn = Mutex(())
+
+        init(_ take: @escaping Take) {
+            self.take = take
+        }
+    }
+
+    /// Writes what is due, without waiting. Asked by whoever takes frames, one thread at a time.
+    typealias Supply = @Sendable () -> Void
+
+    /// Lets a task or a thread go on. Called, and let go of, without a lock.
+    typealias Waker = @Sendable () -> Void
+
+    /// So many frames are sealed and written at once.
+    private static let batchByteCount = 256 << 10
+    /// Opened there and not looked at here yet, those that were cut meanwhile included.
+    private static let maximumOpenedCount = 256
+
+    /// Streams that the other end opens.
+    let opened: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>
+    private let openedContinuation: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>.Continuation
+    private let state: Mutex<State>
+    private let isSupplyDue = Atomic(false)
+    /// Something is to be sent.
+    private let wake: @Sendable () -> Void
+
+    init(role: HandshakeRole, wake: @escaping @Sendable () -> Void) {
+        state = Mutex(State(streams: ByteStreams(role: role)))
+        self.wake = wake
+        (opened, openedContinuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumOpenedCount))
+    }
+
+    // MARK: For the link's threads
+
+    var hasFrames: Bool { isSupplyDue.load(ordering: .acquiring) || state.withLock { $0.streams.hasFrame } }
+
+    /// Encoded frames that are due, a batch at the most.
+    func takeFrames() -> [[UInt8]] {
+        if isSupplyDue.exchange(false, ordering: .acquiringAndReleasing) { state.withLock { $0.supply }?() }
+        return change { state in
+            var frames: [[UInt8]] = []
+            var byteCount = 0
+            while byteCount < Self.batchByteCount, let frame = state.streams.nextFrame() {
+                frames.append(frame.encoded)
+                byteCount += frames.last!.count
+            }
+            return frames
+        }
+    }
+
+    func receive(_ frame: StreamFrame) throws(MalformedInput) {
+        let failure: MalformedInput? = change { state in
+            do throws(MalformedInput) {
+                try state.streams.receive(frame)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
+        try drain(frame.id)
+        if hasFrames { wake() }
+    }
+
+    /// From now on `take` gets what comes on a stream, where it comes in: it must not block.
+    func read(_ id: StreamID, _ take: @escaping Take) throws(MalformedInput) {
+        state.withLock { $0.readers[id] = Reader(take) }
+        try drain(id)
+    }
+
+    private func drain(_ id: StreamID) throws(MalformedInput) {
+        guard let reader = state.withLock({ $0.readers[id] }) else { return }
+        let failure: MalformedInput? = reader.turn.withLock { _ in
+            do throws(MalformedInput) {
+                while true {
+                    switch try? attempt({ state throws(StreamError) in try state.streams.read(id, upTo: .max) }) {
+                    case .bytes(let bytes)?: try reader.take(bytes)
+                    case .nothing?: return nil
+                    case .end?, nil:
+                        state.withLock { _ = $0.readers.removeValue(forKey: id) }
+                        try reader.take(nil)
+                        return nil
+                    }
+                }
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// The link is over, and all streams with it.
+    func close() {
+        // Let go of without the lock: with a reader or a waiter the last hold on a stream may end, which takes it.
+        let (waiting, held) = state.withLock { state in
+            state.isClosed = true
+            defer { (state.waiting, state.readers, state.supply) = ([:], [:], nil) }
+            return (state.waiting.values.flatMap { $0 }, (state.readers, state.supply))
+        }
+        withExtendedLifetime(held) {
+            for waiter in waiting { waiter() }
+        }
+        openedContinuation.finish()
+    }
+
+    /// From now on `supply` is asked after ``callForSupply(wakesWriter:)``, on the thread that takes frames: what many have to
+    /// say at about the same time goes out together, and wakes that thread once.
+    func setSupply(_ supply: @escaping Supply) {
+        state.withLock { state in
+            if !state.isClosed { state.supply = supply }
+        }
+    }
+
+    /// - Parameter wakesWriter: false where the caller takes frames itself.
+    func callForSupply(wakesWriter: Bool = true) {
+        if !isSupplyDue.exchange(true, ordering: .acquiringAndReleasing), wakesWriter { wake() }
+    }
+
+    /// From now on the other end may open streams: both are in one session.
+    func welcome() {
+        state.withLock { $0.isWelcoming = true }
+    }
+
+    /// That are open.
+    var count: Int { state.withLock { $0.streams.count } }
+
+    // MARK: For programs
+
+    func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
+        let id = try attempt { state throws(StreamError) in try state.streams.open(purpose, name) }
+        wake()
+        return id
+    }
+
+    /// Waits until all of it has been taken over.
+    func write(_ bytes: [UInt8], on id: StreamID) async throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            try Task.checkCancellation()
+            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            if count > 0 { wake() }
+            rest = rest.dropFirst(count)
+            if !rest.isEmpty { await wait(on: id) { $0.room(on: id) > 0 } }
+        }
+    }
+
+    /// Writes as much as there is room for.
+    /// - Parameters:
+    ///   - isFlushed: the caller sees to it that it goes out.
+    ///   - onRoom: called once there is room for more, where not all was taken; it must not block.
+    /// - Returns: how many bytes were taken.
+    func writeNow(
+        _ bytes: ArraySlice<UInt8>, on id: StreamID, isFlushed: Bool, onRoom: @escaping Waker
+    ) throws(StreamError) -> Int {
+        var taken = 0
+        while taken < bytes.count {
+            let rest = bytes.dropFirst(taken)
+            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            taken += count
+            if taken < bytes.count, register(onRoom, on: id, unless: { $0.room(on: id) > 0 }) { break }
+        }
+        if taken > 0, !isFlushed { wake() }
+        return taken
+    }
+
+    /// - Returns: nil at the end.
+    func read(_ id: StreamID, upTo limit: Int) async throws -> [UInt8]? {
+        while true {
+            try Task.checkCancellation()
+            switch try attempt({ state throws(StreamError) in try state.streams.read(id, upTo: limit) }) {
+            case .bytes(let bytes):
+                // Credit for the other end may be due.
+                if hasFrames { wake() }
+                return bytes
+            case .end: return nil
+            case .nothing: await wait(on: id) { $0.canRead(id) }
+            }
+        }
+    }
+
+    /// As ``read(_:upTo:)``, on a thread that may block.
+    func readBlocking(_ id: StreamID, upTo limit: Int) throws(StreamError) -> [UInt8]? {
+        while true {
+            switch try attempt({ state throws(StreamError) in try state.streams.read(id, upTo: limit) }) {
+            case .bytes(let bytes):
+                if hasFrames { wake() }
+                return bytes
+            case .end: return nil
+            case .nothing: block(on: id) { $0.canRead(id) }
+            }
+        }
+    }
+
+    /// As ``write(_:on:)``, on a thread that may block.
+    func writeBlocking(_ bytes: ArraySlice<UInt8>, on id: StreamID) throws(StreamError) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            if count > 0 { wake() }
+            rest = rest.dropFirst(count)
+            if !rest.isEmpty { block(on: id) { $0.room(on: id) > 0 } }
+        }
+    }
+
+    func finish(_ id: StreamID) {
+        change { try? $0.streams.finish(id) }
+        wake()
+    }
+
+    /// The program has let go of it.
+    func abandon(_ id: StreamID) {
+        change { $0.streams.abandon(id) }
+        wake()
+    }
+
+    func reset(_ id: StreamID, because reason: StreamResetReason) {
+        let waiting = change { state in
+            state.streams.reset(id, because: reason)
+            // Whoever waits on it learns that it is gone.
+            return state.waiting.removeValue(forKey: id) ?? []
+        }
+        for waiter in waiting { waiter() }
+        wake()
+    }
+
+    // MARK: Waiting
+
+    private func attempt<Result>(_ body: (inout State) throws(StreamError) -> Result) throws(StreamError) -> Result {
+        let result: Swift.Result<Result, StreamError> = change { state in
+            if state.isClosed { return .failure(.notOpen) }
+            do throws(StreamError) {
+                return .success(try body(&state))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    /// Changes the streams, and wakes whoever waits for what has happened.
+    @discardableResult
+    private func change<Result>(_ body: (inout State) -> Result) -> Result {
+        let (result, waiting) = state.withLock { state in
+            let result = body(&state)
+            var waiting: [Waker] = []
+            for event in state.streams.drainEvents() {
+                switch event {
+                case .opened(let id, let purpose, let name):
+                    if !state.isWelcoming {
+                        state.streams.reset(id, because: .refused)
+                    } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
+                        state.streams.reset(id, because: .tooMany)
+                    }
+                case .readable(let id), .writable(let id), .reset(let id, _):
+                    waiting += state.waiting.removeValue(forKey: id) ?? []
+                }
+            }
+            return (result, waiting)
+        }
+        for waiter in waiting { waiter() }
+        return result
+    }
+
+    /// Waits for a change on a stream, unless `isReady` holds already. A cancelled task goes on at once.
+    private func wait(on id: StreamID, until isReady: @Sendable (ByteStreams) -> Bool) async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isWaiting = register({ continuation.resume() }, on: id, unless: { Task.isCancelled || isReady($0) })
+                if !isWaiting { continuation.resume() }
+            }
+        } onCancel: {
+            // All who wait on the stream look again; those who are not cancelled wait on.
+            for waiter in state.withLock({ $0.waiting.removeValue(forKey: id) }) ?? [] { waiter() }
+        }
+    }
+
+    /// As ``wait(on:until:)``, on a thread that may block.
+    private func block(on id: StreamID, until isReady: (ByteStreams) -> Bool) {
+        let isAwake = Monitor(false)
+        guard register({ isAwake.update { $0 = true } }, on: id, unless: isReady) else { return }
+        isAwake.wait { $0 ? () : nil }
+    }
+
+    /// - Returns: false when there is nothing to wait for.
+    private func register(_ waker: @escaping Waker, on id: StreamID, unless isReady: (ByteStreams) -> Bool) -> Bool {
+        state.withLock { state in
+            if state.isClosed || !state.streams.isOpen(id) || isReady(state.streams) { return false }
+            state.waiting[id, default: []].append(waker)
+            return true
+        }
+    }
+}

@@ -1,0 +1,179 @@
+internal import NearshareBase
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+/// Stores one transfer's content on a thread of its own, so that a slow disk holds up its own sender and nobody else.
+final class SinkPump: Sendable {
+    private struct State {
+        var pieces: [Piece] = []
+        var ending: TransferOutcome?
+    }
+
+    /// Used by the pump's thread alone.
+    private struct Sink: @unchecked Sendable {
+        let sink: any ResourceSink
+    }
+
+    /// What the pump tells its link.
+    struct Link: Sendable {
+        var resumePoint: @Sendable (ResumePoint) -> Void
+        /// Bytes of the content stream that are stored, counted from its start.
+        var stored: @Sendable (UInt64) -> Void
+        /// Whether all that has come may be stored; nobody can cancel it afterwards.
+        var mayFinish: @Sendable () -> Bool
+        var finished: @Sendable () -> Void
+        var failed: @Sendable (CancelReason) -> Void
+        var violated: @Sendable (MalformedInput) -> Void
+    }
+
+    /// A peer that sends its content in crumbs is held back here rather than remembered crumb by crumb.
+    private static let maximumPieces = 1024
+
+    let wireID: TransferID
+    let transfer: Transfer
+    private let offer: Offer
+    private let sink: Sink
+    private let keepsPartial: Bool
+    private let state = Monitor(State())
+
+    init(wireID: TransferID, transfer: Transfer, offer: Offer, sink: any ResourceSink, keepsPartial: Bool) {
+        self.wireID = wireID
+        self.transfer = transfer
+        self.offer = offer
+        self.sink = Sink(sink: sink)
+        self.keepsPartial = keepsPartial
+    }
+
+    // MARK: From other threads
+
+    /// Blocks while the sink is too far behind.
+    func take(_ pieces: [Piece]) {
+        state.wait { state -> Void? in
+            if state.ending != nil { return () }
+            guard state.pieces.count < Self.maximumPieces else { return nil }
+            state.pieces += pieces
+            return ()
+        }
+    }
+
+    /// Nothing more comes.
+    func end(_ outcome: TransferOutcome) {
+        state.update { state in
+            if state.ending == nil { state.ending = outcome }
+        }
+    }
+
+    // MARK: The pump's thread
+
+    /// Runs until the transfer has ended, and tells its handle how.
+    func run(_ link: Link) {
+        var detail: String?
+        var delivered: [DeliveredItem] = []
+        do throws(IncomingContentError<StorageError>) {
+            delivered = try store(link)
+        } catch {
+            switch error {
+            case .violation(let what):
+                detail = what.description
+                link.violated(what)
+            case .receiver(let failure):
+                detail = failure.description
+                link.failed(CancelReason(failure))
+            }
+        }
+        let outcome: TransferOutcome = state.wait { $0.ending }
+        if outcome != .completed {
+            if keepsPartial, outcome.keepsPartial {
+                sink.sink.suspend()
+            } else {
+                sink.sink.discard()
+            }
+        }
+        transfer.end(TransferResult(outcome: outcome, detail: detail, delivered: delivered))
+    }
+
+    private func store(_ link: Link) throws(IncomingContentError<StorageError>) -> [DeliveredItem] {
+        transfer.enter(.comparing)
+        let point: ResumePoint
+        do {
+            point = try sink.sink.resumePoint()
+        } catch {
+            throw .receiver(error)
+        }
+        link.resumePoint(point)
+        var content = IncomingContent(offer: offer, asked: point)
+        var receiver = SinkReceiver(sink: sink.sink, asked: point)
+        var total: UInt64 = 0
+        var hasStarted = false
+        while let pieces = nextPieces() {
+            for piece in pieces {
+                try content.consume(piece.bytes, into: &receiver)
+                total += UInt64(piece.range.count)
+            }
+            if !hasStarted {
+                hasStarted = true
+                transfer.resumes(after: content.resumedByteCount, entries: content.finishedEntryCount)
+            }
+            transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
+            link.stored(total)
+            guard content.isComplete else { continue }
+            // Cancelled or cut in this moment: the ending is on its way here.
+            guard link.mayFinish() else { return [] }
+            transfer.enter(.finishing)
+            let delivered: [DeliveredItem]
+            do {
+                delivered = try sink.sink.finish()
+            } catch {
+                throw .receiver(error)
+            }
+            // From here on it is complete whatever becomes of the link.
+            state.update { $0.ending = .completed }
+            link.finished()
+            return delivered
+        }
+        return []
+    }
+
+    private func nextPieces() -> [Piece]? {
+        let next: [Piece]? = state.wait { state -> [Piece]?? in
+            // What came before the end is stored all the same: another try then begins behind it.
+            guard state.pieces.isEmpty else {
+                defer { state.pieces = [] }
+                return .some(state.pieces)
+            }
+            return state.ending == nil ? nil : .some(nil)
+        }
+        return next
+    }
+}
+
+extension CancelReason {
+    init(_ failure: StorageError) {
+        switch failure.code {
+        case .noSpace: self = .noSpace
+        case .overLimit, .refused: self = .refused
+        case .changed: self = .sourceChanged
+        case .notFound, .noPermission, .failed: self = .storageFailed
+        }
+    }
+}
+
+/// A resource's sink as the content stream sees it.
+private struct SinkReceiver: ContentReceiver {
+    let sink: any ResourceSink
+    let asked: ResumePoint
+
+    mutating func start(completeEntries: UInt64, offset: UInt64) throws(StorageError) {
+        // The sender goes on where it was asked to, or from the beginning; nothing else gets this far.
+        let goesOn = completeEntries == asked.completeEntries && offset == asked.partialSize
+        try sink.resume(at: goesOn ? asked : .start)
+    }
+
+    mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
+        try sink.begin(header, at: offset, entriesDigest: digest)
+    }
+
+    mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
+
+    mutating func endEntry() throws(StorageError) { try sink.endEntry() }
+}

@@ -1,0 +1,57 @@
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// What structured messages mean to a conversation (`docs/PROTOCOL.md`, section 14). All else is a program's own affair.
+enum ChatContent: Sendable, Hashable {
+    /// A line: `{"text": …, "id": …}`. Without an id the message's own counts.
+    case line(id: String?, text: String)
+    /// A part of one: `{"text": …, "id": …, "part": 0…, "of": …}`.
+    case part(id: String, index: Int, count: Int, text: String)
+    /// Lines that a person has seen: `{"read": [id, …]}`.
+    case read([String])
+
+    static let maximumIDByteCount = 64
+    /// Of text in one message: what stays of 1,024 bytes, so that any link takes it. 140 characters have 560 at the most.
+    static let partByteCount = 840
+    /// Ids in one message, for the same reason.
+    static let readCount = 24
+
+    init?(_ value: StructuredValue) {
+        guard case .object(let members) = value else { return nil }
+        if case .array(let ids)? = members["read"] {
+            guard ids.count <= Self.readCount else { return nil }
+            self = .read(ids.compactMap { if case .string(let id) = $0 { id } else { nil } })
+            return
+        }
+        guard case .string(let text)? = members["text"] else { return nil }
+        var id: String?
+        if case .string(let given)? = members["id"], (1...Self.maximumIDByteCount).contains(given.utf8.count) { id = given }
+        guard let part = members["part"] else {
+            self = .line(id: id, text: text)
+            return
+        }
+        guard let id, case .integer(let index) = part, case .integer(let count)? = members["of"],
+            (2...Int64(TextPiece.maximumCount)).contains(count), (0..<count).contains(index)
+        else { return nil }
+        self = .part(id: id, index: Int(index), count: Int(count), text: text)
+    }
+
+    var value: StructuredValue {
+        switch self {
+        case .line(let id, let text):
+            .object(["text": .string(text)].merging(id.map { ["id": .string($0)] } ?? [:]) { $1 })
+        case .part(let id, let index, let count, let text):
+            .object([
+                "text": .string(text), "id": .string(id), "part": .integer(Int64(index)), "of": .integer(Int64(count)),
+            ])
+        case .read(let ids): .object(["read": .array(ids.map { .string($0) })])
+        }
+    }
+
+    /// A line as it goes out: in one message, or in parts.
+    static func cut(_ text: String, id: String) -> [ChatContent] {
+        let parts = MeshDriver.split(text, limit: partByteCount)
+        guard parts.count > 1 else { return [.line(id: id, text: text)] }
+        return parts.enumerated().map { .part(id: id, index: $0.offset, count: parts.count, text: $0.element) }
+    }
+}

@@ -1,0 +1,170 @@
+package import NearshareBase
+package import NearshareCrypto
+internal import NearshareDirect
+package import NearshareInterfaces
+internal import Synchronization
+
+/// An encrypted link to one peer whose key is proven, from the side that opened it.
+package final class Connection: Sendable {
+    private struct State {
+        var name: DisplayName?
+        var clockDifference: Duration?
+        var code: ShortAuthenticationDigits?
+        var isSameThere: Bool?
+        var end: NodeError?
+    }
+
+    /// What we expected to meet where we connected.
+    package let destination: PeerDestination
+    /// Whose key the link has proven.
+    package let proven: AuthenticatedPeer
+    /// Where they answered.
+    package let address: LinkAddress
+    private let driver: LinkDriver
+    private let settings: NodeSettings
+    private let transfers: TransferProgressManager
+    private let state = Mutex(State())
+    /// For those who wait until something of it is known.
+    private let news = AsyncCondition()
+
+    private init(
+        _ proven: AuthenticatedPeer, _ driver: LinkDriver, _ address: LinkAddress, _ destination: PeerDestination,
+        _ settings: NodeSettings, _ transfers: TransferProgressManager
+    ) {
+        self.proven = proven
+        self.driver = driver
+        self.address = address
+        self.destination = destination
+        self.settings = settings
+        self.transfers = transfers
+    }
+
+    /// How the peer stands with us by its key and the name under which it was looked for.
+    package var trustStatus: TrustStatus { settings.trustStatus(proven, destination.name) }
+
+    /// What the peer calls itself, once it has said so.
+    /// - Throws: ``NodeError`` when the link ended before.
+    package var peerName: DisplayName {
+        get async throws { try await waitFor { $0.name } }
+    }
+
+    /// How much later the peer's clock is than ours, give or take the time that its greeting was on its way.
+    package var clockDifference: Duration {
+        get async throws { try await waitFor { $0.clockDifference } }
+    }
+
+    /// The eight digits that both people see.
+    package var shortCode: ShortAuthenticationDigits {
+        get async throws { try await waitFor { $0.code } }
+    }
+
+    /// Asks the other person whether their screen shows the same short code. Both persons answer: see
+    /// ``answerComparison(isSame:)`` and ``isSameThere``.
+    package func askComparison() async throws {
+        _ = try await shortCode
+        driver.askComparison()
+    }
+
+    /// Tells them what the person here has seen.
+    package func answerComparison(isSame: Bool) {
+        driver.answerComparison(isSame: isSame)
+    }
+
+    /// What the other person says, once they have said so.
+    /// - Throws: ``NodeError`` when the link ended before.
+    package var isSameThere: Bool {
+        get async throws { try await waitFor { $0.isSameThere } }
+    }
+
+    /// Waits until the link has ended: why.
+    package var ending: NodeError {
+        get async throws { try await waitFor { $0.end } }
+    }
+
+    /// What ended the link, as far as it has ended.
+    package var end: NodeError? { state.withLock { $0.end } }
+
+    /// Invites the peer to take something, and sends it when it is accepted.
+    /// - Parameters:
+    ///   - resumeKey: 32 bytes, same for the same send repeated.
+    ///   - timeout: how long the other person may think about it; 1 to 600 seconds.
+    package func send(_ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8] = [], timeout: Duration) -> Transfer {
+        precondition(resumeKey.count == 32 && context.count <= TransferOffer.maximumContextByteCount)
+        return driver.send(
+            source, resumeKey: resumeKey, context: context, timeout: timeout, settings, transfers)
+    }
+
+    // MARK: For the engine
+
+    /// Waits for the handshake, and checks that its key is the expected one (K2, K4, D1).
+    static func open(
+        _ driver: LinkDriver, _ address: LinkAddress, _ destination: PeerDestination, _ settings: NodeSettings,
+        _ transfers: TransferProgressManager
+    ) async throws(NodeError) -> Connection {
+        for await event in driver.events {
+            switch event {
+            case .established(let peer, _):
+                if let expected = destination.id, peer.id != expected {
+                    throw .identityMismatch(
+                        "whoever answers at \(address) is not who was announced there (\(peer.id) instead of \(expected)); "
+                            + "somebody may be pretending to be \(destination.name?.shown ?? "that peer")")
+                }
+                let connection = Connection(peer, driver, address, destination, settings, transfers)
+                if connection.trustStatus.isBlocked { throw .blocked(destination.name?.shown ?? peer.id.hex) }
+                return connection
+            case .closed(let end): throw NodeError(end)
+            default: break
+            }
+        }
+        throw .connectionLost("the connection ended before it was established")
+    }
+
+    /// Runs `body` while the link's events are followed.
+    func following<Result: Sendable>(_ body: @Sendable @escaping (Connection) async throws -> Result) async throws -> Result {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await self.follow() }
+            let result = try await body(self)
+            group.cancelAll()
+            return result
+        }
+    }
+
+    private func follow() async {
+        for await event in driver.events {
+            state.withLock { state in
+                switch event {
+                case .greeted(let name, let time):
+                    state.name = name
+                    let difference = time.milliseconds.subtractingReportingOverflow(settings.wallClock().milliseconds)
+                    state.clockDifference = difference.overflow ? nil : .milliseconds(difference.partialValue)
+                case .shortCode(let code): state.code = code
+                case .closed(let end): state.end = NodeError(end)
+                case .comparisonAnswered(let isSame): state.isSameThere = isSame
+                case .established, .invitationEnded, .session: break
+                // Whoever opened the link asks.
+                case .comparisonAsked: driver.answerComparison(isSame: false)
+                // Who sends does not take offers on the same link; whoever wants to give something connects.
+                case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
+                }
+            }
+            news.wakeAll()
+        }
+        // Whoever still waits learns of the end, also when the following itself was cancelled.
+        state.withLock { state in
+            if state.end == nil { state.end = .connectionLost("the connection has ended") }
+        }
+        news.wakeAll()
+    }
+
+    private func waitFor<Value: Sendable>(_ value: @escaping @Sendable (borrowing State) -> Value?) async throws -> Value {
+        while true {
+            let ready: Result<Value, NodeError>? = state.withLock { state in
+                if let value = value(state) { return .success(value) }
+                return state.end.map { .failure($0) }
+            }
+            if let ready { return try ready.get() }
+            try Task.checkCancellation()
+            await news.wait { [self] in state.withLock { value($0) != nil || $0.end != nil } }
+        }
+    }
+}

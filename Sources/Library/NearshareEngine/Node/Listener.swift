@@ -1,0 +1,132 @@
+package import NearshareCrypto
+package import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// A node that waits for others.
+package struct Listener: Sendable {
+    struct Continuations: Sendable {
+        let invitations: AsyncStream<Invitation>.Continuation
+        let comparisons: AsyncStream<VerificationRequest>.Continuation
+        let sessions: AsyncStream<SessionInvitation>.Continuation
+
+        func finish() {
+            invitations.finish()
+            comparisons.finish()
+            sessions.finish()
+        }
+    }
+
+    /// Where it listens.
+    package let port: UInt16
+    /// What others offer. Each is declined when it is dropped.
+    package let invitations: AsyncStream<Invitation>
+    /// Others who want the short code compared.
+    package let comparisons: AsyncStream<VerificationRequest>
+    /// Others who invite into sessions. Each is declined when it is dropped.
+    package let sessionInvitations: AsyncStream<SessionInvitation>
+    let advertisement: (any RunningAdvertisement)?
+    /// What browsers are told.
+    let record: SharedRecord
+    let radioEvent: Promise<Node.RadioState>
+
+    /// Waits until it is known whether others can reach this node over its radio; for ever where it has none. nil when the task
+    /// is cancelled before.
+    package var radio: Node.RadioState? {
+        get async { await radioEvent.happened }
+    }
+
+    /// Joins the sessions that a policy allows, and declines all others. Who invites is in each that comes, unless the trust policy
+    /// of the settings wants a person to be asked about them first: see ``SessionInvitation/accept(_:asksTrust:)``.
+    package func sessions(
+        _ policy: InvitationPolicy, _ settings: SessionSettings = SessionSettings()
+    ) -> some AsyncSequence<Session, Never> & Sendable {
+        sessionInvitations.compactMap { invitation -> Session? in
+            // Dropped here, it is declined.
+            guard await policy.accepts(invitation) else { return nil }
+            if policy.isProof { return try? invitation.accept(settings) }
+            guard let code = await invitation.shortCode else { return nil }
+            switch await settings.trust.judge(IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)) {
+            case .trusted: return try? invitation.accept(settings)
+            case .untrusted: invitation.decline(.untrusted)
+            case .ask: return try? invitation.accept(settings, asksTrust: true)
+            }
+            return nil
+        }
+    }
+
+    /// Is found by nobody any more. Who knows the address, or is on a link already, is heard as before.
+    package func stopAdvertising() {
+        advertisement?.stop()
+    }
+
+    /// Tells browsers something else than before.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
+    package func update(info: DiscoveryInfo) throws(NodeError) {
+        try update { $0.info = info }
+    }
+
+    func stopTakingFrames() throws(NodeError) {
+        try update { $0.takesFrames = false }
+    }
+
+    private func update(_ change: (inout PeerTXTRecord) -> Void) throws(NodeError) {
+        let record = record.change(change)
+        do {
+            try advertisement?.update(txt: record.strings)
+        } catch {
+            throw .unavailable(error.description)
+        }
+    }
+}
+
+/// Somebody asks whether this screen shows the same short code as theirs.
+package struct VerificationRequest: Sendable {
+    /// Who asks.
+    package let peer: Peer
+    /// The eight digits that should be the same there.
+    package let shortCode: ShortAuthenticationDigits
+    let link: LinkDriver
+    let end: Promise<TransferOutcome>
+    let seenThere: Promise<Bool>
+
+    /// Waits until the link is over, and with it the question; nil when the task is cancelled before.
+    package var ended: TransferOutcome? {
+        get async { await end.happened }
+    }
+
+    /// Waits for what the person there says: whether the code is the same. nil when the link ended before they said so, or the task
+    /// is cancelled. A key is verified once both have said yes.
+    package var isSameThere: Bool? {
+        get async {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { _ = await seenThere.happened }
+                group.addTask { _ = await end.happened }
+                await group.next()
+                group.cancelAll()
+            }
+            return seenThere.value
+        }
+    }
+
+    /// Tells them what the person here has seen.
+    package func answer(isSame: Bool) {
+        link.answerComparison(isSame: isSame)
+    }
+}
+
+/// What is advertised, by whoever changed it last.
+final class SharedRecord: Sendable {
+    private let record: Mutex<PeerTXTRecord>
+
+    init(_ record: PeerTXTRecord) {
+        self.record = Mutex(record)
+    }
+
+    func change(_ body: (inout PeerTXTRecord) -> Void) -> PeerTXTRecord {
+        record.withLock { record in
+            body(&record)
+            return record
+        }
+    }
+}

@@ -1,0 +1,178 @@
+internal import Logging
+internal import NearshareBase
+package import NearshareInterfaces
+
+extension Node {
+    /// What browsing tells: each change, and the point at which all that was there should have been told.
+    package enum Nearby: Sendable, Hashable {
+        /// Somebody was found, has changed, or is gone.
+        case change(PeerTable.Change)
+        /// All who were there should have been told of by now.
+        case settled
+    }
+
+    /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer that
+    /// is seen on several interfaces is one peer.
+    /// - Parameter service: the type that the others advertise.
+    package func browse(for service: ServiceType = .nearshare) throws(NodeError) -> NearbyChanges {
+        guard let discovery = settings.discovery else {
+            throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
+        }
+        return try browse(discovery, for: service, interface: settings.interface)
+    }
+
+    private func browse(
+        _ discovery: any Discovery, for service: ServiceType, interface: String?
+    ) throws(NodeError) -> NearbyChanges {
+        let events: AsyncThrowingStream<DiscoveryEvent, any Error>
+        do {
+            events = try discovery.browse(for: service, interface: interface)
+        } catch {
+            throw .unavailable(error.description)
+        }
+        return NearbyChanges(events: events, ownID: id)
+    }
+
+    /// Follows who is nearby on the media asked for. A peer on several is one peer, its addresses in the order in which they are
+    /// worth trying.
+    /// - Throws: where none of the media can be looked at; one that fails beside another is only noted in the log.
+    package func browse(
+        _ media: Set<LinkAddress.Medium>, for service: ServiceType = .nearshare
+    ) async throws(NodeError) -> NearbyChanges {
+        var found: [NearbyChanges] = []
+        var failure: NodeError?
+        if media.contains(.network) {
+            do throws(NodeError) {
+                found.append(try browse(for: service))
+            } catch {
+                settings.log.info("no discovery on the network: \(error)")
+                failure = error
+            }
+        }
+        if media.contains(.bluetooth) {
+            do throws(NodeError) {
+                found.append(try browse(try await openRadio().discovery, for: service, interface: nil))
+            } catch {
+                settings.log.debug("no Bluetooth: \(error)")
+                // Most have no radio; what is wrong with the network is what they have to mend.
+                failure = failure ?? error
+            }
+        }
+        guard let first = found.first else { throw failure ?? .unavailable("there is no medium to look at") }
+        return found.count == 1 ? first : NearbyChanges(events: merged(found.map(\.events)), ownID: id)
+    }
+
+    /// What several engines tell, as one: all that was there has been told when all have told it. Runs until nobody listens any
+    /// more, or the node stops.
+    private func merged(
+        _ sources: [AsyncThrowingStream<DiscoveryEvent, any Error>]
+    ) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
+        let (stream, continuation) = DiscoveryEvent.makeStream()
+        let isOver = Promise<Bool>()
+        continuation.onTermination = { _ in isOver.happen(true) }
+        let unsettled = Monitor(sources.count)
+        start { [stopping] in
+            await withTaskGroup(of: Void.self) { group in
+                for events in sources {
+                    group.addTask {
+                        do {
+                            for try await event in events {
+                                let isLast =
+                                    event == .settled
+                                    && unsettled.withLock { left in
+                                        left -= 1
+                                        return left == 0
+                                    }
+                                if event != .settled || isLast { continuation.yield(event) }
+                            }
+                        } catch {
+                            continuation.finish(throwing: error)
+                        }
+                        // One that has ended is missed by nobody as long as another goes on.
+                        _ = await isOver.happened
+                    }
+                }
+                group.addTask { _ = await isOver.happened }
+                group.addTask { _ = await stopping.happened }
+                await group.next()
+                group.cancelAll()
+            }
+            continuation.finish()
+        }
+        return stream
+    }
+
+    /// Looks for the peer that a person means.
+    ///
+    /// A whole name or an id that is found is given a moment for a second one of the same name to show itself; the
+    /// beginning of a name is decided when everybody has had time to answer.
+    /// - Throws: ``PeerLookupError``.
+    package func find(
+        _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
+        on media: Set<LinkAddress.Medium> = [.network]
+    ) async throws -> NearbyPeer {
+        let finder = PeerFinder(text: text, clock: settings.clock)
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            let changes = try await browse(media, for: service)
+            group.addTask {
+                for try await change in changes { finder.take(change) }
+            }
+            // The clock that decides is the node's; sleeping only says when to look at it again.
+            let end = settings.clock() + timeout
+            while settings.clock() < end {
+                if let verdict = finder.verdict() { return try verdict.get() }
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            return try finder.lastVerdict().get()
+        }
+    }
+}
+
+/// Why nobody could be found.
+package enum PeerLookupError: Error, Sendable, CustomStringConvertible {
+    /// Nobody of that name; these are there.
+    case notFound(String, nearby: [NearbyPeer])
+    /// Several of that name, or that begin so.
+    case ambiguous(String, [NearbyPeer])
+
+    package var description: String {
+        switch self {
+        case .notFound(let text, let nearby):
+            let shown = TerminalText.escaped(text)
+            let names = nearby.prefix(8).map(\.name.shown).joined(separator: ", ")
+            return nearby.isEmpty
+                ? "nobody is nearby; is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
+                : "\(shown) is not nearby; these are: \(names)"
+        case .ambiguous(let text, let peers):
+            let list = peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
+            return "\(TerminalText.escaped(text)) can mean several peers; say which by its id:\(list)"
+        }
+    }
+}
+
+/// Who is nearby, change by change, for one reader.
+package struct NearbyChanges: AsyncSequence, Sendable {
+    let events: AsyncThrowingStream<DiscoveryEvent, any Error>
+    let ownID: PeerID
+
+    package struct AsyncIterator: AsyncIteratorProtocol {
+        var events: AsyncThrowingStream<DiscoveryEvent, any Error>.Iterator
+        var table: PeerTable
+        var queued: ArraySlice<Node.Nearby> = []
+
+        package mutating func next(
+            isolation actor: isolated (any Actor)? = #isolation
+        ) async throws -> Node.Nearby? {
+            while queued.isEmpty {
+                guard let event = try await events.next(isolation: actor) else { return nil }
+                queued = event == .settled ? [.settled] : table.take(event).map { .change($0) }[...]
+            }
+            return queued.removeFirst()
+        }
+    }
+
+    package func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(events: events.makeAsyncIterator(), table: PeerTable(ownID: ownID))
+    }
+}

@@ -1,0 +1,473 @@
+internal import Logging
+package import NearshareBase
+internal import NearshareCrypto
+package import NearshareDirect
+package import NearshareInterfaces
+internal import Synchronization
+
+/// Runs a node for as long as `body` does: then what runs is cancelled, all links end, and all its threads with them.
+package func withNode<Result: Sendable>(
+    _ settings: NodeSettings, _ body: @Sendable (Node) async throws -> Result
+) async throws -> Result {
+    let node = Node(settings)
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { await node.run() }
+        do {
+            let result = try await body(node)
+            node.beginShutdown()
+            try await group.waitForAll()
+            return result
+        } catch {
+            node.beginShutdown()
+            try await group.waitForAll()
+            throw error
+        }
+    }
+}
+
+/// This machine among its peers: sends, receives, finds. Made by ``withNode(_:_:)``, which owns everything that it starts.
+package final class Node: Sendable {
+    typealias Job = @Sendable () async -> Void
+
+    private struct State {
+        var links: [ObjectIdentifier: LinkDriver] = [:]
+        var listeners: [any StreamListener] = []
+        var advertisements: [any RunningAdvertisement] = []
+        var linksByHost: [String: Int] = [:]
+        var incomingLinks = 0
+        var limiter = InvitationRateLimiter()
+        var mesh: MeshDriver?
+        var radio: Radio?
+        var sessions: [SessionID: Session] = [:]
+        var isShuttingDown = false
+    }
+
+    /// All transfers that this node takes part in, in either direction.
+    package let transfers = TransferProgressManager()
+    let settings: NodeSettings
+    /// The node stops.
+    let stopping = Promise<Bool>()
+    private let state = Mutex(State())
+    private let jobs: AsyncStream<Job>
+    private let jobContinuation: AsyncStream<Job>.Continuation
+
+    init(_ settings: NodeSettings) {
+        self.settings = settings
+        (jobs, jobContinuation) = AsyncStream.makeStream()
+    }
+
+    /// What others see it as.
+    package var name: DisplayName { settings.name }
+    /// The beginning of its key's fingerprint.
+    package var id: PeerID { settings.identity.peerID }
+
+    // MARK: Scope
+
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            for await job in jobs {
+                group.addTask { await job() }
+            }
+        }
+    }
+
+    /// Something that runs beside, and that the node's end waits for.
+    func start(_ job: @escaping Job) {
+        jobContinuation.yield(job)
+    }
+
+    /// Ends everything in order: invitations are declined, transfers stop so that they can be resumed, others are told.
+    package func beginShutdown() {
+        let (links, listeners, advertisements, mesh, sessions) = state.withLock { state in
+            state.isShuttingDown = true
+            defer { (state.listeners, state.advertisements, state.radio) = ([], [], nil) }
+            return (
+                Array(state.links.values), state.listeners, state.advertisements, state.mesh, Array(state.sessions.values)
+            )
+        }
+        for session in sessions { session.end() }
+        for advertisement in advertisements { advertisement.stop() }
+        for listener in listeners { listener.close() }
+        for link in links { link.close(.goingAway) }
+        mesh?.stop()
+        stopping.happen(true)
+        jobContinuation.finish()
+    }
+
+    // MARK: Receiving
+
+    /// Listens, tells the networks of it, and gives what others offer. Ends when the node shuts down.
+    /// - Parameters:
+    ///   - service: the type under which it is found.
+    ///   - info: what browsers are told besides; ``Listener/update(info:)`` changes it.
+    ///   - port: 0 for one that is free.
+    ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
+    ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only may.
+    package func receive(
+        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
+        usesRadio: Bool = true, joinsMesh: Bool = true
+    ) throws(NodeError) -> Listener {
+        let listener: any StreamListener
+        do {
+            listener = try settings.transport.listen(port: port, interface: settings.interface)
+        } catch {
+            throw NodeError(error)
+        }
+        var advertisement: (any RunningAdvertisement)?
+        if let discovery = settings.discovery {
+            let tag = Hex.encode(settings.random(2))
+            do {
+                advertisement = try discovery.advertise(
+                    Advertisement(
+                        // One identity may receive twice on one machine; the tag keeps the two apart.
+                        instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
+                        txt: PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info).strings,
+                        interface: settings.interface))
+            } catch {
+                listener.close()
+                throw .unavailable(error.description)
+            }
+        }
+        let (invitations, invitationContinuation) = AsyncStream.makeStream(of: Invitation.self)
+        let (comparisons, comparisonContinuation) = AsyncStream.makeStream(of: VerificationRequest.self)
+        let (sessions, sessionContinuation) = AsyncStream.makeStream(of: SessionInvitation.self)
+        let waiting = Listener.Continuations(
+            invitations: invitationContinuation, comparisons: comparisonContinuation, sessions: sessionContinuation)
+        state.withLock { state in
+            state.listeners.append(listener)
+            if let advertisement { state.advertisements.append(advertisement) }
+        }
+        let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation) : nil
+        start { [self] in
+            await onThread { self.acceptLoop(listener, mesh, waiting) }
+            waiting.finish()
+        }
+        let radioState = Promise<RadioState>()
+        if usesRadio, settings.radio != nil { startRadio(mesh, waiting, radioState) }
+        let record = SharedRecord(PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info))
+        return Listener(
+            port: listener.port, invitations: invitations, comparisons: comparisons, sessionInvitations: sessions,
+            advertisement: advertisement, record: record, radioEvent: radioState)
+    }
+
+    /// Until the node shuts down, which it may have begun to.
+    func keep(_ listener: any StreamListener, _ advertisement: any RunningAdvertisement) -> Bool {
+        let isKept = state.withLock { state in
+            guard !state.isShuttingDown else { return false }
+            state.listeners.append(listener)
+            state.advertisements.append(advertisement)
+            return true
+        }
+        if !isKept {
+            advertisement.stop()
+            listener.close()
+        }
+        return isKept
+    }
+
+    var knownRadio: Radio? { state.withLock { $0.radio } }
+
+    /// - Returns: the one to use: somebody else may have been faster.
+    func remember(_ radio: Radio) -> Radio {
+        state.withLock { state in
+            let chosen = state.radio ?? radio
+            if !state.isShuttingDown { state.radio = chosen }
+            return chosen
+        }
+    }
+
+    // MARK: The mesh
+
+    /// Becomes a part of the mesh through those who are nearby, without being found by anybody: for sending.
+    /// - Parameter usesRadio: through the radio's neighbours as well, where the settings have one.
+    package func joinMesh(usesRadio: Bool = true) -> MeshDriver {
+        let mesh = startMesh(.always, invitations: nil)
+        if usesRadio, settings.radio != nil {
+            mesh.start { [self] in
+                guard let radio = try? await openRadio() else { return }
+                mesh.carryAll(from: radio.frames)
+            }
+        }
+        return mesh
+    }
+
+    /// A node has one place in the mesh; whoever comes second gets the same.
+    private func startMesh(_ initiative: MeshDriver.Initiative, invitations: AsyncStream<Invitation>.Continuation?)
+        -> MeshDriver
+    {
+        let (mesh, isNew) = state.withLock { state in
+            if let mesh = state.mesh { return (mesh, false) }
+            let mesh = MeshDriver(settings, transfers, invitations: invitations)
+            state.mesh = mesh
+            return (mesh, true)
+        }
+        guard isNew else { return mesh }
+        start { await mesh.run() }
+        if settings.discovery != nil {
+            mesh.start { [self] in
+                do {
+                    let changes = try browse()
+                    await mesh.keepNeighbours(changes, initiative)
+                } catch {
+                    settings.log.error("\(error)")
+                }
+            }
+        }
+        if state.withLock({ $0.isShuttingDown }) { mesh.stop() }
+        return mesh
+    }
+
+    /// Leaves the mesh for good, and tells others of it; what is not of the mesh goes on. For a process that makes room for another
+    /// one with the same key.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
+    package func leaveMesh(_ receiving: Listener) throws(NodeError) {
+        state.withLock { $0.mesh }?.stop()
+        try receiving.stopTakingFrames()
+    }
+
+    // MARK: Sessions
+
+    /// Begins a session with nobody else in it yet; ``Session/invite(_:context:secret:timeout:)`` brings others in.
+    ///
+    /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
+    package func beginSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
+        if listeningPort == nil { try listenForMembers() }
+        return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
+    }
+
+    /// Where others reach this node; nil when it does not listen.
+    var listeningPort: UInt16? { state.withLock { $0.listeners.first?.port } }
+
+    private func listenForMembers() throws(NodeError) {
+        let listener: any StreamListener
+        do {
+            listener = try settings.transport.listen(port: 0, interface: settings.interface)
+        } catch {
+            throw NodeError(error)
+        }
+        state.withLock { $0.listeners.append(listener) }
+        start { [self] in await onThread { self.acceptLoop(listener, nil, nil) } }
+    }
+
+    /// The session of this id; there is one at most.
+    func makeSession(_ id: SessionID, _ settings: SessionSettings) -> Session {
+        let made = Session(id, settings, self)
+        let (session, isShuttingDown) = state.withLock { state in
+            let session = state.sessions[id] ?? made
+            state.sessions[id] = session
+            return (session, state.isShuttingDown)
+        }
+        guard session === made else {
+            made.end()
+            return session
+        }
+        start { await session.run() }
+        if isShuttingDown { session.end() }
+        return session
+    }
+
+    func session(_ id: SessionID) -> Session? { state.withLock { $0.sessions[id] } }
+
+    func forget(_ session: Session) {
+        state.withLock { state in
+            if state.sessions[session.id] === session { state.sessions[session.id] = nil }
+        }
+    }
+
+    // MARK: Links that others open
+
+    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?) {
+        while true {
+            do throws(LinkError) {
+                let link = try listener.accept()
+                let isTaken = state.withLock { state in
+                    guard !state.isShuttingDown, state.incomingLinks < settings.limits.links,
+                        state.linksByHost[link.remote.host, default: 0] < settings.limits.linksPerAddress
+                    else { return false }
+                    state.incomingLinks += 1
+                    state.linksByHost[link.remote.host, default: 0] += 1
+                    return true
+                }
+                guard isTaken else {
+                    settings.log.info("a connection from \(link.remote) was refused: too many")
+                    link.close()
+                    continue
+                }
+                start { [self] in
+                    switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTime) {
+                    case .direct(let link): await serve(link, waiting)
+                    case .frames(let link, let theirs):
+                        if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
+                    case .nothing: link.close()
+                    }
+                    state.withLock { state in
+                        state.incomingLinks -= 1
+                        let left = state.linksByHost[link.remote.host, default: 1] - 1
+                        state.linksByHost[link.remote.host] = left > 0 ? left : nil
+                    }
+                }
+            } catch {
+                if error.code != .closed { settings.log.error("\(error)") }
+                return
+            }
+        }
+    }
+
+    private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: MeshDriver) async {
+        let version = Preamble.supportedFrames.newestInCommon(with: theirs)
+        let answer = version.map { Preamble(kind: .frames, newest: $0, oldest: $0) } ?? .supportedFrames
+        let isAnswered = await onThread { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
+        guard isAnswered, version != nil else { return link.close() }
+        await mesh.carry(link)
+    }
+
+    /// - Parameter waiting: where what others offer goes; nil on a link for a session that we are in.
+    func serve(_ link: any StreamLink, _ waiting: Listener.Continuations? = nil) async {
+        let driver = makeDriver(link, .responder)
+        await run(driver) { [self] in
+            var known = LinkPeerInfo(link.remote)
+            var open = OpenInvitations()
+            let linkEnd = Promise<TransferOutcome>()
+            let seenThere = Promise<Bool>()
+            let visit = IncomingSessionLink(driver, link, linkEnd)
+            defer { linkEnd.happen(.interrupted) }
+            for await event in driver.events {
+                known.learn(from: event)
+                switch event {
+                case .established(let peer, _):
+                    if settings.trustStatus(peer, nil).isBlocked { driver.close(.blocked) }
+                case .greeted: break
+                case .comparisonAnswered(let isSame): seenThere.happen(isSame)
+                case .shortCode(let code):
+                    open.shortCodeIsReady(code)
+                    visit.shortCodeIsReady(code)
+                case .session(let frame): receive(frame, of: visit, known, waiting)
+                case .comparisonAsked:
+                    guard let peer = known.peer(settings), let code = known.shortCode else { continue }
+                    waiting?.comparisons.yield(
+                        VerificationRequest(peer: peer, shortCode: code, link: driver, end: linkEnd, seenThere: seenThere))
+                case .invited(let offer, let expiry):
+                    if let (session, sessionLink) = visit.joined {
+                        session.take(offer, until: expiry, on: driver, known, &open, sessionLink)
+                        continue
+                    }
+                    // An offer may come with the handshake's last message, before a blocked peer is shown the door.
+                    guard let peer = known.peer(settings), let waiting else { continue }
+                    guard mayAsk(peer, link.remote) else {
+                        driver.decline(offer.id, because: .busy)
+                        continue
+                    }
+                    let invitation = makeInvitation(offer, from: peer, until: expiry, on: driver)
+                    open.insert(invitation, as: offer.id, known.shortCode)
+                    waiting.invitations.yield(invitation)
+                case .invitationEnded(let id, let outcome):
+                    if outcome == .expired || outcome == .declined(.declined) { noteRefusal(link.remote) }
+                    open.end(id, outcome)
+                case .closed(let end):
+                    settings.log.debug("link from \(link.remote) ended: \(end)")
+                    open.endAll()
+                    visit.end()
+                }
+            }
+        }
+    }
+
+    /// Strangers who were refused are heard less and less (R4).
+    func mayAsk(_ peer: Peer, _ address: LinkAddress) -> Bool {
+        peer.trustStatus.isFriend || state.withLock { $0.limiter.allows(address.host, now: settings.clock()) }
+    }
+
+    func noteRefusal(_ address: LinkAddress) {
+        state.withLock { $0.limiter.refused(address.host, now: settings.clock()) }
+    }
+
+    func makeInvitation(
+        _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver
+    ) -> Invitation {
+        // The peer's id is good on its own link only; ours names the transfer in this node (A4).
+        var progress = TransferProgress(
+            id: settings.freshTransferID(), direction: .incoming, total: offer.offer.totalSize,
+            totalEntries: offer.offer.entryCount)
+        progress.phase = .waiting
+        return Invitation(
+            peer: peer, offer: offer.offer, context: offer.context, resumeKey: offer.resumeKey, expiry: expiry,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
+            answering: Invitation.Answering(
+                accept: { driver.accept(offer, transfer: $0, sink: $1, keepsPartial: $2) },
+                decline: { driver.decline(offer.id, because: $0) }))
+    }
+
+    // MARK: Sending
+
+    /// Connects to a peer. What one may do there ends with `body`.
+    /// - Parameter body: is given the peer, whose key is proven and is the expected one.
+    package func withConnection<Result: Sendable>(
+        to destination: PeerDestination, _ body: @Sendable @escaping (Connection) async throws -> Result
+    ) async throws -> Result {
+        let link = try await connect(to: destination)
+        let driver = makeDriver(link, .initiator)
+        let answer: Swift.Result<Result, any Error> = await run(driver) { [self] in
+            do {
+                let connection = try await Connection.open(driver, link.remote, destination, settings, transfers)
+                let result = try await connection.following(body)
+                driver.close(.done)
+                return .success(result)
+            } catch {
+                driver.close(.goingAway)
+                return .failure(error)
+            }
+        }
+        return try answer.get()
+    }
+
+    func connect(to destination: PeerDestination) async throws(NodeError) -> any StreamLink {
+        var failure = NodeError.unreachable("no address to connect to")
+        for address in destination.addresses {
+            let transport: any StreamTransport
+            switch address.medium {
+            case .network: transport = settings.transport
+            case .bluetooth: transport = try await openRadio().transport
+            }
+            let time = settings.limits.connectTime
+            let outcome: Result<any StreamLink, LinkError> = await onThread {
+                do throws(LinkError) {
+                    return .success(try transport.connect(to: address, timeout: time))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            switch outcome {
+            case .success(let link): return link
+            case .failure(let error):
+                settings.log.debug("\(error)")
+                failure = NodeError(error)
+            }
+        }
+        throw failure
+    }
+
+    // MARK: Links
+
+    /// Runs a link's threads beside `body`, and waits for both.
+    func run<Result: Sendable>(_ driver: LinkDriver, _ body: @escaping @Sendable () async -> Result) async -> Result {
+        let isWelcome = state.withLock { state in
+            state.links[ObjectIdentifier(driver)] = driver
+            return !state.isShuttingDown
+        }
+        if !isWelcome { driver.close(.goingAway) }
+        async let threads: Void = driver.run()
+        let result = await body()
+        await threads
+        state.withLock { $0.links[ObjectIdentifier(driver)] = nil }
+        return result
+    }
+
+    func makeDriver(_ link: any StreamLink, _ role: HandshakeRole) -> LinkDriver {
+        LinkDriver(
+            link: link,
+            parts: LinkDriver.Parts(
+                role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.here,
+                encryption: settings.encryption, limits: settings.limits.connection, clock: settings.clock,
+                wallClock: settings.wallClock, random: settings.random))
+    }
+}

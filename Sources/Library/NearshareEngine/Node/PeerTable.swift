@@ -1,0 +1,165 @@
+package import NearshareBase
+package import NearshareDirect
+package import NearshareInterfaces
+
+/// Somebody who tells the network of themselves. Nothing of it is proven.
+package struct NearbyPeer: Sendable, Hashable {
+    /// Claimed; a connection proves it.
+    package var id: PeerID
+    /// Claimed, and chosen by somebody else.
+    package var name: DisplayName
+    /// The best one first.
+    package var addresses: [LinkAddress]
+    /// Those of the addresses at which links are taken that carry frames of the mesh.
+    package var frameAddresses: [LinkAddress]
+    /// What its program tells of it.
+    package var info: DiscoveryInfo
+
+    /// Puts a peer together, such as for a test.
+    package init(
+        id: PeerID, name: DisplayName, addresses: [LinkAddress], frameAddresses: [LinkAddress] = [], info: DiscoveryInfo = .none
+    ) {
+        self.id = id
+        self.name = name
+        self.addresses = addresses
+        self.frameAddresses = frameAddresses
+        self.info = info
+    }
+
+    /// Where to connect, and whom to expect there.
+    package var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
+}
+
+/// Who is nearby, put together from what is seen on every interface and in both address families. Bounded (R6).
+package struct PeerTable: Sendable {
+    /// What one event means for the list of peers.
+    package enum Change: Sendable, Hashable {
+        /// Somebody new.
+        case found(NearbyPeer)
+        /// Other addresses, another name or other info than before.
+        case updated(NearbyPeer)
+        /// Nobody sees them any more.
+        case lost(NearbyPeer)
+
+        /// Whom it is about, as they are now, or were last.
+        package var peer: NearbyPeer {
+            switch self {
+            case .found(let peer), .updated(let peer), .lost(let peer): peer
+            }
+        }
+
+        /// The peer is there, rather than gone.
+        package var isThere: Bool { if case .lost = self { false } else { true } }
+    }
+
+    private struct Sighting {
+        var address: LinkAddress
+        var record: PeerTXTRecord
+        var order: UInt64
+    }
+
+    /// Further ones are not taken in (R6).
+    package static let maximumPeers = 1024
+    private static let maximumSightings = 4096
+    private static let maximumAddresses = 16
+
+    private var sightings: [ServiceSighting.Key: Sighting] = [:]
+    private var lastOrder: UInt64 = 0
+    private let ownID: PeerID
+
+    /// Who is there, by id.
+    package private(set) var peers: [PeerID: NearbyPeer] = [:]
+
+    /// - Parameter ownID: who looks; it does not meet itself.
+    package init(ownID: PeerID) {
+        self.ownID = ownID
+    }
+
+    /// By name, then by id.
+    package var sorted: [NearbyPeer] { Self.sorted(peers) }
+
+    /// The order in which people are shown peers.
+    package static func sorted(_ peers: [PeerID: NearbyPeer]) -> [NearbyPeer] {
+        peers.values.sorted { ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex) }
+    }
+
+    /// Takes one event of discovery.
+    package mutating func take(_ event: DiscoveryEvent) -> [Change] {
+        switch event {
+        case .settled: return []
+        case .gone(let key):
+            guard let old = sightings.removeValue(forKey: key) else { return [] }
+            return refresh(old.record.id)
+        case .seen(let seen):
+            guard let record = PeerTXTRecord(strings: seen.txt), record.id != ownID else {
+                guard let old = sightings.removeValue(forKey: seen.key) else { return [] }
+                return refresh(old.record.id)
+            }
+            let before = sightings[seen.key]
+            // A flood of made-up services does not push out who is known already.
+            if before == nil {
+                let isFull =
+                    sightings.count >= Self.maximumSightings
+                    || (peers[record.id] == nil && peers.count >= Self.maximumPeers)
+                if isFull { return [] }
+            }
+            lastOrder += 1
+            sightings[seen.key] = Sighting(
+                address: seen.address, record: record, order: before?.order ?? lastOrder)
+            var changes: [Change] = []
+            if let before, before.record.id != record.id { changes += refresh(before.record.id) }
+            return changes + refresh(record.id)
+        }
+    }
+
+    private mutating func refresh(_ id: PeerID) -> [Change] {
+        let own = sightings.values.filter { $0.record.id == id }.sorted { $0.order < $1.order }
+        guard let first = own.first else {
+            return peers.removeValue(forKey: id).map { [.lost($0)] } ?? []
+        }
+        var addresses: [LinkAddress] = []
+        for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
+        // Link-local addresses work only through their own interface; others are tried first, and a network before a radio.
+        let isLocal = { (address: LinkAddress) in address.host.contains("%") }
+        let network = addresses.filter { $0.medium == .network }
+        let ranked = network.filter { !isLocal($0) } + network.filter(isLocal) + addresses.filter { $0.medium != .network }
+        let known = Array(ranked.prefix(Self.maximumAddresses))
+        // Two processes with one key may be there, of which one has the key's place in the mesh.
+        let taking = Set(own.filter(\.record.takesFrames).map(\.address))
+        let peer = NearbyPeer(
+            id: id, name: first.record.name, addresses: known, frameAddresses: known.filter { taking.contains($0) },
+            info: first.record.info)
+        let old = peers.updateValue(peer, forKey: id)
+        if old == nil { return [.found(peer)] }
+        return old == peer ? [] : [.updated(peer)]
+    }
+
+    // MARK: Finding
+
+    /// Whom a text means.
+    package enum Match: Sendable, Hashable {
+        /// One peer; exact by its id or its whole name, else by the beginning of it.
+        case one(NearbyPeer, isExact: Bool)
+        /// Two or more that are equally meant.
+        case several([NearbyPeer])
+        /// Nobody.
+        case none
+    }
+
+    /// Whom a person means: by id, by the whole name, or by the only name that begins so; case does not count.
+    package func find(_ text: String) -> Match { Self.find(text, among: peers) }
+
+    static func find(_ text: String, among peers: [PeerID: NearbyPeer]) -> Match {
+        // The beginning of every name is nobody's.
+        if text.allSatisfy(\.isWhitespace) { return .none }
+        let sorted = Self.sorted(peers)
+        if let id = PeerID(hex: text), let peer = peers[id] { return .one(peer, isExact: true) }
+        let wanted = text.lowercased()
+        let exact = sorted.filter { $0.name.claimed.lowercased() == wanted }
+        if exact.count == 1 { return .one(exact[0], isExact: true) }
+        if exact.count > 1 { return .several(exact) }
+        let prefixed = sorted.filter { $0.name.claimed.lowercased().hasPrefix(wanted) }
+        if prefixed.count == 1 { return .one(prefixed[0], isExact: false) }
+        return prefixed.isEmpty ? .none : .several(prefixed)
+    }
+}

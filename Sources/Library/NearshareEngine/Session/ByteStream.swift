@@ -1,0 +1,78 @@
+internal import NearshareBase
+package import NearshareDirect
+
+/// Bytes between two programs, both ways, in order. Each direction has a window: who writes faster than the other reads waits.
+///
+/// Let go of without ``finish()``, it is cut; after it, what was written still arrives.
+package final class ByteStream: Sendable {
+    /// What the program that opened it calls it.
+    package let name: StreamName
+    let id: StreamID
+    private let streams: LinkStreams
+
+    init(_ id: StreamID, _ name: StreamName, _ streams: LinkStreams) {
+        self.id = id
+        self.name = name
+        self.streams = streams
+    }
+
+    deinit {
+        streams.abandon(id)
+    }
+
+    /// Waits for bytes.
+    /// - Parameter limit: at most so many.
+    /// - Returns: 1 to `limit` bytes; nil at the end.
+    /// - Throws: `StreamError` when the stream or its link was cut; `CancellationError`.
+    package func read(upTo limit: Int = 64 << 10) async throws -> [UInt8]? {
+        try await streams.read(id, upTo: limit)
+    }
+
+    /// Waits until all of it is on its way, as far as the other side's window allows.
+    /// - Throws: as ``read(upTo:)``.
+    package func write(_ bytes: [UInt8]) async throws {
+        try await streams.write(bytes, on: id)
+    }
+
+    /// Ends our direction: the other side reads all that was written, then the end. Reading goes on.
+    package func finish() {
+        streams.finish(id)
+    }
+
+    // MARK: Without waiting
+
+    func read(_ take: @escaping LinkStreams.Take) throws(MalformedInput) { try streams.read(id, take) }
+
+    func writeNow(
+        _ bytes: ArraySlice<UInt8>, isFlushed: Bool = false, onRoom: @escaping LinkStreams.Waker
+    ) throws(StreamError) -> Int {
+        try streams.writeNow(bytes, on: id, isFlushed: isFlushed, onRoom: onRoom)
+    }
+
+    /// Nobody here takes it.
+    func refuse() {
+        streams.reset(id, because: .refused)
+    }
+
+    // MARK: On threads that may block
+
+    func readBlocking(upTo limit: Int) throws(StreamError) -> [UInt8]? { try streams.readBlocking(id, upTo: limit) }
+
+    func writeBlocking(_ bytes: ArraySlice<UInt8>) throws(StreamError) { try streams.writeBlocking(bytes, on: id) }
+
+    /// Ends both directions at once; what is on its way is lost.
+    package func cut() {
+        streams.reset(id, because: .cancelled)
+    }
+}
+
+extension ByteStream: AsyncSequence {
+    package struct AsyncIterator: AsyncIteratorProtocol {
+        let stream: ByteStream
+
+        package mutating func next() async throws -> [UInt8]? { try await stream.read() }
+    }
+
+    /// The bytes in portions as they come, until the end.
+    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: self) }
+}

@@ -1,0 +1,186 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// What a link that others have opened has to do with a session.
+final class IncomingSessionLink: Sendable {
+    private struct WeakInvitation: Sendable {
+        weak var invitation: SessionInvitation?
+    }
+
+    private struct State {
+        var joined: (Session, SessionLink)?
+        var invitation: WeakInvitation?
+        /// Of the invitation.
+        var expiry: MonotonicInstant?
+        /// One invitation on a link, answered or not.
+        var isInvited = false
+        var isOver = false
+    }
+
+    let driver: LinkDriver
+    let link: any StreamLink
+    let linkEnd: Promise<TransferOutcome>
+    let shortCode = Promise<ShortAuthenticationDigits?>()
+    private let state = Mutex(State())
+
+    init(_ driver: LinkDriver, _ link: any StreamLink, _ linkEnd: Promise<TransferOutcome>) {
+        self.driver = driver
+        self.link = link
+        self.linkEnd = linkEnd
+    }
+
+    var joined: (Session, SessionLink)? { state.withLock { $0.joined } }
+
+    /// - Returns: false for all but the first.
+    func mayInvite() -> Bool {
+        state.withLock { state in
+            defer { state.isInvited = true }
+            return !state.isInvited
+        }
+    }
+
+    func await(_ invitation: SessionInvitation, until expiry: MonotonicInstant) {
+        state.withLock { state in
+            state.invitation = WeakInvitation(invitation: invitation)
+            state.expiry = expiry
+        }
+    }
+
+    private var invitation: SessionInvitation? { state.withLock { $0.invitation?.invitation } }
+
+    func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
+        shortCode.happen(code)
+        invitation?.shortCodeIsReady(code)
+    }
+
+    /// Who invites takes it back, or it was open for too long. A timer that is late makes no difference.
+    func withdraw(now: MonotonicInstant) {
+        let isLate = state.withLock { $0.expiry }.map { now >= $0 } ?? true
+        invitation?.end(
+            isLate ? .timedOut("the invitation was not answered in time") : .unavailable("the invitation was taken back"))
+    }
+
+    /// Takes the link into the session, and says so.
+    func join(_ session: Session, _ known: LinkPeerInfo) -> Bool {
+        guard let sessionLink = session.join(driver, link, known, isInitiator: false) else {
+            driver.send(.refuse(session.id, .full))
+            return false
+        }
+        let isOver = state.withLock { state in
+            state.joined = (session, sessionLink)
+            return state.isOver
+        }
+        // Its end came while it was on its way in.
+        if isOver { session.lose(sessionLink) }
+        driver.send(.accept(session.id))
+        return true
+    }
+
+    /// The link has ended.
+    func end() {
+        shortCode.happen(nil)
+        invitation?.end(.unavailable("the connection to who invites was lost"))
+        let joined = state.withLock { state in
+            state.isOver = true
+            return state.joined
+        }
+        if let (session, sessionLink) = joined { session.lose(sessionLink) }
+    }
+}
+
+extension Node {
+    /// What somebody says about a session on a link that they have opened.
+    func receive(
+        _ frame: SessionFrame, of visit: IncomingSessionLink, _ known: LinkPeerInfo, _ waiting: Listener.Continuations?
+    ) {
+        if let (session, sessionLink) = visit.joined { return session.take(frame, from: sessionLink) }
+        switch frame {
+        case .invite(let id, let timeout, let proof, let context):
+            guard visit.mayInvite(), let peer = known.peer(settings), let secrets = known.secrets else {
+                return visit.driver.send(.refuse(id, .declined))
+            }
+            if let session = session(id), session.isMember(peer.id) {
+                return start { await self.welcome(peer, back: session, visit, known) }
+            }
+            guard let waiting, session(id) == nil else { return visit.driver.send(.refuse(id, .unknown)) }
+            guard mayAsk(peer, visit.link.remote) else { return visit.driver.send(.refuse(id, .declined)) }
+            let invitation = SessionInvitation(
+                peer: peer, session: id, context: context, proof: proof, handshakeHash: secrets.handshakeHash,
+                join: { [self] settings, asksTrust throws(SessionError) in
+                    let session = makeSession(id, settings)
+                    if asksTrust {
+                        start { await self.letIn(peer, who: visit, invitesInto: session, known) }
+                        return session
+                    }
+                    guard visit.join(session, known) else {
+                        if session.members.isEmpty { session.end() }
+                        throw .full
+                    }
+                    return session
+                },
+                refuse: { [self] reason in
+                    // First: the next one may come as soon as they have read it.
+                    noteRefusal(visit.link.remote)
+                    visit.driver.send(.refuse(id, reason))
+                })
+            let expiry = settings.clock() + .seconds(Int64(timeout))
+            visit.await(invitation, until: expiry)
+            if let code = known.shortCode { invitation.shortCodeIsReady(code) }
+            waiting.sessions.yield(invitation)
+            start { await Self.expire(visit, at: expiry, self.settings) }
+        case .withdraw: visit.withdraw(now: settings.clock())
+        default: break
+        }
+    }
+
+    /// Joins a session when the key of who invites is trusted.
+    private func letIn(
+        _ peer: Peer, who visit: IncomingSessionLink, invitesInto session: Session, _ known: LinkPeerInfo
+    ) async {
+        if let code = await visit.shortCode.happened ?? nil {
+            let isTrusted = await withTaskGroup(of: Bool?.self) { group in
+                group.addTask { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: nil)) }
+                group.addTask {
+                    _ = await visit.linkEnd.happened
+                    return nil
+                }
+                // A question about somebody who has gone is not waited for.
+                defer { group.cancelAll() }
+                return await group.next() ?? nil
+            }
+            if isTrusted == true, visit.join(session, known) { return }
+            if isTrusted == false { visit.driver.send(.refuse(session.id, .untrusted)) }
+        }
+        if session.members.isEmpty { session.end() }
+    }
+
+    /// A member has opened a link to us.
+    private func welcome(_ peer: Peer, back session: Session, _ visit: IncomingSessionLink, _ known: LinkPeerInfo) async {
+        guard let code = await visit.shortCode.happened ?? nil else { return }
+        let voucher = session.members.first { $0.id != peer.id }?.id
+        guard await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) else {
+            return visit.driver.send(.refuse(session.id, .untrusted))
+        }
+        _ = visit.join(session, known)
+    }
+
+    /// Ends an invitation that nobody answers in time, unless its link ends before.
+    private static func expire(_ visit: IncomingSessionLink, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
+        let isTime = await withTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                _ = await visit.linkEnd.happened
+                return false
+            }
+            group.addTask {
+                try? await Task.sleep(for: expiry - settings.clock())
+                return true
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
+        }
+        if isTime { visit.withdraw(now: max(settings.clock(), expiry)) }
+    }
+}

@@ -1,0 +1,476 @@
+internal import Logging
+package import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+extension Session {
+    /// Invites somebody, and waits for the answer.
+    /// - Parameters:
+    ///   - context: bytes for the program there: at most `SessionFrame.maximumContextByteCount`.
+    ///   - secret: proven to the other side, not sent; see ``InvitationPolicy/secret(_:)``.
+    ///   - timeout: how long the other person may think about it; 1 to 600 seconds.
+    /// - Returns: who joined, once both sides agree.
+    /// - Throws: ``SessionError``. Cancelling the task takes the invitation back.
+    package func invite(
+        _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
+    ) async throws(SessionError) -> PeerID {
+        guard context.count <= SessionFrame.maximumContextByteCount else {
+            throw .invalidParameter(
+                "the context of an invitation has \(context.count) bytes; \(SessionFrame.maximumContextByteCount) are possible")
+        }
+        guard (1...Int64(SessionFrame.maximumPatience)).contains(timeout.components.seconds) else {
+            throw .invalidParameter("an invitation stands for 1 to \(SessionFrame.maximumPatience) seconds")
+        }
+        let refusal: SessionError? = state.withLock { state in
+            if state.isOver { return .left }
+            guard state.roster.others.count + state.pendingInvitations + 1 < settings.memberLimit else { return .full }
+            state.pendingInvitations += 1
+            return nil
+        }
+        if let refusal { throw refusal }
+        defer { state.withLock { $0.pendingInvitations -= 1 } }
+        let link: any StreamLink
+        do {
+            link = try await node.connect(to: destination)
+        } catch {
+            throw SessionError(error)
+        }
+        let outcome = Promise<Result<PeerID, SessionError>>()
+        let driver = node.makeDriver(link, .initiator)
+        let invitation = SessionFrame.invite(
+            id, timeout: UInt16(timeout.components.seconds), proof: [], context: context)
+        let approach = OutgoingSessionLink(
+            invitation: invitation, secret: secret, expected: destination.id, voucher: nil, outcome: outcome)
+        node.start { await self.follow(driver, link, approach) }
+        switch await Self.first(outcome, within: timeout + Self.answerGrace) {
+        case .success(let id)?: return id
+        case .failure(let error)?: throw error
+        case nil:
+            driver.send(.withdraw(id))
+            driver.close(.done)
+            throw Task.isCancelled ? .cancelled : .timedOut("nobody there answered the invitation in time")
+        }
+    }
+
+    /// - Returns: nil when it took too long, or the task was cancelled.
+    private static func first<Value>(_ event: Promise<Value>, within time: Duration) async -> Value? {
+        await withTaskGroup(of: Value?.self) { group in
+            group.addTask { await event.happened }
+            group.addTask {
+                try? await Task.sleep(for: time)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
+    /// For the answer's way back.
+    private static var answerGrace: Duration { .seconds(2) }
+
+    func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.roster.member(id) != nil } }
+
+    // MARK: Links that we open
+
+    /// Tries to reach a member.
+    func approach(_ approach: SessionRoster.Approach) async {
+        let member = approach.member
+        let link: (any StreamLink)?
+        var voucher: PeerID?
+        switch approach {
+        case .connect:
+            let addresses = member.addresses.map { LinkAddress(host: $0.host, port: $0.port) }
+            link = try? await node.connect(to: PeerDestination(addresses: addresses, id: member.id, name: member.name))
+        case .relay(_, let relay):
+            link = openRelay(to: member.id, through: relay)
+            voucher = relay
+        }
+        guard let link else { return failed(member.id) }
+        let outcome = Promise<Result<PeerID, SessionError>>()
+        let opening = OutgoingSessionLink(
+            invitation: .invite(id, timeout: 10, proof: [], context: []), secret: nil, expected: member.id,
+            voucher: voucher ?? anyOther(than: member.id), outcome: outcome)
+        await follow(node.makeDriver(link, .initiator), link, opening)
+        if case .success? = await Self.first(outcome, within: .zero) { return }
+        failed(member.id)
+    }
+
+    /// Whoever told us of a member stands for its key.
+    private func anyOther(than id: PeerID) -> PeerID? { state.withLock { $0.roster.others.first { $0.id != id }?.id } }
+
+    private func failed(_ id: PeerID) {
+        let now = node.settings.clock()
+        change { $0.roster.failed(id, now: now) }
+    }
+
+    /// Follows a link that was opened here, for an invitation or to a member, until it ends.
+    private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ approach: OutgoingSessionLink) async {
+        let isOver = state.withLock { state in
+            if !state.isOver { state.openings[ObjectIdentifier(driver)] = (driver, approach) }
+            return state.isOver
+        }
+        if isOver {
+            approach.outcome.happen(.failure(.left))
+            driver.close(.goingAway)
+        }
+        defer { state.withLock { $0.openings[ObjectIdentifier(driver)] = nil } }
+        await node.run(driver) { [self] in
+            var known = LinkPeerInfo(link.remote)
+            var open = OpenInvitations()
+            for await event in driver.events {
+                known.learn(from: event)
+                switch event {
+                case .established(let peer, let secrets):
+                    if let objection = approach.objection(to: peer, at: link.remote, node.settings) {
+                        approach.outcome.happen(.failure(objection))
+                        driver.close(.goingAway)
+                    } else {
+                        driver.send(approach.frame(on: secrets))
+                    }
+                case .shortCode(let code):
+                    open.shortCodeIsReady(code)
+                    guard let peer = known.peer(node.settings) else { continue }
+                    let check = IdentityCheck(peer: peer, shortCode: code, voucher: approach.voucher)
+                    let acquaintance = known
+                    node.start { [self] in
+                        let isTrusted = await judge(check)
+                        let early = approach.decided(isTrusted: isTrusted) {
+                            self.join(driver, link, acquaintance, isInitiator: true)
+                        }
+                        guard isTrusted else { return give(up: driver, approach) }
+                        // The link may have ended while a person thought about it.
+                        if approach.isOver, let sessionLink = approach.link { lose(sessionLink) }
+                        for (frame, sessionLink) in early { take(frame, from: sessionLink) }
+                    }
+                case .session(.accept(id)):
+                    let acquaintance = known
+                    let early = approach.accepted { self.join(driver, link, acquaintance, isInitiator: true) }
+                    for (frame, sessionLink) in early { take(frame, from: sessionLink) }
+                case .session(.refuse(id, let reason)):
+                    approach.outcome.happen(.failure(SessionError(reason)))
+                    driver.close(.done)
+                case .session(let frame):
+                    if let sessionLink = approach.link(orKeep: frame) { take(frame, from: sessionLink) }
+                case .invited(let offer, let expiry):
+                    take(offer, until: expiry, on: driver, known, &open, approach.link)
+                case .invitationEnded(let id, let outcome): open.end(id, outcome)
+                case .closed(let end):
+                    open.endAll()
+                    if let sessionLink = approach.end() { lose(sessionLink) }
+                    approach.outcome.happen(.failure(SessionError(NodeError(end))))
+                case .greeted, .comparisonAsked, .comparisonAnswered: break
+                }
+            }
+        }
+    }
+
+    private func give(up driver: LinkDriver, _ approach: OutgoingSessionLink) {
+        approach.outcome.happen(
+            .failure(
+                .untrusted("the short codes were not found to be the same; somebody may be pretending to be who you invited")))
+        driver.send(.withdraw(id))
+        driver.close(.verificationFailed)
+    }
+
+    /// An offer on a link of ours; nobody else's has any business there.
+    func take(
+        _ offer: TransferOffer, until expiry: MonotonicInstant, on driver: LinkDriver, _ known: LinkPeerInfo,
+        _ open: inout OpenInvitations, _ link: SessionLink?
+    ) {
+        guard link != nil, let peer = known.peer(node.settings) else { return driver.decline(offer.id, because: .notAllowed) }
+        let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver)
+        open.insert(invitation, as: offer.id, known.shortCode)
+        tell(invitation)
+    }
+
+    // MARK: Both ends agree
+
+    /// The link belongs to the session from now on.
+    /// - Returns: nil when there is no room, or the session is over.
+    func join(_ driver: LinkDriver, _ link: any StreamLink, _ known: LinkPeerInfo, isInitiator: Bool) -> SessionLink? {
+        guard let peer = known.proven, let name = known.name, let secrets = known.secrets else { return nil }
+        let now = node.settings.clock()
+        let datagramTag = node.settings.randomInteger()
+        let sessionLink: SessionLink? = change { state in
+            guard !state.isOver else { return nil }
+            let known = state.roster.member(peer.id)
+            guard known != nil || !state.roster.isFull else { return nil }
+            if known?.fingerprint != peer.fingerprint {
+                state.roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
+            }
+            var membership = state.members[peer.id] ?? makeMembership(for: peer.id, &state)
+            let made = SessionLink(
+                peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
+                relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: membership.channel.attach(),
+                datagramTag: datagramTag, cipher: secrets.datagrams)
+            membership.links.append(made)
+            state.members[peer.id] = membership
+            state.trusted[peer.id] = peer.fingerprint
+            return made
+        }
+        guard let sessionLink else { return nil }
+        driver.streams.welcome()
+        node.start { await self.followStreams(of: sessionLink) }
+        node.start {
+            for await datagram in driver.datagrams { self.take(datagram: datagram, from: sessionLink.peer) }
+        }
+        if isInitiator {
+            guard let stream = driver.openStream(.messages, StreamName("")!) else {
+                // It has ended meanwhile.
+                lose(sessionLink)
+                return nil
+            }
+            exchangeMessages(on: sessionLink, stream)
+            ready(sessionLink)
+        }
+        return sessionLink
+    }
+
+    func makeMembership(for member: PeerID, _ state: inout State) -> Membership {
+        noteTaken(&state)
+        // Whoever leaves and comes back finds full what they have filled.
+        let stale = inbox.waiting.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
+        // 0 stands for nobody known.
+        let life = node.settings.randomInteger() | 1
+        return Membership(channel: MessageChannel(life: life, limits: settings.channel, stale: stale))
+    }
+
+    /// Both ends take streams and transfers on it by now.
+    private func ready(_ link: SessionLink) {
+        change { state in
+            noteLinks(of: link.peer, &state)
+            if link.relay == nil, let host = link.localHost, let port = node.listeningPort {
+                let address = SessionMember.Address(host: host, port: port)
+                state.addresses = Array(
+                    ([address] + state.addresses.filter { $0 != address }).prefix(SessionMember.maximumAddressCount))
+                state.roster.setAddresses(state.addresses)
+            }
+        }
+        let roster = state.withLock { $0.roster.roster }
+        link.driver.send(roster)
+        if link.relay == nil, let datagrams {
+            link.driver.send(.datagrams(id, port: datagrams.port, tag: link.datagramTag))
+        }
+    }
+
+    /// How a member is reached, by the links that there are.
+    private func noteLinks(of member: PeerID, _ state: inout State) {
+        let links = state.members[member]?.links ?? []
+        if links.contains(where: { $0.relay == nil }) {
+            state.roster.connected(member, via: nil)
+        } else if let relay = links.last?.relay {
+            state.roster.connected(member, via: relay)
+        } else {
+            state.roster.disconnected(member, now: node.settings.clock())
+        }
+    }
+
+    func lose(_ link: SessionLink) {
+        change { state in
+            guard state.members[link.peer]?.links.contains(where: { $0 === link }) == true else { return }
+            state.members[link.peer]!.links.removeAll { $0 === link }
+            state.members[link.peer]!.channel.detach(link.channelLink)
+            noteLinks(of: link.peer, &state)
+        }
+        // Another link may have to take over.
+        for other in linksTo(link.peer) { other.wake() }
+    }
+
+    func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members[member]?.links ?? [] } }
+
+    /// What a member says on its link.
+    func take(_ frame: SessionFrame, from link: SessionLink) {
+        let now = node.settings.clock()
+        switch frame {
+        case .roster(id, let members): change { $0.roster.receive(members, now: now) }
+        case .leave(id):
+            change { $0.roster.left(link.peer, now: now) }
+        case .datagrams(id, let port, let tag): datagrams?.learn(link, port: port, tag: tag)
+        default: break
+        }
+    }
+
+    // MARK: Streams
+
+    /// Deals with what the other end opens.
+    private func followStreams(of link: SessionLink) async {
+        var hasMessages = link.isInitiator
+        for await (streamID, purpose, name) in link.driver.streams.opened {
+            let stream = ByteStream(streamID, name, link.driver.streams)
+            switch purpose {
+            case .bytes: tell(ReceivedStream(sender: link.peer, stream: stream))
+            case .messages:
+                guard !hasMessages else {
+                    link.driver.violated(MalformedInput("session: another stream for messages on one link"))
+                    continue
+                }
+                hasMessages = true
+                exchangeMessages(on: link, stream)
+                ready(link)
+            case .relay: takeRelay(stream, from: link)
+            }
+        }
+    }
+
+    // MARK: Relays
+
+    private func openRelay(to member: PeerID, through relay: PeerID) -> RelayedLink? {
+        guard let link = linksTo(relay).first(where: { $0.relay == nil }) ?? linksTo(relay).last,
+            let stream = link.driver.openStream(.relay, RelayName.to(member).streamName)
+        else { return nil }
+        return RelayedLink(stream, to: member, through: relay)
+    }
+
+    private func takeRelay(_ stream: ByteStream, from link: SessionLink) {
+        switch RelayName(stream.name) {
+        case .to(let target)?:
+            guard target != link.peer, isMember(target), let next = linksTo(target).first(where: { $0.relay == nil }),
+                let onward = next.driver.openStream(.relay, RelayName.from(link.peer).streamName)
+            else { return stream.refuse() }
+            node.start { await Self.carry(stream, onward) }
+        case .from(let origin)?:
+            guard isMember(origin) else { return stream.refuse() }
+            let end = RelayedLink(stream, to: origin, through: link.peer)
+            node.start { await self.node.serve(end) }
+        case nil: stream.refuse()
+        }
+    }
+
+    /// Moves bytes both ways; each direction waits for its reader.
+    private static func carry(_ one: ByteStream, _ other: ByteStream) async {
+        await withDiscardingTaskGroup { group in
+            for (source, target) in [(one, other), (other, one)] {
+                group.addTask {
+                    do {
+                        for try await bytes in source { try await target.write(bytes) }
+                        target.finish()
+                    } catch {
+                        source.cut()
+                        target.cut()
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a stream of purpose `relay` is called: whom it is for on the first half of the way, from whom on the second.
+enum RelayName {
+    case to(PeerID)
+    case from(PeerID)
+
+    init?(_ name: StreamName) {
+        let parts = name.text.split(separator: " ")
+        guard parts.count == 2, let id = PeerID(hex: String(parts[1])) else { return nil }
+        switch parts[0] {
+        case "to": self = .to(id)
+        case "from": self = .from(id)
+        default: return nil
+        }
+    }
+
+    var streamName: StreamName {
+        switch self {
+        case .to(let id): StreamName("to \(id.hex)")!
+        case .from(let id): StreamName("from \(id.hex)")!
+        }
+    }
+}
+
+/// A link on its way into a session, from the side that opened it: it belongs there once the other side has accepted and this
+/// one trusts its key, whichever comes last.
+final class OutgoingSessionLink: Sendable {
+    private struct State {
+        var isAccepted = false
+        var isTrusted: Bool?
+        /// Both sides' word was there first for one of those who brought it.
+        var isJoining = false
+        var isOver = false
+        var link: SessionLink?
+        /// What came between the other side's word and ours.
+        var early: [SessionFrame] = []
+    }
+
+    private let invitation: SessionFrame
+    private let secret: [UInt8]?
+    private let expected: PeerID?
+    let voucher: PeerID?
+    let outcome: Promise<Result<PeerID, SessionError>>
+    private let state = Mutex(State())
+    private static let maximumEarlyCount = 16
+
+    init(
+        invitation: SessionFrame, secret: [UInt8]?, expected: PeerID?, voucher: PeerID?,
+        outcome: Promise<Result<PeerID, SessionError>>
+    ) {
+        self.invitation = invitation
+        self.secret = secret
+        self.expected = expected
+        self.voucher = voucher
+        self.outcome = outcome
+    }
+
+    func objection(to peer: AuthenticatedPeer, at address: LinkAddress, _ settings: NodeSettings) -> SessionError? {
+        if let expected, peer.id != expected {
+            return .untrusted(
+                "whoever answers at \(address) is not who was expected there (\(peer.id.hex), not \(expected.hex))")
+        }
+        return settings.trustStatus(peer, nil).isBlocked ? SessionError(NodeError.blocked(peer.id.hex)) : nil
+    }
+
+    func frame(on secrets: LinkSecrets) -> SessionFrame {
+        guard let secret, case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
+        return .invite(
+            id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: secrets.handshakeHash), context: context)
+    }
+
+    var link: SessionLink? { state.withLock { $0.link } }
+
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    /// The link has ended.
+    func end() -> SessionLink? {
+        state.withLock { state in
+            state.isOver = true
+            return state.link
+        }
+    }
+
+    func link(orKeep frame: SessionFrame) -> SessionLink? {
+        state.withLock { state in
+            if state.link == nil, state.isAccepted, state.early.count < Self.maximumEarlyCount { state.early.append(frame) }
+            return state.link
+        }
+    }
+
+    func accepted(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+        state.withLock { $0.isAccepted = true }
+        return proceed(join)
+    }
+
+    func decided(isTrusted: Bool, _ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+        state.withLock { $0.isTrusted = isTrusted }
+        return proceed(join)
+    }
+
+    private func proceed(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+        let isTurn = state.withLock { state in
+            guard state.isAccepted, state.isTrusted == true, !state.isJoining, !state.isOver else { return false }
+            state.isJoining = true
+            return true
+        }
+        guard isTurn else { return [] }
+        guard let link = join() else {
+            outcome.happen(.failure(.full))
+            return []
+        }
+        outcome.happen(.success(link.peer))
+        return state.withLock { state in
+            state.link = link
+            defer { state.early = [] }
+            return state.early.map { ($0, link) }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+package import NearshareBase
+package import NearshareDirect
+package import NearshareInterfaces
+internal import Synchronization
+
+extension Session {
+    /// Sends a message.
+    ///
+    /// Reliably, it returns when all members' windows have taken it over: the message arrives, after a break too, unless its
+    /// receiver goes for good (`SessionChange.left`) or begins anew (`SessionChange.restarted`). Who is named and goes while
+    /// others are waited for is an error; who goes from among everybody is not. Unreliably, it returns at once.
+    /// - Parameter members: nil for everybody who is in the session now.
+    /// - Throws: ``SessionError``: nobody is named, or nobody else is in the session; somebody is named who is not in it; the
+    ///   message is too long; cancelled.
+    package func send(
+        _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
+    ) async throws(SessionError) {
+        let limit = mode == .reliable ? SessionMessage.maximumByteCount : Self.maximumUnreliableByteCount
+        guard message.bytes.count <= limit else {
+            throw .invalidParameter(
+                "the message has \(message.bytes.count) bytes, \(limit) are possible; send a resource, or write to a stream")
+        }
+        let targets = try targets(members)
+        switch mode {
+        case .reliable:
+            var isTaken = false
+            for target in targets {
+                do throws(SessionError) {
+                    try await append(message, for: target)
+                    isTaken = true
+                } catch .notConnected where members == nil {
+                    // Of everybody who is in it now, those who have just gone are not one.
+                }
+            }
+            if !isTaken { throw Self.nobody }
+        case .unreliable:
+            for target in targets { sendUnreliably(message, to: target) }
+        }
+    }
+
+    private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
+        if let members, members.isEmpty { throw .invalidParameter("nobody is named to whom it should go") }
+        let found: Result<[PeerID], SessionError> = state.withLock { state in
+            if state.isOver { return .failure(.left) }
+            guard let members else {
+                let all = state.roster.memberIDs
+                return all.isEmpty ? .failure(Self.nobody) : .success(all)
+            }
+            let absent = members.first { state.roster.member($0) == nil }
+            return absent.map { .failure(.notConnected($0)) } ?? .success(members)
+        }
+        return try found.get()
+    }
+
+    private static var nobody: SessionError {
+        .invalidParameter("nobody else is in the session; wait until somebody joins, or invite somebody")
+    }
+
+    private func append(_ message: SessionMessage, for member: PeerID) async throws(SessionError) {
+        while true {
+            if Task.isCancelled { throw .cancelled }
+            let attempt: Result<(links: [SessionLink], isAlone: Bool)?, SessionError> = state.withLock { state in
+                if state.isOver { return .failure(.left) }
+                if state.members[member] == nil {
+                    guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
+                    // Told of by others and not met yet: kept until then.
+                    state.members[member] = makeMembership(for: member, &state)
+                }
+                return .success(state.members[member]!.take(message))
+            }
+            if let (links, isAlone) = try attempt.get() {
+                // Alone it goes out from here, at once; in company, the writing thread sends many together.
+                for link in links { isAlone ? link.flush() : link.wake() }
+                return
+            }
+            await progress.wait { [self] in
+                state.withLock { $0.isOver || $0.members[member]?.channel.hasRoom ?? true }
+            }
+        }
+    }
+
+    /// Moves messages over one link until it ends. They are read where the link's bytes come in, and written where its frames
+    /// are made: each change of thread on the way costs more than all the rest.
+    func exchangeMessages(on link: SessionLink, _ stream: ByteStream) {
+        link.output.withLock { $0.stream = stream }
+        link.driver.streams.setSupply { [self] in supply(link) }
+        let framing = Mutex(MessageFraming())
+        do throws(MalformedInput) {
+            try stream.read { [self] (bytes) throws(MalformedInput) in
+                guard let bytes else { return }
+                let frames: Result<[[UInt8]], MalformedInput> = framing.withLock { framing in
+                    do throws(MalformedInput) {
+                        return .success(try framing.receive(bytes))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+                try take(try frames.get(), from: link)
+            }
+        } catch {
+            link.driver.violated(error)
+        }
+        link.wake()
+    }
+
+    /// Writes what is due on a link, as far as there is room.
+    private func supply(_ link: SessionLink) {
+        link.output.withLock { output in
+            guard let stream = output.stream else { return }
+            while true {
+                if output.pending.isEmpty {
+                    guard let batch = nextBatch(for: link) else { return }
+                    output.pending = batch[...]
+                }
+                guard let count = try? stream.writeNow(output.pending, isFlushed: true, onRoom: { link.wake() }) else {
+                    // The link has ended; what it did not take goes over another one.
+                    output = SessionLink.Output()
+                    return
+                }
+                output.pending = output.pending.dropFirst(count)
+                if !output.pending.isEmpty { return }
+            }
+        }
+    }
+
+    private func nextBatch(for link: SessionLink) -> [UInt8]? {
+        state.withLock { state in
+            noteTaken(&state)
+            guard state.members[link.peer] != nil else { return nil }
+            let batch = Self.nextBatch(of: &state.members[link.peer]!.channel, for: link.channelLink)
+            return batch.isEmpty ? nil : batch
+        }
+    }
+
+    private static func nextBatch(of channel: inout MessageChannel, for link: MessageChannel.LinkID) -> [UInt8] {
+        var batch: [UInt8] = []
+        while batch.count < batchByteCount, let frame = channel.nextFrame(for: link) {
+            MessageFraming.append(frame, to: &batch)
+        }
+        return batch
+    }
+
+    /// What has come with some frames.
+    private struct Arrival {
+        var messages: [ReceivedMessage] = []
+        /// The other side has begun anew, and so many of ours were lost.
+        var lostCount: Int?
+
+        mutating func take(
+            _ frames: [[UInt8]], from link: SessionLink, into channel: inout MessageChannel
+        ) throws(MalformedInput) {
+            messages.reserveCapacity(frames.count)
+            for frame in frames {
+                switch try channel.receive(frame, on: link.channelLink) {
+                case .message(let message):
+                    messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
+                case .restarted(let lost): lostCount = lost
+                case nil: break
+                }
+            }
+        }
+    }
+
+    private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
+        var arrival = Arrival()
+        var failure: MalformedInput?
+        let (isToBeWoken, hasRoom) = state.withLock { state in
+            guard state.members[link.peer] != nil else { return (false, false) }
+            let hadRoom = state.members[link.peer]!.channel.hasRoom
+            do throws(MalformedInput) {
+                try arrival.take(frames, from: link, into: &state.members[link.peer]!.channel)
+            } catch {
+                failure = error
+            }
+            // Before another link of the same member brings the next ones.
+            inbox.put(arrival.messages)
+            let channel = state.members[link.peer]!.channel
+            return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
+        }
+        if !arrival.messages.isEmpty { inbox.wakeTakers() }
+        if let lostCount = arrival.lostCount { tell(.restarted(link.peer, lost: lostCount)) }
+        if isToBeWoken { link.wake() }
+        if hasRoom { progress.wakeAll() }
+        if let failure { throw failure }
+    }
+
+    /// The program has taken a message. Its channel learns of several at once: whoever took the session's lock for each would
+    /// wait every time for the thread that reads.
+    func notePassedOn(_ received: ReceivedMessage) {
+        guard received.mode == .reliable else { return }
+        let (isMuch, isFirst) = taken.withLock { taken in
+            defer { taken.isTimed = true }
+            taken.messages.append(received)
+            taken.byteCount += received.message.bytes.count
+            let isMuch = taken.messages.count >= Self.maximumTakenCount || taken.byteCount >= Self.maximumTakenByteCount
+            return (isMuch, !taken.isTimed)
+        }
+        guard isMuch || isFirst else { return }
+        let links = state.withLock { state -> [SessionLink] in
+            if isFirst { state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay }
+            guard isMuch else { return [] }
+            noteTaken(&state)
+            return state.members.values.flatMap(\.dueLinks)
+        }
+        for link in links { link.wake() }
+        if isFirst { alarm.update { $0.isDue = true } }
+    }
+
+    /// Tells the channels what the program has taken.
+    func noteTaken(_ state: inout State) {
+        taken.withLock { taken in
+            for received in taken.messages { state.members[received.sender]?.channel.notePassedOn(received.message) }
+            taken.messages.removeAll(keepingCapacity: true)
+            taken.byteCount = 0
+        }
+    }
+
+    /// What has been passed on and was not told with a message in the meantime is told now.
+    func sendDueAcknowledgements(now: MonotonicInstant) {
+        let links = state.withLock { state -> [SessionLink] in
+            guard let due = state.acknowledgements, due <= now else { return [] }
+            state.acknowledgements = nil
+            taken.withLock { $0.isTimed = false }
+            noteTaken(&state)
+            var links: [SessionLink] = []
+            for id in state.members.keys where state.members[id]!.channel.owesAcknowledgement {
+                state.members[id]!.channel.acknowledgeSoon()
+                links += state.members[id]!.links
+            }
+            return links
+        }
+        for link in links { link.wake() }
+    }
+
+    private static var maximumTakenCount: Int { 32 }
+    private static var maximumTakenByteCount: Int { 64 << 10 }
+
+    /// How long news waits for a message to carry it.
+    private static var acknowledgementDelay: Duration { .milliseconds(20) }
+
+    private static var batchByteCount: Int { 64 << 10 }
+
+    // MARK: What may be lost
+
+    private func sendUnreliably(_ message: SessionMessage, to member: PeerID) {
+        let links = linksTo(member)
+        guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { return }
+        let payload = [message.kind.rawValue] + message.bytes
+        if let datagrams, datagrams.send(payload, on: link) { return }
+        link.driver.sendDatagram(payload)
+    }
+
+    func take(datagram: [UInt8], from member: PeerID) {
+        guard let first = datagram.first, let kind = SessionMessage.Kind(rawValue: first),
+            datagram.count <= 1 + Self.maximumUnreliableByteCount, isMember(member),
+            inbox.count < Self.maximumWaitingDatagrams
+        else { return }
+        inbox.give(
+            ReceivedMessage(
+                sender: member, message: SessionMessage(kind: kind, bytes: Array(datagram.dropFirst())), mode: .unreliable))
+    }
+
+    func takeDatagram(_ packet: [UInt8], tag: UInt64) {
+        guard let link = links.first(where: { $0.datagramTag == tag }) else { return }
+        if let payload = datagrams?.open(packet, on: link) { take(datagram: payload, from: link.peer) }
+    }
+
+    /// Behind so many messages that the program has not taken, what may be lost is lost.
+    private static var maximumWaitingDatagrams: Int { 1024 }
+
+    // MARK: Streams and resources
+
+    /// Opens a byte stream to a member.
+    /// - Parameter name: for the program there: at most `StreamName.maximumByteCount` bytes.
+    /// - Throws: ``SessionError/notConnected(_:)`` while the member can't be reached.
+    package func openStream(named name: String, to member: PeerID) throws(SessionError) -> ByteStream {
+        guard let streamName = StreamName(name) else {
+            throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")
+        }
+        guard let stream = try bestLink(to: member).driver.openStream(.bytes, streamName) else {
+            throw .unavailable("too many streams are open, or the link is just breaking; close some, or try again")
+        }
+        return stream
+    }
+
+    /// Offers something to members, each of whom takes it or declines.
+    /// - Parameters:
+    ///   - resumeKey: 32 bytes, same for the same send repeated: what has arrived of an earlier try is not sent again.
+    ///   - timeout: how long the other person may think about it; 1 to 600 seconds.
+    /// - Returns: one handle for each member: await its result, follow its progress, cancel it.
+    /// - Throws: ``SessionError/notConnected(_:)`` when one of them can't be reached; then nothing is offered to anybody.
+    package func sendResource(
+        _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
+        timeout: Duration = .seconds(30)
+    ) throws(SessionError) -> [PeerID: Transfer] {
+        guard !members.isEmpty else { throw .invalidParameter("nobody is named to whom it should go") }
+        guard Set(members).count == members.count else { throw .invalidParameter("somebody is named twice") }
+        guard resumeKey.count == 32, context.count <= TransferOffer.maximumContextByteCount else {
+            throw .invalidParameter("a resume key has 32 bytes, a context at most \(TransferOffer.maximumContextByteCount)")
+        }
+        var links: [PeerID: SessionLink] = [:]
+        for member in members { links[member] = try bestLink(to: member) }
+        return links.mapValues {
+            $0.driver.send(
+                source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transfers)
+        }
+    }
+
+    private func bestLink(to member: PeerID) throws(SessionError) -> SessionLink {
+        let (isOver, links) = state.withLock { state in
+            // Before the other end has let us in as well it would refuse what is opened (A1).
+            let isReady = state.roster.state(of: member).isConnected
+            return (state.isOver, isReady ? state.members[member]?.links ?? [] : [])
+        }
+        if isOver { throw .left }
+        guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { throw .notConnected(member) }
+        return link
+    }
+}
+
+/// What others say in a session, for one reader. A reliable message counts as passed on when it is taken from here; members whose
+/// messages nobody takes wait.
+package struct ReceivedMessages: AsyncSequence, Sendable {
+    let session: Session
+
+    package struct AsyncIterator: AsyncIteratorProtocol {
+        let session: Session
+
+        /// - Returns: nil when the session is over, or the task is cancelled.
+        package func next() async -> Session.ReceivedMessage? {
+            guard let received = await session.inbox.take() else { return nil }
+            session.notePassedOn(received)
+            return received
+        }
+    }
+
+    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(session: session) }
+}

@@ -1,0 +1,27 @@
+package import NearshareBase
+
+extension Session {
+    /// Waits until a member can be reached, directly or through another one: streams and resources can be sent from then on.
+    ///
+    /// Who has just accepted an invitation needs this, as the other side has still to make up its mind about our key.
+    /// - Throws: ``SessionError``: the member has left, or this node has; cancelled.
+    package func waitUntilConnected(to member: PeerID) async throws(SessionError) {
+        while true {
+            if Task.isCancelled { throw .cancelled }
+            switch whereabouts(of: member) {
+            case .success(true): return
+            case .success(false):
+                await progress.wait { if case .success(false) = self.whereabouts(of: member) { false } else { true } }
+            case .failure(let error): throw error
+            }
+        }
+    }
+
+    private func whereabouts(of member: PeerID) -> Result<Bool, SessionError> {
+        state.withLock { state in
+            if state.isOver { return .failure(.left) }
+            guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
+            return .success(state.roster.state(of: member).isConnected)
+        }
+    }
+}

@@ -1,0 +1,332 @@
+internal import Logging
+package import NearshareBase
+internal import NearshareCrypto
+package import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// Some people's programs together: each knows who is in it, and sends messages, byte streams and resources to the others. Whoever
+/// can't be reached directly is reached through another member, encrypted from end to end (`docs/PROTOCOL.md`, section 12).
+///
+///     not in it ──begin, accept──► in it ──leave, node ends──► over
+///
+/// Made by ``Node/beginSession(_:)`` and ``SessionInvitation/accept(_:)``; over when it is left, or with its node.
+package final class Session: Sendable {
+    /// What becomes of a message when the way is bad.
+    package enum DeliveryMode: Sendable, Hashable {
+        /// In order, once, again after a break; waits while the other side does not read.
+        case reliable
+        /// At once or not at all, never behind anything else: at most ``Session/maximumUnreliableByteCount`` bytes.
+        case unreliable
+    }
+
+    /// A message that has come.
+    package struct ReceivedMessage: Sendable, Hashable {
+        /// Whose key its link has proven.
+        package let sender: PeerID
+        /// What they sent.
+        package let message: SessionMessage
+        /// How they sent it.
+        package let mode: DeliveryMode
+    }
+
+    /// A byte stream that another member has opened.
+    package struct ReceivedStream: Sendable {
+        /// Who has opened it.
+        package let sender: PeerID
+        /// Its bytes, both ways.
+        package let stream: ByteStream
+    }
+
+    /// Another member, as seen from here.
+    package struct Member: Sendable, Hashable {
+        /// By which the other functions of the session name them.
+        package let id: PeerID
+        /// Of their key.
+        package let fingerprint: Fingerprint
+        /// As they call themselves.
+        package let name: DisplayName
+        /// How they are reached at the moment.
+        package let state: MemberState
+    }
+
+    struct Membership {
+        var channel: MessageChannel
+        /// In the order in which they came.
+        var links: [SessionLink] = []
+
+        /// - Returns: links over which it may go, and whether it is the only one that is under way; nil while there is no room.
+        mutating func take(_ message: SessionMessage) -> (links: [SessionLink], isAlone: Bool)? {
+            guard channel.hasRoom else { return nil }
+            channel.append(message)
+            return (links, channel.isQuiet)
+        }
+
+        /// Links on which there is something to be said.
+        var dueLinks: [SessionLink] { links.filter { channel.hasFrame(for: $0.channelLink) } }
+    }
+
+    /// What the program has taken and the channels have not been told of.
+    struct Taken {
+        var messages: [ReceivedMessage] = []
+        var byteCount = 0
+        /// They will be told before long, whatever else happens: ``State/acknowledgements`` says when.
+        var isTimed = false
+    }
+
+    struct State {
+        var roster: SessionRoster
+        var members: [PeerID: Membership] = [:]
+        /// Keys that have been decided about: whose link breaks comes back without a question.
+        var trusted: [PeerID: Fingerprint] = [:]
+        /// Invitations of ours that nobody has answered.
+        var pendingInvitations = 0
+        /// Links that were opened from here, until they have ended.
+        var openings: [ObjectIdentifier: (driver: LinkDriver, approach: OutgoingSessionLink)] = [:]
+        /// Our own addresses, the latest first.
+        var addresses: [SessionMember.Address] = []
+        /// When what has been passed on is to be told at the latest.
+        var acknowledgements: MonotonicInstant?
+        var isOver = false
+    }
+
+    /// What fits into one packet everywhere.
+    package static let maximumUnreliableByteCount = 1200
+
+    /// The same for all members.
+    package let id: SessionID
+    /// Who comes, goes, and how each is reached. The oldest are forgotten when nobody reads them; ``members`` is always true.
+    package let changes: AsyncStream<SessionChange>
+    /// Byte streams that others open.
+    package let streams: AsyncStream<ReceivedStream>
+    /// What others offer. Each is declined when it is dropped.
+    package let resources: AsyncStream<Invitation>
+    /// Keys that a person has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
+    package let identityQuestions: AsyncStream<IdentityQuestion>
+
+    let node: Node
+    let settings: SessionSettings
+    let state: Mutex<State>
+    let inbox = AsyncQueue<ReceivedMessage>()
+    /// Locked behind ``state`` where both are needed.
+    let taken = Mutex(Taken())
+    /// For those who wait until a message can be taken over, or has been passed on.
+    let progress = AsyncCondition()
+    let alarm = Monitor(Alarm())
+    let datagrams: SessionDatagrams?
+    private let continuations: Continuations
+
+    struct Continuations {
+        let changes: AsyncStream<SessionChange>.Continuation
+        let streams: AsyncStream<ReceivedStream>.Continuation
+        let resources: AsyncStream<Invitation>.Continuation
+        let questions: AsyncStream<IdentityQuestion>.Continuation
+    }
+
+    struct Alarm {
+        var isDue = false
+        var isOver = false
+    }
+
+    init(_ id: SessionID, _ settings: SessionSettings, _ node: Node) {
+        precondition((2...SessionFrame.maximumRosterCount).contains(settings.memberLimit))
+        self.id = id
+        self.settings = settings
+        self.node = node
+        let identity = node.settings.identity
+        let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
+        state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
+        let (changes, changeContinuation) = AsyncStream.makeStream(
+            of: SessionChange.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
+        // What is one too many is dropped, which cuts a stream, declines an offer, and answers a question with no.
+        let (streams, streamContinuation) = AsyncStream.makeStream(
+            of: ReceivedStream.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (resources, resourceContinuation) = AsyncStream.makeStream(
+            of: Invitation.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        let (questions, questionContinuation) = AsyncStream.makeStream(
+            of: IdentityQuestion.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
+        (self.changes, self.streams, self.resources, identityQuestions) = (changes, streams, resources, questions)
+        continuations = Continuations(
+            changes: changeContinuation, streams: streamContinuation, resources: resourceContinuation,
+            questions: questionContinuation)
+        datagrams = SessionDatagrams(node.settings)
+    }
+
+    /// What others say: reliable messages of each member in their order, and unreliable ones as they come. For one reader.
+    package var messages: ReceivedMessages { ReceivedMessages(session: self) }
+
+    /// Everybody else who is in it, by id.
+    package var members: [Member] {
+        state.withLock { state in
+            state.roster.others.map {
+                Member(id: $0.id, fingerprint: $0.fingerprint, name: $0.name, state: state.roster.state(of: $0.id))
+            }
+        }
+    }
+
+    private static let keptChanges = 4096
+    /// Of each kind, while the program does not look.
+    private static let keptEvents = 256
+
+    // MARK: Life
+
+    /// Runs until the session is over.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask { await onThread { self.keepTime() } }
+            if let datagrams {
+                group.addTask { await onThread { datagrams.receiveLoop { self.takeDatagram($0, tag: $1) } } }
+            }
+        }
+    }
+
+    /// Says goodbye and goes. What was sent reliably and has not been passed on yet has a moment for that.
+    package func leave(waiting: Duration = .seconds(5)) async {
+        await withTaskGroup { group in
+            group.addTask { await self.waitUntilAllIsPassedOn() }
+            group.addTask { try? await Task.sleep(for: waiting) }
+            await group.next()
+            group.cancelAll()
+        }
+        for link in links { link.driver.send(.leave(id)) }
+        end()
+    }
+
+    private func waitUntilAllIsPassedOn() async {
+        let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.values.allSatisfy { $0.channel.isEmpty } } }
+        while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
+    }
+
+    /// Over at once.
+    func end() {
+        let (links, openings) = state.withLock { state in
+            defer { (state.members, state.openings) = ([:], [:]) }
+            state.isOver = true
+            return (state.members.values.flatMap(\.links), Array(state.openings.values))
+        }
+        for (driver, approach) in openings where approach.link == nil {
+            approach.outcome.happen(.failure(.left))
+            driver.send(.withdraw(id))
+            driver.close(.goingAway)
+        }
+        for link in links { link.driver.close(.goingAway) }
+        alarm.update { $0.isOver = true }
+        datagrams?.close()
+        inbox.finish()
+        continuations.changes.finish()
+        continuations.streams.finish()
+        continuations.resources.finish()
+        continuations.questions.finish()
+        progress.wakeAll()
+        node.forget(self)
+    }
+
+    var links: [SessionLink] { state.withLock { $0.members.values.flatMap(\.links) } }
+
+    // MARK: Telling
+
+    /// Changes who is in the session and how they are reached, and tells programs and members of it.
+    @discardableResult
+    func change<Result>(_ body: (inout State) -> Result) -> Result {
+        // Other deadlines may hold now.
+        defer { alarm.update { $0.isDue = true } }
+        return changeInTime(body)
+    }
+
+    /// As ``change(_:)``, for the thread that keeps the deadlines.
+    private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
+        let (result, changes, news, links, gone) = state.withLock { state in
+            let result = body(&state)
+            let changes = state.roster.takeChanges()
+            var gone: [SessionLink] = []
+            for case .left(let member) in changes {
+                gone += state.members.removeValue(forKey: member)?.links ?? []
+                state.trusted[member] = nil
+            }
+            return (result, changes, state.roster.takeNews(), state.members.values.flatMap(\.links), gone)
+        }
+        for change in changes { continuations.changes.yield(change) }
+        if let news {
+            for link in links { link.driver.send(news) }
+        }
+        for link in gone { link.driver.close(.done) }
+        if !changes.isEmpty { progress.wakeAll() }
+        return result
+    }
+
+    /// - Returns: whether the key is trusted.
+    func judge(_ check: IdentityCheck) async -> Bool {
+        let proven = check.peer.proven
+        if state.withLock({ $0.trusted[proven.id] == proven.fingerprint }) { return true }
+        switch await settings.trust.judge(check) {
+        case .trusted: return true
+        case .untrusted: return false
+        case .ask:
+            let answer = Promise<Bool>()
+            continuations.questions.yield(IdentityQuestion(check, answer))
+            return await answer.happened ?? false
+        }
+    }
+
+    func tell(_ change: SessionChange) {
+        continuations.changes.yield(change)
+    }
+
+    func tell(_ invitation: Invitation) {
+        continuations.resources.yield(invitation)
+    }
+
+    func tell(_ stream: ReceivedStream) {
+        continuations.streams.yield(stream)
+    }
+
+    // MARK: Time
+
+    private func keepTime() {
+        while true {
+            alarm.update { $0.isDue = false }
+            let now = node.settings.clock()
+            let approaches: [SessionRoster.Approach] = changeInTime { state in
+                state.roster.advance(to: now)
+                let approaches = state.roster.approaches(now: now)
+                for approach in approaches { state.roster.connecting(approach.member.id) }
+                return approaches
+            }
+            for approach in approaches { node.start { await self.approach(approach) } }
+            closeIdleRelays()
+            sendDueAcknowledgements(now: now)
+            let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
+            let wake = state.withLock {
+                [$0.roster.deadline(after: now), $0.acknowledgements, idleCheck].compactMap { $0 }.min()
+            }
+            let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in
+                alarm.isOver ? true : alarm.isDue ? false : nil
+            }
+            if isOver == true { return }
+        }
+    }
+
+    /// Links through others, to members to whom we have one of our own by now.
+    private var retiring: [SessionLink] {
+        state.withLock { state in
+            state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id < id }
+                .values.flatMap(\.links).filter { $0.relay != nil }
+        }
+    }
+
+    private var hasRetiring: Bool { !retiring.isEmpty }
+
+    private func closeIdleRelays() {
+        for link in retiring where link.driver.isIdle && link.driver.streams.count <= 1 { link.driver.close(.done) }
+    }
+
+    private static let idleCheckInterval = Duration.milliseconds(500)
+}
+
+extension SessionRoster.Approach {
+    var member: SessionMember {
+        switch self {
+        case .connect(let member), .relay(let member, _): member
+        }
+    }
+}

@@ -1,0 +1,63 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// A link to a member of a session, from the moment at which both ends agree on that.
+final class SessionLink: Sendable {
+    /// Where datagrams go, as far as it is known.
+    struct DatagramPath {
+        var cipher: NoiseDatagrams
+        var theirs: (address: LinkAddress, tag: UInt64)?
+        /// An answer has come back this way.
+        var isProven = false
+    }
+
+    let peer: PeerID
+    let driver: LinkDriver
+    let remote: LinkAddress
+    /// Our own host as seen on it.
+    let localHost: String?
+    /// The member through whom it leads; nil for a link of our own.
+    let relay: PeerID?
+    let isInitiator: Bool
+    let channelLink: MessageChannel.LinkID
+    /// What datagrams for us on this link carry in front.
+    let datagramTag: UInt64
+    let datagramPath: Mutex<DatagramPath>
+    /// What goes out on the message stream; one thread at a time.
+    let output = Mutex(Output())
+
+    struct Output {
+        var stream: ByteStream?
+        /// What the stream had no room for.
+        var pending: ArraySlice<UInt8> = []
+    }
+
+    init(
+        peer: PeerID, driver: LinkDriver, remote: LinkAddress, localHost: String?, relay: PeerID?, isInitiator: Bool,
+        channelLink: MessageChannel.LinkID, datagramTag: UInt64, cipher: NoiseDatagrams
+    ) {
+        self.peer = peer
+        self.driver = driver
+        self.remote = remote
+        self.localHost = localHost
+        self.relay = relay
+        self.isInitiator = isInitiator
+        self.channelLink = channelLink
+        self.datagramTag = datagramTag
+        datagramPath = Mutex(DatagramPath(cipher: cipher))
+    }
+
+    /// Something may be due on the message stream: the thread that writes the link looks.
+    func wake() {
+        driver.streams.callForSupply()
+    }
+
+    /// As ``wake()``, but this very thread looks, if none does already.
+    func flush() {
+        driver.streams.callForSupply(wakesWriter: false)
+        driver.flush()
+    }
+}

@@ -1,0 +1,179 @@
+package import NearshareBase
+internal import NearshareDirect
+internal import Synchronization
+
+/// One transfer, in either direction: await its ``result``, iterate its ``progress``, ``cancel()`` it at both ends.
+package final class Transfer: Sendable {
+    private struct State {
+        var progress: TransferProgress
+        var meter: TransferMeter
+        var lastTold: MonotonicInstant
+        var result: TransferResult?
+        var waiting: [CheckedContinuation<TransferResult, Never>] = []
+        var listeners: [UInt64: AsyncStream<TransferProgress>.Continuation] = [:]
+        var lastListener: UInt64 = 0
+        var isCancelAsked = false
+        var onCancel: (@Sendable () -> Void)?
+    }
+
+    /// Names it in this node.
+    package let id: TransferID
+    private let state: Mutex<State>
+    private let clock: @Sendable () -> MonotonicInstant
+
+    /// People can't follow more than this many changes a second, and each costs a wake-up.
+    private static let shortestInterval = Duration.milliseconds(100)
+
+    init(progress: TransferProgress, clock: @escaping @Sendable () -> MonotonicInstant) {
+        id = progress.id
+        self.clock = clock
+        let now = clock()
+        state = Mutex(State(progress: progress, meter: TransferMeter(amount: 0, now: now), lastTold: now))
+    }
+
+    // MARK: For everybody
+
+    /// Where it stands now, with rate and time left as of now.
+    package var snapshot: TransferProgress {
+        let now = clock()
+        return state.withLock { state in
+            Self.refresh(&state, now: now)
+            return state.progress
+        }
+    }
+
+    /// Values as it goes on, the present one first and the end last. Old ones are dropped when nobody takes them.
+    package var progress: AsyncStream<TransferProgress> {
+        let (stream, continuation) = AsyncStream.makeStream(of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
+        state.withLock { state in
+            continuation.yield(state.progress)
+            guard state.result == nil else { return continuation.finish() }
+            state.lastListener += 1
+            let number = state.lastListener
+            state.listeners[number] = continuation
+            continuation.onTermination = { [weak self] _ in
+                self?.state.withLock { $0.listeners[number] = nil }
+            }
+        }
+        return stream
+    }
+
+    /// Waits for the end.
+    package var result: TransferResult {
+        get async {
+            await withCheckedContinuation { continuation in
+                let result: TransferResult? = state.withLock { state in
+                    if state.result == nil { state.waiting.append(continuation) }
+                    return state.result
+                }
+                if let result { continuation.resume(returning: result) }
+            }
+        }
+    }
+
+    /// Ends it at both ends. What has arrived is kept for resuming. Over already, nothing happens.
+    package func cancel() {
+        let action = state.withLock { state in
+            state.isCancelAsked = true
+            return state.onCancel
+        }
+        action?()
+    }
+
+    // MARK: For the engine
+
+    /// Sets what a cancel does; it is done at once when the person was faster.
+    func onCancel(_ action: @escaping @Sendable () -> Void) {
+        let isAsked = state.withLock { state in
+            state.onCancel = action
+            return state.isCancelAsked
+        }
+        if isAsked { action() }
+    }
+
+    func enter(_ phase: TransferProgress.Phase) {
+        let now = clock()
+        state.withLock { state in
+            guard state.result == nil, state.progress.phase != phase else { return }
+            state.progress.phase = phase
+            Self.tell(&state, now: now)
+        }
+    }
+
+    /// Some of it did not have to be sent again.
+    func resumes(after bytes: UInt64, entries: UInt64) {
+        let now = clock()
+        state.withLock { state in
+            state.progress.resumed = bytes
+            state.progress.done = bytes
+            state.progress.finishedEntries = entries
+            state.meter = TransferMeter(amount: bytes, now: now)
+            state.progress.phase = .moving
+            Self.tell(&state, now: now)
+        }
+    }
+
+    func moved(to done: UInt64, entries: UInt64) {
+        let now = clock()
+        state.withLock { state in
+            state.progress.done = done
+            state.progress.finishedEntries = entries
+            guard now - state.lastTold >= Self.shortestInterval else { return }
+            Self.tell(&state, now: now)
+        }
+    }
+
+    /// It goes in fragments: so many.
+    func startFragments(of total: Int) {
+        let now = clock()
+        state.withLock { state in
+            state.progress.fragments = TransferProgress.Fragments(done: 0, total: total)
+            state.progress.phase = .moving
+            state.meter = TransferMeter(amount: 0, now: now)
+            Self.tell(&state, now: now)
+        }
+    }
+
+    /// One fragment more; its share of the bytes is done with it.
+    func moved(fragments done: Int, of total: Int, size: UInt64) {
+        let now = clock()
+        state.withLock { state in
+            state.progress.fragments = TransferProgress.Fragments(done: done, total: total)
+            state.progress.done = UInt64(Double(size) * Double(done) / Double(max(1, total)))
+            // Rare, and people want to see each.
+            Self.tell(&state, now: now)
+        }
+    }
+
+    func end(_ result: TransferResult) {
+        let now = clock()
+        var listeners: [AsyncStream<TransferProgress>.Continuation] = []
+        let waiting: [CheckedContinuation<TransferResult, Never>] = state.withLock { state in
+            guard state.result == nil else { return [] }
+            state.result = result
+            state.progress.phase = .ended(result.outcome)
+            Self.tell(&state, now: now)
+            state.progress.timeLeft = nil
+            state.onCancel = nil
+            listeners = Array(state.listeners.values)
+            defer { (state.waiting, state.listeners) = ([], [:]) }
+            return state.waiting
+        }
+        // Finishing one calls back for the lock.
+        for listener in listeners { listener.finish() }
+        for waiter in waiting { waiter.resume(returning: result) }
+    }
+
+    private static func refresh(_ state: inout State, now: MonotonicInstant) {
+        guard state.progress.phase == .moving else { return }
+        state.meter.measure(state.progress.done, now: now)
+        state.progress.rate = state.meter.rate
+        state.progress.timeLeft = state.meter.timeLeft(until: state.progress.total)
+    }
+
+    private static func tell(_ state: inout State, now: MonotonicInstant) {
+        refresh(&state, now: now)
+        state.lastTold = now
+        for listener in state.listeners.values { listener.yield(state.progress) }
+    }
+}

@@ -1,0 +1,47 @@
+package import NearshareBase
+internal import Synchronization
+
+/// Knows every transfer of a node, whatever its direction: those that run, and the last ones that ended.
+package final class TransferProgressManager: Sendable {
+    private struct State {
+        var transfers: [TransferID: Transfer] = [:]
+        var order: [TransferID] = []
+    }
+
+    /// So many transfers are remembered, the ended ones going first.
+    package static let capacity = 1024
+
+    private let state = Mutex(State())
+
+    /// In the order in which they began.
+    package var transfers: [Transfer] {
+        state.withLock { state in state.order.compactMap { state.transfers[$0] } }
+    }
+
+    /// The transfer of this name, as long as it is remembered.
+    package subscript(id: TransferID) -> Transfer? {
+        state.withLock { $0.transfers[id] }
+    }
+
+    /// Ends a transfer at both ends.
+    /// - Returns: false when no such transfer is known.
+    @discardableResult
+    package func cancelTransfer(_ id: TransferID) -> Bool {
+        guard let transfer = self[id] else { return false }
+        transfer.cancel()
+        return true
+    }
+
+    func add(_ transfer: Transfer) {
+        state.withLock { state in
+            if state.order.count >= Self.capacity {
+                let ended = state.order.firstIndex { id in
+                    if case .ended = state.transfers[id]?.snapshot.phase { true } else { false }
+                }
+                if let ended { state.transfers[state.order.remove(at: ended)] = nil }
+            }
+            state.transfers[transfer.id] = transfer
+            state.order.append(transfer.id)
+        }
+    }
+}

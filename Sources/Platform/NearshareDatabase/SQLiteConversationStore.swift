@@ -1,0 +1,327 @@
+internal import GRDB
+package import NearshareBase
+package import NearshareInterfaces
+
+/// How much is kept; beyond it the oldest goes (M6).
+package struct ConversationLimits: Sendable, Hashable {
+    package var arrivals = 10_000
+    /// Of one conversation.
+    package var lines = 50_000
+    /// Texts of one sender of which pieces are missing.
+    package var incompleteTexts = 16
+
+    package init() {}
+}
+
+/// Conversations and messages that came, in a SQLite file: what was written is there after `kill -9`.
+package final class SQLiteConversationStore: ConversationStore {
+    private let file: SQLiteFile
+
+    private let limits: ConversationLimits
+
+    /// - Parameter directory: exists, and is its owner's alone.
+    package init(directory: String, limits: ConversationLimits = ConversationLimits()) throws(StorageError) {
+        self.limits = limits
+        file = try SQLiteFile(path: "\(directory)/conversations.sqlite", label: "conversations", Self.migrator)
+    }
+
+    private static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE line (
+                        number INTEGER PRIMARY KEY AUTOINCREMENT,
+                        conversation TEXT NOT NULL,
+                        id TEXT NOT NULL,
+                        author BLOB,
+                        authorName TEXT,
+                        text TEXT NOT NULL,
+                        time INTEGER NOT NULL,
+                        mark INTEGER NOT NULL,
+                        -- Of two people who make up the same id, neither silences the other or us.
+                        UNIQUE (conversation, author, id)
+                    ) STRICT;
+                    CREATE INDEX lineByConversation ON line (conversation, number);
+                    CREATE UNIQUE INDEX ownLine ON line (id) WHERE author IS NULL;
+                    CREATE INDEX unread ON line (conversation, mark) WHERE author IS NOT NULL;
+                    CREATE TABLE part (
+                        id TEXT NOT NULL PRIMARY KEY,
+                        line INTEGER NOT NULL REFERENCES line (number) ON DELETE CASCADE,
+                        isCarried INTEGER NOT NULL,
+                        mark INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX partByLine ON part (line);
+                    CREATE TABLE piece (
+                        sender BLOB NOT NULL,
+                        textID TEXT NOT NULL,
+                        place INTEGER NOT NULL,
+                        count INTEGER NOT NULL,
+                        text TEXT NOT NULL,
+                        time INTEGER NOT NULL,
+                        PRIMARY KEY (sender, textID, place)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE arrival (
+                        number INTEGER PRIMARY KEY AUTOINCREMENT,
+                        id BLOB NOT NULL UNIQUE,
+                        sender BLOB,
+                        signer BLOB NOT NULL,
+                        content BLOB NOT NULL,
+                        isForEverybody INTEGER NOT NULL,
+                        created INTEGER NOT NULL,
+                        received INTEGER NOT NULL,
+                        hops INTEGER NOT NULL
+                    ) STRICT;
+                    """)
+        }
+        return migrator
+    }
+
+    // MARK: Lines
+
+    private static let columns = "number, conversation, id, author, authorName, text, time, mark"
+
+    package func insert(_ entry: ChatEntry) throws(StorageError) -> Int? {
+        try file.write { [limits] database in
+            let conversation = entry.conversation.text
+            let author = entry.author.map { Blob($0.bytes) }
+            // SQLite takes two nulls for different, so the unique columns alone don't keep our own lines apart.
+            let isKnown = try Bool.fetchOne(
+                database, sql: "SELECT EXISTS (SELECT 1 FROM line WHERE conversation = ? AND author IS ? AND id = ?)",
+                arguments: [conversation, author, entry.id])
+            guard isKnown != true else { return nil }
+            try database.execute(
+                sql: """
+                    INSERT INTO line (conversation, id, author, authorName, text, time, mark) VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    conversation, entry.id, author, entry.authorName?.claimed, entry.text, entry.when.milliseconds,
+                    entry.mark.rawValue,
+                ])
+            let number = Int(database.lastInsertedRowID)
+            try database.execute(
+                sql: """
+                    DELETE FROM line WHERE conversation = ?1 AND number <= (
+                        SELECT number FROM line WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
+                    """,
+                arguments: [conversation, limits.lines])
+            return number
+        }
+    }
+
+    package func mark(_ id: String, in conversation: Conversation, _ mark: ChatMark) throws(StorageError) -> Bool {
+        try file.write { database in
+            guard
+                let row = try Row.fetchOne(
+                    database, sql: "SELECT number, mark FROM line WHERE conversation = ? AND id = ? AND author IS NULL",
+                    arguments: [conversation.text, id])
+            else { return false }
+            return try Self.raise(row[0], from: row[1], to: mark, database)
+        }
+    }
+
+    private static func raise(_ number: Int, from present: Int, to mark: ChatMark, _ database: Database) throws -> Bool {
+        let isAllowed =
+            switch mark {
+            case .failed: present < ChatMark.delivered.rawValue
+            // What was given up may still turn out to have arrived.
+            case .delivered, .read: present < mark.rawValue || present == ChatMark.failed.rawValue
+            case .waiting, .sent: present < mark.rawValue
+            }
+        guard isAllowed else { return false }
+        try database.execute(sql: "UPDATE line SET mark = ? WHERE number = ?", arguments: [mark.rawValue, number])
+        return true
+    }
+
+    package func entry(_ id: String) throws(StorageError) -> ChatEntry? {
+        try file.read { database in
+            try Row.fetchOne(database, sql: "SELECT \(Self.columns) FROM line WHERE id = ? AND author IS NULL", arguments: [id])
+                .flatMap { ChatEntry($0) }
+        }
+    }
+
+    package func entries(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatEntry] {
+        try file.read { database in
+            try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT \(Self.columns) FROM line WHERE conversation = ? AND number < ? ORDER BY number DESC LIMIT ?
+                    """,
+                arguments: [conversation.text, number ?? Int.max, limit]
+            ).reversed().compactMap { ChatEntry($0) }
+        }
+    }
+
+    package func conversations() throws(StorageError) -> [ConversationSummary] {
+        try file.read { database in
+            try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT \(Self.columns), (
+                        SELECT count(*) FROM line AS other
+                        WHERE other.conversation = line.conversation AND other.author IS NOT NULL AND other.mark = ?)
+                    FROM line WHERE number IN (SELECT max(number) FROM line GROUP BY conversation) ORDER BY number DESC
+                    """,
+                arguments: [ChatMark.delivered.rawValue]
+            ).compactMap { row in
+                guard let last = ChatEntry(row) else { return nil }
+                return ConversationSummary(conversation: last.conversation, last: last, unreadCount: row[8])
+            }
+        }
+    }
+
+    package func markRead(_ conversation: Conversation) throws(StorageError) -> [String] {
+        try file.write { database in
+            let unread = "conversation = ? AND author IS NOT NULL AND mark = ?"
+            let arguments: StatementArguments = [conversation.text, ChatMark.delivered.rawValue]
+            let ids = try String.fetchAll(
+                database, sql: "SELECT id FROM line WHERE \(unread) ORDER BY number", arguments: arguments)
+            try database.execute(
+                sql: "UPDATE line SET mark = ? WHERE \(unread)", arguments: [ChatMark.read.rawValue] + arguments)
+            return ids
+        }
+    }
+
+    // MARK: How lines go out
+
+    package func dispatch(_ parts: [DispatchedPart], of id: String, in conversation: Conversation) throws(StorageError) {
+        try file.write { database in
+            guard
+                let line = try Int.fetchOne(
+                    database, sql: "SELECT number FROM line WHERE conversation = ? AND id = ? AND author IS NULL",
+                    arguments: [conversation.text, id])
+            else { return }
+            try database.execute(sql: "DELETE FROM part WHERE line = ?", arguments: [line])
+            for part in parts {
+                try database.execute(
+                    sql: "INSERT OR REPLACE INTO part (id, line, isCarried, mark) VALUES (?, ?, ?, ?)",
+                    arguments: [part.id, line, part.isCarried, ChatMark.waiting.rawValue])
+            }
+        }
+    }
+
+    package func advance(_ part: String, to mark: ChatMark) throws(StorageError) -> ChatEntry? {
+        try file.write { database in
+            guard
+                let line = try Int.fetchOne(
+                    database,
+                    sql: "UPDATE part SET mark = max(mark, ?) WHERE id = ? RETURNING line", arguments: [mark.rawValue, part]),
+                let row = try Row.fetchOne(
+                    database,
+                    sql: """
+                        SELECT line.mark, max(part.mark) = ?, min(part.mark)
+                        FROM line JOIN part ON part.line = line.number WHERE line.number = ?
+                        """,
+                    arguments: [ChatMark.failed.rawValue, line])
+            else { return nil }
+            // One part that is lost, and the text is.
+            let reached: ChatMark = row[1] ? .failed : ChatMark(rawValue: row[2]) ?? .waiting
+            guard try Self.raise(line, from: row[0], to: reached, database) else { return nil }
+            if reached >= .delivered { try database.execute(sql: "DELETE FROM part WHERE line = ?", arguments: [line]) }
+            return try Row.fetchOne(database, sql: "SELECT \(Self.columns) FROM line WHERE number = ?", arguments: [line])
+                .flatMap { ChatEntry($0) }
+        }
+    }
+
+    package func unfinished() throws(StorageError) -> [UnfinishedLine] {
+        try file.read { database in
+            try Row.fetchAll(
+                database, sql: "SELECT \(Self.columns) FROM line WHERE author IS NULL AND mark < ? ORDER BY number",
+                arguments: [ChatMark.delivered.rawValue]
+            ).compactMap { row in
+                guard let entry = ChatEntry(row) else { return nil }
+                let parts = try Row.fetchAll(
+                    database, sql: "SELECT id, isCarried FROM part WHERE line = ?", arguments: [entry.number])
+                return UnfinishedLine(entry: entry, parts: parts.map { DispatchedPart(id: $0[0], isCarried: $0[1]) })
+            }
+        }
+    }
+
+    // MARK: What comes
+
+    package func collect(_ piece: TextPiece, now: WallTime) throws(StorageError) -> String? {
+        try file.write { [limits] database in
+            let (sender, textID) = (Blob(piece.sender.bytes), piece.textID)
+            // Another number of pieces is another text, or none.
+            try database.execute(
+                sql: "DELETE FROM piece WHERE sender = ? AND textID = ? AND count <> ?",
+                arguments: [sender, textID, piece.count])
+            try database.execute(
+                sql: "INSERT OR IGNORE INTO piece (sender, textID, place, count, text, time) VALUES (?, ?, ?, ?, ?, ?)",
+                arguments: [sender, textID, piece.index, piece.count, piece.text, now.milliseconds])
+            let texts = try String.fetchAll(
+                database, sql: "SELECT text FROM piece WHERE sender = ? AND textID = ? ORDER BY place",
+                arguments: [sender, textID])
+            if texts.count == piece.count {
+                try database.execute(
+                    sql: "DELETE FROM piece WHERE sender = ? AND textID = ?", arguments: [sender, textID])
+                return texts.joined()
+            }
+            try database.execute(
+                sql: """
+                    DELETE FROM piece WHERE sender = ?1 AND textID NOT IN (
+                        SELECT textID FROM piece WHERE sender = ?1 GROUP BY textID ORDER BY max(time) DESC LIMIT ?2)
+                    """,
+                arguments: [sender, limits.incompleteTexts])
+            return nil
+        }
+    }
+
+    package func keep(_ arrival: KeptArrival) throws(StorageError) -> Int? {
+        try file.write { [limits] database in
+            try database.execute(
+                sql: """
+                    INSERT OR IGNORE INTO arrival (id, sender, signer, content, isForEverybody, created, received, hops)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    Blob(arrival.id.bytes), arrival.sender.map { Blob($0.bytes) }, Blob(arrival.signer.bytes),
+                    Blob(arrival.content), arrival.isForEverybody, arrival.created.milliseconds, arrival.received.milliseconds,
+                    arrival.hops,
+                ])
+            guard database.changesCount > 0 else { return nil }
+            let number = Int(database.lastInsertedRowID)
+            try database.execute(sql: "DELETE FROM arrival WHERE number <= ?", arguments: [number - limits.arrivals])
+            return number
+        }
+    }
+
+    package func arrivals(after number: Int, limit: Int) throws(StorageError) -> [KeptArrival] {
+        try file.read { database in
+            try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT number, id, sender, signer, content, isForEverybody, created, received, hops
+                    FROM arrival WHERE number > ? ORDER BY number LIMIT ?
+                    """,
+                arguments: [number, limit]
+            ).compactMap { row in
+                guard let id = BundleID(bytes: row.bytes(1)), let signer = EndpointID(bytes: row.bytes(3)) else {
+                    return nil
+                }
+                return KeptArrival(
+                    number: row[0], id: id, sender: row.optionalBytes(2).flatMap { PeerID(bytes: $0) }, signer: signer,
+                    content: row.bytes(4), isForEverybody: row[5], created: WallTime(milliseconds: row[6]),
+                    received: WallTime(milliseconds: row[7]), hops: row[8])
+            }
+        }
+    }
+
+    package func removeAll() throws(StorageError) {
+        try file.write { database in
+            for table in ["part", "line", "piece", "arrival"] { try database.execute(sql: "DELETE FROM \(table)") }
+        }
+        try file.emptyLog()
+    }
+}
+
+extension ChatEntry {
+    /// - Returns: nil for what no nearshare has written.
+    fileprivate init?(_ row: Row) {
+        guard let conversation = Conversation(text: row[1]), let mark = ChatMark(rawValue: row[7]) else { return nil }
+        let (name, author): (String?, [UInt8]?) = (row[4], row.optionalBytes(3))
+        self.init(
+            number: row[0], id: row[2], conversation: conversation, author: author.flatMap { PeerID(bytes: $0) },
+            authorName: name.flatMap { try? DisplayName($0) }, text: row[5], when: WallTime(milliseconds: row[6]), mark: mark)
+    }
+}

@@ -1,0 +1,183 @@
+internal import Synchronization
+
+/// A network segment in memory: hosts that join it discover each other, without sockets, threads or waiting.
+///
+/// What one host advertises is delivered to the others' browsers before ``Discovery/advertise(_:)`` returns.
+package final class InMemorySegment: Sendable {
+    /// The index that sightings carry: a segment is one interface to all its hosts.
+    package static let interfaceIndex: Int32 = 2
+
+    package let interfaceName: String
+    private let state = Mutex(State())
+
+    package init(interfaceName: String = "memory0") {
+        self.interfaceName = interfaceName
+    }
+
+    /// - Parameter address: where sightings of this host's services point to, numeric.
+    package func join(host address: String) -> any Discovery {
+        InMemoryDiscovery(segment: self, host: address)
+    }
+
+    /// Takes a host's cable away, or plugs it in again: others see its services go and come, and it sees theirs.
+    package func setConnected(_ connected: Bool, host: String) {
+        state.withLock { state in
+            if connected { state.unplugged.remove(host) } else { state.unplugged.insert(host) }
+            state.refreshAll()
+        }
+    }
+
+    /// Tells all browsers of `type` what a stranger claims, true or not, in the way a real engine would hear it.
+    package func claim(_ claim: ServiceClaim, type: ServiceType) {
+        guard let sighting = ServiceSighting(claim) else { return }
+        state.withLock { state in
+            for browser in state.browsers.values where browser.type == type { browser.deliver(browser.table.see(sighting)) }
+        }
+    }
+
+    fileprivate func publish(_ advertisement: Advertisement, from host: String) throws(DiscoveryError) -> UInt64 {
+        try check(advertisement.interface)
+        return state.withLock { state in
+            state.nextID += 1
+            state.published[state.nextID] = State.Published(advertisement: advertisement, host: host)
+            state.refreshAll()
+            return state.nextID
+        }
+    }
+
+    fileprivate func update(_ id: UInt64, txt: [[UInt8]]) {
+        state.withLock { state in
+            state.published[id]?.advertisement.txt = txt
+            state.refreshAll()
+        }
+    }
+
+    fileprivate func withdraw(_ id: UInt64) {
+        state.withLock { state in
+            guard state.published.removeValue(forKey: id) != nil else { return }
+            state.refreshAll()
+        }
+    }
+
+    fileprivate func browse(
+        _ type: ServiceType, interface: String?, from host: String, to continuation: Browser.Continuation
+    ) throws(DiscoveryError) {
+        try check(interface)
+        let id = state.withLock { state in
+            state.nextID += 1
+            let browser = Browser(type: type, host: host, continuation: continuation)
+            state.browsers[state.nextID] = browser
+            state.refresh(browser)
+            browser.deliver([.settled])
+            return state.nextID
+        }
+        continuation.onTermination = { _ in self.state.withLock { $0.browsers[id] = nil } }
+    }
+
+    private func check(_ interface: String?) throws(DiscoveryError) {
+        guard interface == nil || interface == interfaceName else {
+            throw DiscoveryError("there is no network interface \(interface!): `ip link` lists those of this machine")
+        }
+    }
+
+    /// EventLoopThread to the segment's lock.
+    fileprivate final class Browser: @unchecked Sendable {
+        typealias Continuation = AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation
+
+        let type: ServiceType
+        let host: String
+        let continuation: Continuation
+        var table = SightingTable()
+        /// What the segment, not a stranger, has made it see.
+        var present: Set<ServiceSighting.Key> = []
+
+        init(type: ServiceType, host: String, continuation: Continuation) {
+            self.type = type
+            self.host = host
+            self.continuation = continuation
+        }
+
+        func deliver(_ events: [DiscoveryEvent]) {
+            for event in events { continuation.yield(event) }
+        }
+    }
+
+    private struct State {
+        struct Published {
+            var advertisement: Advertisement
+            let host: String
+        }
+
+        var published: [UInt64: Published] = [:]
+        var browsers: [UInt64: Browser] = [:]
+        var unplugged: Set<String> = []
+        var nextID: UInt64 = 0
+
+        mutating func refreshAll() {
+            for browser in browsers.values { refresh(browser) }
+        }
+
+        /// Brings one browser's view up to what is there now.
+        func refresh(_ browser: Browser) {
+            let visible = published.sorted { $0.key < $1.key }.map(\.value).filter { one in
+                one.advertisement.type == browser.type && (one.host == browser.host || canTalk(one.host, browser.host))
+            }
+            let sightings = visible.map { sighting(of: $0, for: browser.host) }
+            let keys = Set(sightings.map(\.key))
+            for key in browser.present.subtracting(keys) { browser.deliver(browser.table.lose(key)) }
+            browser.present = keys
+            for sighting in sightings { browser.deliver(browser.table.see(sighting)) }
+        }
+
+        func canTalk(_ one: String, _ other: String) -> Bool { !unplugged.contains(one) && !unplugged.contains(other) }
+
+        func sighting(of published: Published, for observer: String) -> ServiceSighting {
+            ServiceSighting(
+                key: ServiceSighting.Key(
+                    instance: published.advertisement.instance, interfaceIndex: InMemorySegment.interfaceIndex,
+                    isIPv6: published.host.contains(":")),
+                address: LinkAddress(host: published.host, port: published.advertisement.port),
+                txt: published.advertisement.txt, isOwn: published.host == observer)
+        }
+    }
+}
+
+/// The in-memory twin of the real engines: one host's view of an ``InMemorySegment``.
+private struct InMemoryDiscovery: Discovery {
+    let segment: InMemorySegment
+    let host: String
+
+    var engine: String { "in memory" }
+
+    func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
+        try advertisement.check()
+        return InMemoryAdvertisement(segment: segment, id: try segment.publish(advertisement, from: host))
+    }
+
+    func browse(
+        for type: ServiceType, interface: String?
+    ) throws(DiscoveryError) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
+        let (stream, continuation) = DiscoveryEvent.makeStream()
+        try segment.browse(type, interface: interface, from: host, to: continuation)
+        return stream
+    }
+}
+
+private final class InMemoryAdvertisement: RunningAdvertisement {
+    private let segment: InMemorySegment
+    private let id: UInt64
+
+    init(segment: InMemorySegment, id: UInt64) {
+        self.segment = segment
+        self.id = id
+    }
+
+    deinit { stop() }
+
+    func update(txt: [[UInt8]]) throws(DiscoveryError) {
+        try Advertisement.check(txt: txt)
+        segment.update(id, txt: txt)
+    }
+
+    func stop() { segment.withdraw(id) }
+}

@@ -1,0 +1,172 @@
+/// The in-memory twin of a stream transport: links are bounded pipes between threads of one process.
+package final class InMemoryTransport: StreamTransport {
+    private struct Listening {
+        var listeners: [UInt16: InMemoryListener] = [:]
+        var lastPort: UInt16 = 40_000
+    }
+
+    private let state = Monitor(Listening())
+    private let capacity: Int
+
+    /// - Parameter capacity: bytes that a direction holds before its writer waits.
+    package init(capacity: Int = 256 << 10) {
+        self.capacity = capacity
+    }
+
+    package func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+        try state.update { (state) throws(LinkError) -> InMemoryListener in
+            if port == 0 { state.lastPort += 1 }
+            let chosen = port == 0 ? state.lastPort : port
+            guard state.listeners[chosen] == nil else {
+                throw LinkError(.unavailable, "port \(chosen) is taken; choose another one with --port")
+            }
+            let listener = InMemoryListener(port: chosen) { [self] in
+                self.state.update { $0.listeners[chosen] = nil }
+            }
+            state.listeners[chosen] = listener
+            return listener
+        }
+    }
+
+    package func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        guard let listener = state.withLock({ $0.listeners[address.port] }) else {
+            throw LinkError(.unreachable, "nobody listens at \(address)")
+        }
+        let there = InMemoryPipe(capacity: capacity)
+        let back = InMemoryPipe(capacity: capacity)
+        let caller = InMemoryLink(remote: address, incoming: back, outgoing: there)
+        let called = InMemoryLink(remote: LinkAddress(host: "127.0.0.1", port: 1), incoming: there, outgoing: back)
+        try listener.take(called)
+        return caller
+    }
+}
+
+final class InMemoryListener: StreamListener {
+    private struct Waiting {
+        var links: [InMemoryLink] = []
+        var isClosed = false
+    }
+
+    let port: UInt16
+    private let waiting = Monitor(Waiting())
+    private let onClose: @Sendable () -> Void
+
+    init(port: UInt16, onClose: @escaping @Sendable () -> Void) {
+        self.port = port
+        self.onClose = onClose
+    }
+
+    func take(_ link: InMemoryLink) throws(LinkError) {
+        try waiting.update { (waiting) throws(LinkError) in
+            guard !waiting.isClosed, waiting.links.count < 128 else {
+                throw LinkError(.unreachable, "nobody listens at port \(port)")
+            }
+            waiting.links.append(link)
+        }
+    }
+
+    func accept() throws(LinkError) -> any StreamLink {
+        let next: InMemoryLink? = waiting.wait { waiting in
+            if !waiting.links.isEmpty { return .some(waiting.links.removeFirst()) }
+            return waiting.isClosed ? .some(nil) : nil
+        }
+        guard let next else { throw LinkError(.closed, "no longer listening") }
+        return next
+    }
+
+    func close() {
+        waiting.update { $0.isClosed = true }
+        onClose()
+    }
+}
+
+final class InMemoryLink: StreamLink {
+    let remote: LinkAddress
+    let localHost: String? = "127.0.0.1"
+    private let incoming: InMemoryPipe
+    private let outgoing: InMemoryPipe
+
+    init(remote: LinkAddress, incoming: InMemoryPipe, outgoing: InMemoryPipe) {
+        self.remote = remote
+        self.incoming = incoming
+        self.outgoing = outgoing
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try incoming.read(into: buffer) }
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try outgoing.write(bytes) }
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try outgoing.writeNow(bytes) }
+    func finishWriting() { outgoing.finish() }
+
+    func close() {
+        incoming.cut()
+        outgoing.cut()
+    }
+
+    deinit { close() }
+}
+
+/// One direction.
+final class InMemoryPipe: Sendable {
+    private struct State {
+        var bytes: [UInt8] = []
+        var isFinished = false
+        var isCut = false
+    }
+
+    private let state = Monitor(State())
+    private let capacity: Int
+
+    init(capacity: Int) {
+        self.capacity = capacity
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
+        let taken: Int? = state.wait { state -> Int?? in
+            if !state.bytes.isEmpty {
+                let count = min(buffer.count, state.bytes.count)
+                state.bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+                state.bytes.removeFirst(count)
+                return .some(count)
+            }
+            if state.isCut { return .some(nil) }
+            return state.isFinished ? .some(0) : nil
+        }
+        guard let taken else { throw LinkError(.broken, "the link was cut") }
+        return taken
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let written: Int? = state.wait { state -> Int?? in
+                if state.isCut || state.isFinished { return .some(nil) }
+                let room = capacity - state.bytes.count
+                guard room > 0 else { return nil }
+                let count = min(room, rest.count)
+                state.bytes.append(contentsOf: rest.prefix(count))
+                return .some(count)
+            }
+            guard let written else { throw LinkError(.broken, "the link was cut") }
+            rest = rest.dropFirst(written)
+        }
+    }
+
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        let count: Int? = state.update { state in
+            if state.isCut || state.isFinished { return nil }
+            let count = min(capacity - state.bytes.count, bytes.count)
+            state.bytes.append(contentsOf: bytes.prefix(count))
+            return count
+        }
+        guard let count else { throw LinkError(.broken, "the link was cut") }
+        return count
+    }
+
+    func finish() {
+        state.update { $0.isFinished = true }
+    }
+
+    func cut() {
+        state.update { $0.isCut = true }
+    }
+}

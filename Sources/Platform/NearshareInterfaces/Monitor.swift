@@ -1,0 +1,82 @@
+internal import Glibc
+
+/// State that several threads share, and on which they wait for each other: a lock and a condition in one.
+///
+/// For dedicated threads only. A task of Swift's own pool must not wait here; ``withLock(_:)`` alone is fine anywhere.
+package final class Monitor<State: ~Copyable>: @unchecked Sendable {
+    // Only touched between lock and unlock.
+    private var state: State
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private let condition: UnsafeMutablePointer<pthread_cond_t>
+
+    package init(_ state: consuming State) {
+        self.state = state
+        mutex = .allocate(capacity: 1)
+        mutex.initialize(to: pthread_mutex_t())
+        pthread_mutex_init(mutex, nil)
+        condition = .allocate(capacity: 1)
+        condition.initialize(to: pthread_cond_t())
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        // Deadlines must not move when somebody sets the wall clock.
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(condition, &attributes)
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(condition)
+        condition.deallocate()
+        pthread_mutex_destroy(mutex)
+        mutex.deallocate()
+    }
+
+    /// Changes the state; wakes everybody who waits.
+    package func update<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
+        pthread_mutex_lock(mutex)
+        defer {
+            pthread_cond_broadcast(condition)
+            pthread_mutex_unlock(mutex)
+        }
+        return try body(&state)
+    }
+
+    /// Looks at the state, or changes what nobody waits for.
+    package func withLock<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return try body(&state)
+    }
+
+    /// Waits until `body` gives something other than nil. It is asked at once, and again whenever the state has been updated.
+    package func wait<Result>(_ body: (inout State) -> Result?) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while true {
+            if let result = body(&state) {
+                pthread_cond_broadcast(condition)
+                return result
+            }
+            pthread_cond_wait(condition, mutex)
+        }
+    }
+
+    /// As ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
+    /// - Returns: nil when time ran out.
+    package func wait<Result>(untilNanoseconds deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
+        var end = timespec()
+        end.tv_sec = Int(deadline / 1_000_000_000)
+        end.tv_nsec = Int(deadline % 1_000_000_000)
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while true {
+            if let result = body(&state) {
+                pthread_cond_broadcast(condition)
+                return result
+            }
+            if pthread_cond_timedwait(condition, mutex, &end) == ETIMEDOUT {
+                return body(&state)
+            }
+        }
+    }
+}

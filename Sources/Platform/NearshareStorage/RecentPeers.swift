@@ -1,0 +1,43 @@
+package import NearshareBase
+package import NearshareInterfaces
+
+/// Who was seen nearby lately, for completing names on the command line. Claims, all of it.
+package struct RecentPeers: Sendable, Codable {
+    package struct Entry: Sendable, Codable, Hashable {
+        package var id: PeerID
+        package var name: DisplayName
+        package var lastSeen: WallTime
+        /// Where it was reached, as text; nil when that was not noted.
+        package var address: String?
+
+        package init(id: PeerID, name: DisplayName, lastSeen: WallTime, address: String? = nil) {
+            self.id = id
+            self.name = name
+            self.lastSeen = lastSeen
+            self.address = address
+        }
+    }
+
+    package static let capacity = 256
+    private static let fileName = "recent-peers.json"
+
+    /// The latest first.
+    package private(set) var entries: [Entry] = []
+
+    package init() {}
+
+    mutating func note(_ seen: [Entry]) {
+        let ids = Set(seen.map(\.id))
+        entries = seen.sorted { $0.lastSeen > $1.lastSeen } + entries.filter { !ids.contains($0.id) }
+        entries = Array(entries.prefix(Self.capacity))
+    }
+
+    package static func read(in directory: StateDirectory) throws(StorageError) -> RecentPeers {
+        try directory.read(RecentPeers.self, from: fileName) ?? RecentPeers()
+    }
+
+    package static func note(_ seen: [Entry], in directory: StateDirectory) throws(StorageError) {
+        guard !seen.isEmpty else { return }
+        try directory.change(fileName, startingWith: RecentPeers()) { $0.note(seen) }
+    }
+}

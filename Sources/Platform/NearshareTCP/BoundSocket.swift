@@ -1,0 +1,72 @@
+internal import Glibc
+internal import NearshareInterfaces
+
+/// A socket with a port of its own.
+struct BoundSocket {
+    let descriptor: Int32
+    /// Both families go through it; else IPv4 alone.
+    let hasIPv6: Bool
+    let port: UInt16
+
+    /// - Parameter port: 0 for one that is free.
+    init(_ type: __socket_type, port: UInt16, interface: String?) throws(LinkError) {
+        let (bound, hasIPv6) = try Self.bind(type, port, interface)
+        descriptor = bound
+        self.hasIPv6 = hasIPv6
+        self.port = SocketAddress(filledBy: { getsockname(bound, $0, $1) == 0 })?.linkAddress?.port ?? port
+    }
+
+    /// One socket for both families; IPv4 alone where the kernel has no IPv6.
+    private static func bind(_ type: __socket_type, _ port: UInt16, _ interface: String?) throws(LinkError) -> (Int32, Bool) {
+        let type = Int32(type.rawValue | SOCK_CLOEXEC.rawValue)
+        var descriptor = socket(AF_INET6, type, 0)
+        let hasIPv6 = descriptor >= 0
+        if !hasIPv6 { descriptor = socket(AF_INET, type, 0) }
+        guard descriptor >= 0 else { throw LinkError(.unavailable, "no socket to be had: \(systemError())") }
+        do throws(LinkError) {
+            var on: Int32 = 1
+            var off: Int32 = 0
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, size)
+            if hasIPv6 { setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &off, size) }
+            if let interface {
+                guard
+                    interface.withCString({
+                        setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, $0, socklen_t(interface.utf8.count))
+                    }) == 0
+                else {
+                    throw LinkError(.unavailable, "can't listen on interface \(interface): \(systemError())")
+                }
+            }
+            let bound: Int32
+            if hasIPv6 {
+                var address = sockaddr_in6()
+                address.sin6_family = sa_family_t(AF_INET6)
+                address.sin6_port = port.bigEndian
+                bound = withUnsafePointer(to: address) {
+                    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        Glibc.bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in6>.size))
+                    }
+                }
+            } else {
+                var address = sockaddr_in()
+                address.sin_family = sa_family_t(AF_INET)
+                address.sin_port = port.bigEndian
+                bound = withUnsafePointer(to: address) {
+                    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        Glibc.bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+                    }
+                }
+            }
+            guard bound == 0 else {
+                throw errno == EADDRINUSE
+                    ? LinkError(.unavailable, "port \(port) is taken; choose another one with --port")
+                    : LinkError(.unavailable, "can't listen on port \(port): \(systemError())")
+            }
+        } catch {
+            Glibc.close(descriptor)
+            throw error
+        }
+        return (descriptor, hasIPv6)
+    }
+}

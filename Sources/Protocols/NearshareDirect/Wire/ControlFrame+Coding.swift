@@ -1,0 +1,208 @@
+package import NearshareBase
+
+/// The first byte of every frame.
+package enum FrameType {
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let hello: UInt8 = 0x01
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let reveal: UInt8 = 0x02
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let ping: UInt8 = 0x03
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let pong: UInt8 = 0x04
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let close: UInt8 = 0x05
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let compare: UInt8 = 0x06
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let compared: UInt8 = 0x07
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let offer: UInt8 = 0x10
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let accept: UInt8 = 0x11
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let decline: UInt8 = 0x12
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let resume: UInt8 = 0x13
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let grant: UInt8 = 0x14
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let stored: UInt8 = 0x15
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let cancel: UInt8 = 0x16
+    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let cancelled: UInt8 = 0x17
+    /// Not a control frame: the transfer's id, then bytes of its content stream.
+    package static let content: UInt8 = 0x20
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
+    package static let streamOpen: UInt8 = 0x30
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
+    package static let streamData: UInt8 = 0x31
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
+    package static let streamCredit: UInt8 = 0x32
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
+    package static let streamFinish: UInt8 = 0x33
+    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
+    package static let streamReset: UInt8 = 0x34
+    /// Not a control frame: one message that may be lost.
+    package static let datagram: UInt8 = 0x35
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionInvite: UInt8 = 0x40
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionAccept: UInt8 = 0x41
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionRefuse: UInt8 = 0x42
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionWithdraw: UInt8 = 0x43
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionRoster: UInt8 = 0x44
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionLeave: UInt8 = 0x45
+    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionDatagrams: UInt8 = 0x46
+}
+
+extension ControlFrame {
+    /// As bytes of a record.
+    package var encoded: [UInt8] {
+        var writer = ByteWriter(reserving: 64)
+        switch self {
+        case .hello(let name, let commitment, let time):
+            writer.write(FrameType.hello)
+            writer.write(commitment)
+            writer.write(UInt64(bitPattern: time.milliseconds))
+            writer.writeCounted(name.claimed.utf8, by: UInt8.self)
+        case .reveal(let nonce):
+            writer.write(FrameType.reveal)
+            writer.write(nonce)
+        case .ping(let token):
+            writer.write(FrameType.ping)
+            writer.write(token)
+        case .pong(let token):
+            writer.write(FrameType.pong)
+            writer.write(token)
+        case .close(let reason):
+            writer.write(FrameType.close)
+            writer.write(reason.rawValue)
+        case .compare: writer.write(FrameType.compare)
+        case .compared(let isSame):
+            writer.write(FrameType.compared)
+            writer.write(UInt8(isSame ? 1 : 0))
+        case .offer(let offer):
+            writer.write(FrameType.offer)
+            writer.write(offer.id.rawValue)
+            writer.write(offer.timeout)
+            writer.write(offer.resumeKey)
+            writer.writeCounted(offer.context, by: UInt16.self)
+            offer.offer.write(to: &writer)
+        case .accept(let id, let window):
+            writer.write(FrameType.accept)
+            writer.write(id.rawValue)
+            writer.write(window)
+        case .decline(let id, let reason):
+            writer.write(FrameType.decline)
+            writer.write(id.rawValue)
+            writer.write(reason.rawValue)
+        case .resume(let id, let point):
+            writer.write(FrameType.resume)
+            writer.write(id.rawValue)
+            writer.write(point.completeEntries)
+            writer.writeCounted(point.entriesDigest, by: UInt8.self)
+            writer.write(point.partialSize)
+            writer.writeCounted(point.partialDigest, by: UInt8.self)
+        case .grant(let id, let limit):
+            writer.write(FrameType.grant)
+            writer.write(id.rawValue)
+            writer.write(limit)
+        case .stored(let id):
+            writer.write(FrameType.stored)
+            writer.write(id.rawValue)
+        case .cancel(let id, let reason):
+            writer.write(FrameType.cancel)
+            writer.write(id.rawValue)
+            writer.write(reason.rawValue)
+        case .cancelled(let id):
+            writer.write(FrameType.cancelled)
+            writer.write(id.rawValue)
+        }
+        return writer.bytes
+    }
+
+    /// Decodes one whole frame, strictly.
+    /// - Returns: nil for a type that this version does not know; such frames are skipped.
+    package static func decode(_ bytes: [UInt8]) throws(MalformedInput) -> ControlFrame? {
+        var reader = ByteReader(bytes, of: "frame")
+        let type: UInt8 = try reader.readInteger()
+        let frame: ControlFrame
+        switch type {
+        case FrameType.hello:
+            let commitment = Array(try reader.readBytes(32))
+            let time: UInt64 = try reader.readInteger()
+            let name = try reader.readCounted(by: UInt8.self, upTo: DisplayName.maximumByteCount, field: "display name")
+            do {
+                frame = .hello(
+                    name: try DisplayName(utf8: name), commitment: commitment,
+                    time: WallTime(milliseconds: Int64(bitPattern: time)))
+            } catch {
+                throw MalformedInput("hello: \(error)")
+            }
+        case FrameType.reveal: frame = .reveal(nonce: Array(try reader.readBytes(32)))
+        case FrameType.ping: frame = .ping(try reader.readInteger())
+        case FrameType.pong: frame = .pong(try reader.readInteger())
+        case FrameType.close:
+            // A reason of a later version still closes.
+            frame = .close(CloseReason(rawValue: try reader.readInteger()) ?? .goingAway)
+        case FrameType.compare: frame = .compare
+        case FrameType.compared: frame = .compared(isSame: try reader.readInteger(UInt8.self) == 1)
+        case FrameType.offer:
+            let id = try reader.readTransferID()
+            let timeout: UInt16 = try reader.readInteger()
+            let resumeKey = Array(try reader.readBytes(32))
+            let context = try reader.readCounted(
+                by: UInt16.self, upTo: TransferOffer.maximumContextByteCount, field: "context")
+            let offer = try Offer(from: &reader)
+            frame = .offer(
+                TransferOffer(id: id, timeout: timeout, resumeKey: resumeKey, context: Array(context), offer: offer))
+        case FrameType.accept: frame = .accept(try reader.readTransferID(), window: try reader.readInteger())
+        case FrameType.decline:
+            frame = .decline(
+                try reader.readTransferID(), DeclineReason(rawValue: try reader.readInteger()) ?? .declined)
+        case FrameType.resume:
+            let id = try reader.readTransferID()
+            let complete: UInt64 = try reader.readInteger()
+            let entriesDigest = try reader.readDigest()
+            let partial: UInt64 = try reader.readInteger()
+            let partialDigest = try reader.readDigest()
+            guard entriesDigest.isEmpty == (complete == 0), partialDigest.isEmpty == (partial == 0) else {
+                throw MalformedInput("resume: a digest without what it is of")
+            }
+            frame = .resume(
+                id,
+                ResumePoint(
+                    completeEntries: complete, entriesDigest: entriesDigest, partialSize: partial,
+                    partialDigest: partialDigest))
+        case FrameType.grant: frame = .grant(try reader.readTransferID(), upTo: try reader.readInteger())
+        case FrameType.stored: frame = .stored(try reader.readTransferID())
+        case FrameType.cancel:
+            frame = .cancel(
+                try reader.readTransferID(), CancelReason(rawValue: try reader.readInteger()) ?? .cancelled)
+        case FrameType.cancelled: frame = .cancelled(try reader.readTransferID())
+        default: return nil
+        }
+        try reader.finish()
+        return frame
+    }
+}
+
+extension ByteReader {
+    fileprivate mutating func readTransferID() throws(MalformedInput) -> TransferID {
+        TransferID(rawValue: try readInteger())
+    }
+
+    /// Nothing, or the 32 bytes of a SHA-256.
+    fileprivate mutating func readDigest() throws(MalformedInput) -> [UInt8] {
+        let digest = try readCounted(by: UInt8.self, upTo: 32, field: "digest")
+        guard digest.isEmpty || digest.count == 32 else { throw MalformedInput("resume: a digest of \(digest.count) bytes") }
+        return Array(digest)
+    }
+}

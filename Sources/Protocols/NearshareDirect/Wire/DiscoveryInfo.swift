@@ -1,0 +1,92 @@
+internal import NearshareBase
+
+/// What a program tells browsers about its peer besides the name: pairs of text in the service's TXT record, claims like all of
+/// it (RFC 6763, section 6).
+package struct DiscoveryInfo: Sendable, Hashable {
+    /// A key, its equals sign and its value together.
+    package static let maximumPairByteCount = 255
+    /// All pairs together, so that one packet of a radio holds them.
+    package static let maximumByteCount = 400
+    /// The record has 16 strings, some of which are ours.
+    package static let maximumPairCount = 12
+
+    /// Nothing but the name.
+    package static let none = DiscoveryInfo()
+
+    /// By key. Keys differ in more than case.
+    package let pairs: [String: String]
+
+    /// Why pairs can't be told.
+    package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        /// Not printable ASCII, empty, or with an equals sign.
+        case key(String)
+        /// Says what peers themselves put into the record.
+        case reservedKey(String)
+        /// The same but for case.
+        case repeatedKey(String)
+        /// More than ``DiscoveryInfo/maximumPairByteCount``.
+        case pairTooLong(key: String, byteCount: Int)
+        /// More than ``DiscoveryInfo/maximumByteCount``.
+        case tooLong(byteCount: Int)
+        /// More than ``DiscoveryInfo/maximumPairCount``.
+        case tooMany(count: Int)
+
+        package var description: String {
+            switch self {
+            case .key(let key):
+                "\(TerminalText.escaped(key)) is no key: it needs at least one printable ASCII character, and no equals sign"
+            case .reservedKey(let key): "the key \(key) is taken; those of nearshare itself are v, id, n and m"
+            case .repeatedKey(let key): "the key \(TerminalText.escaped(key)) stands there twice; case does not count"
+            case .pairTooLong(let key, let count):
+                "\(TerminalText.escaped(key)) and its value have \(count) bytes, at most \(maximumPairByteCount) fit"
+            case .tooLong(let count): "discovery info has at most \(maximumByteCount) bytes in all, this has \(count)"
+            case .tooMany(let count): "discovery info has at most \(maximumPairCount) pairs, this has \(count)"
+            }
+        }
+    }
+
+    private init() {
+        pairs = [:]
+    }
+
+    /// What a program tells of its peer, by key.
+    package init(_ pairs: [String: String]) throws(Invalid) {
+        guard pairs.count <= Self.maximumPairCount else { throw .tooMany(count: pairs.count) }
+        var seen: Set<String> = []
+        var total = 0
+        for (key, value) in pairs.sorted(by: { $0.key < $1.key }) {
+            guard Self.isKey(key.utf8) else { throw .key(key) }
+            guard !Self.reservedKeys.contains(key.lowercased()) else { throw .reservedKey(key) }
+            guard seen.insert(key.lowercased()).inserted else { throw .repeatedKey(key) }
+            let count = key.utf8.count + 1 + value.utf8.count
+            guard count <= Self.maximumPairByteCount else { throw .pairTooLong(key: key, byteCount: count) }
+            total += count
+        }
+        guard total <= Self.maximumByteCount else { throw .tooLong(byteCount: total) }
+        self.pairs = pairs
+    }
+
+    /// What of a stranger's record is valid, the first of a key; what is not is left out.
+    init(claimed: [(key: String, value: String)]) {
+        var kept = DiscoveryInfo.none
+        for (key, value) in claimed where kept.pairs.keys.allSatisfy({ $0.lowercased() != key.lowercased() }) {
+            var pairs = kept.pairs
+            pairs[key] = value
+            guard let longer = try? DiscoveryInfo(pairs) else { continue }
+            kept = longer
+        }
+        self = kept
+    }
+
+    /// The value of a key, written as it was given; nil where there is none.
+    package subscript(key: String) -> String? { pairs[key] }
+
+    /// By key, so that the same info always makes the same record.
+    var strings: [[UInt8]] { pairs.sorted { $0.key < $1.key }.map { Array("\($0.key)=\($0.value)".utf8) } }
+
+    private static func isKey(_ key: some Collection<UInt8>) -> Bool {
+        !key.isEmpty && key.allSatisfy { (0x20...0x7e).contains($0) && $0 != UInt8(ascii: "=") }
+    }
+
+    private static let reservedKeys: Set<String> = ["v", "id", "n", "m"]
+}

@@ -1,0 +1,191 @@
+package import NearshareBase
+
+/// Proving to somebody who has scanned our code that we hold both keys (bitchat specification, section 9.4).
+package enum MeshVerification {
+    /// Of what the challenged must sign.
+    package static let nonceByteCount = 16
+
+    /// What is asked of somebody whose code was scanned.
+    package struct Challenge: Sendable, Hashable {
+        /// 64 hexadecimal digits: whom the challenge is for.
+        package var noiseKeyHex: String
+        /// ``nonceByteCount`` bytes.
+        package var nonce: [UInt8]
+
+        /// Puts one together.
+        package init(noiseKeyHex: String, nonce: [UInt8]) {
+            self.noiseKeyHex = noiseKeyHex
+            self.nonce = nonce
+        }
+
+        func encoded() throws(MalformedInput) -> [UInt8] { try fields().bytes }
+
+        fileprivate func fields() throws(MalformedInput) -> ShortFields {
+            var fields = ShortFields(of: "verification")
+            try fields.append(0x01, noiseKeyHex.utf8)
+            try fields.append(0x02, nonce)
+            return fields
+        }
+
+        init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
+            (self, _) = try MeshVerification.decode(body)
+        }
+    }
+
+    /// The answer to it.
+    package struct Response: Sendable, Hashable {
+        /// What it answers.
+        package var challenge: Challenge
+        /// Ed25519 over ``signedBytes(_:)``, 64 bytes.
+        package var signature: [UInt8]
+
+        /// Puts one together.
+        package init(challenge: Challenge, signature: [UInt8]) {
+            self.challenge = challenge
+            self.signature = signature
+        }
+
+        func encoded() throws(MalformedInput) -> [UInt8] {
+            var fields = try challenge.fields()
+            try fields.append(0x03, signature)
+            return fields.bytes
+        }
+
+        init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
+            let (challenge, signature) = try MeshVerification.decode(body)
+            guard let signature else { throw MalformedInput("verification: the signature is missing") }
+            self.init(challenge: challenge, signature: signature)
+        }
+    }
+
+    /// What the answer's signature is made over.
+    package static func signedBytes(_ challenge: Challenge) -> [UInt8] {
+        Array("bitchat-verify-resp-v1".utf8) + [UInt8(truncatingIfNeeded: challenge.noiseKeyHex.utf8.count)]
+            + Array(challenge.noiseKeyHex.utf8) + challenge.nonce
+    }
+
+    private static func decode(_ body: ArraySlice<UInt8>) throws(MalformedInput) -> (Challenge, [UInt8]?) {
+        var key: String?
+        var nonce: [UInt8]?
+        var signature: [UInt8]?
+        for (kind, value) in try ShortFields.decode(body, of: "verification") {
+            switch kind {
+            case 0x01: key = value.count == 64 ? String(validating: value, as: UTF8.self) : nil
+            case 0x02: nonce = value.count == nonceByteCount ? Array(value) : nil
+            case 0x03: signature = value.count == MeshPacket.signatureByteCount ? Array(value) : nil
+            default: continue
+            }
+        }
+        guard let key, Hex.decode(key) != nil, let nonce else { throw MalformedInput("verification: a field is missing") }
+        return (Challenge(noiseKeyHex: key, nonce: nonce), signature)
+    }
+}
+
+/// What a verification code shows to a camera, as an address: who somebody is, signed by themselves (section 9.4).
+package struct MeshVerificationCode: Sendable, Hashable {
+    /// Older codes are not taken.
+    package static let lifetime = Duration.seconds(300)
+
+    /// Of the static key, in hexadecimal digits.
+    package var noiseKeyHex: String
+    /// Of the signing key, in hexadecimal digits.
+    package var signingKeyHex: String
+    /// As its owner calls themselves.
+    package var nickname: String
+    /// Seconds since 1970.
+    package var time: Int64
+    /// base64url of 16 bytes, without filling.
+    package var nonce: String
+    /// Where the peer can be reached over the internet, which is nothing that this project uses.
+    package var nostrKey: String?
+
+    /// Puts a code together.
+    package init(
+        noiseKeyHex: String, signingKeyHex: String, nickname: String, time: Int64, nonce: String, nostrKey: String? = nil
+    ) {
+        self.noiseKeyHex = noiseKeyHex
+        self.signingKeyHex = signingKeyHex
+        self.nickname = nickname
+        self.time = time
+        self.nonce = nonce
+        self.nostrKey = nostrKey
+    }
+
+    /// What is signed: each part with a byte for its length.
+    /// - Throws: when a part is longer than 255 bytes.
+    package func signedBytes() throws(MalformedInput) -> [UInt8] {
+        var writer = ByteWriter()
+        let parts = ["bitchat-verify-v1", "1", noiseKeyHex, signingKeyHex, nostrKey ?? "", nickname, String(time), nonce]
+        for part in parts {
+            guard part.utf8.count <= 255 else { throw MalformedInput("verification code: a part is longer than 255 bytes") }
+            writer.writeCounted(part.utf8, by: UInt8.self)
+        }
+        return writer.bytes
+    }
+
+    /// - Parameter signature: Ed25519 over ``signedBytes()``, 64 bytes.
+    package func address(signature: [UInt8]) -> String {
+        var address =
+            "bitchat://verify?v=1&noise=\(noiseKeyHex)&sign=\(signingKeyHex)&nick=\(Self.escaped(nickname))"
+            + "&ts=\(time)&nonce=\(nonce)&sig=\(Hex.encode(signature))"
+        if let nostrKey { address += "&npub=\(Self.escaped(nostrKey))" }
+        return address
+    }
+
+    /// Reads an address that a camera has seen; the signature remains to be checked against ``signingKeyHex``.
+    package static func decode(address: String) throws(MalformedInput) -> (code: MeshVerificationCode, signature: [UInt8]) {
+        let start = "bitchat://verify?"
+        guard address.utf8.count <= 2048, address.hasPrefix(start) else {
+            throw MalformedInput("verification code: it is none of bitchat's")
+        }
+        var values: [String: String] = [:]
+        for part in address.dropFirst(start.count).split(separator: "&") {
+            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard pair.count == 2, let value = unescaped(pair[1]) else { throw MalformedInput("verification code: malformed") }
+            values[String(pair[0])] = value
+        }
+        guard values["v"] == "1", let noise = values["noise"], Hex.decode(noise)?.count == 32, let sign = values["sign"],
+            Hex.decode(sign)?.count == 32, let nick = values["nick"], nick.utf8.count <= 255,
+            values["npub"].map({ $0.utf8.count <= 255 }) != false,
+            let time = values["ts"].flatMap({ Int64($0) }), let nonce = values["nonce"], isNonce(nonce),
+            let signature = values["sig"].flatMap({ Hex.decode($0) }), signature.count == MeshPacket.signatureByteCount
+        else { throw MalformedInput("verification code: a part is missing or malformed") }
+        let code = MeshVerificationCode(
+            noiseKeyHex: noise, signingKeyHex: sign, nickname: nick, time: time, nonce: nonce, nostrKey: values["npub"])
+        return (code, signature)
+    }
+
+    /// 16 bytes are 22 letters of base64url (RFC 4648, section 5).
+    private static func isNonce(_ text: String) -> Bool {
+        let others = "0123456789-_".utf8
+        return text.utf8.count == 22 && text.utf8.allSatisfy { isLetter($0) || others.contains($0) }
+    }
+
+    /// Percent-encoding (RFC 3986, section 2.1) of all that is not unreserved.
+    private static func escaped(_ text: String) -> String {
+        text.utf8.map { byte in
+            let scalar = Unicode.Scalar(byte)
+            let isPlain = scalar.properties.isASCIIHexDigit || "-._~".unicodeScalars.contains(scalar) || isLetter(byte)
+            return isPlain ? String(Character(scalar)) : "%" + Hex.encode([byte]).uppercased()
+        }.joined()
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20) && byte < 0x80
+    }
+
+    private static func unescaped(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = Array(text.utf8)[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard rest.count >= 2, let value = Hex.decode(String(decoding: rest.prefix(2), as: UTF8.self)) else { return nil }
+            bytes += value
+            rest = rest.dropFirst(2)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,89 @@
+package import NearshareBase
+@_spi(_Unicode) internal import Swift
+
+/// The name under which bitchat on iOS saves a file that was sent to it (bitchat specification, section 7.4): one component of a
+/// path, never empty, never hidden, of at most some 120 characters.
+package struct PhoneFileName: Sendable, Hashable {
+    private static let maximumCharacterCount = 120
+    /// What a very long extension leaves of the rest.
+    private static let minimumStemCharacterCount = 10
+
+    /// The name itself.
+    package let text: String
+
+    /// - Parameters:
+    ///   - offered: what the sender calls it, if anything.
+    ///   - prefix: what a file without a name is called, before the moment of its arrival.
+    ///   - fallbackExtension: of the declared type, for a name without one.
+    ///   - arrived: the moment of its arrival.
+    ///   - secondsFromUTC: how far the local time is ahead of UTC then.
+    package init(
+        offered: String?, prefix: String, fallbackExtension: String?, arrived: WallTime, secondsFromUTC: Int = 0
+    ) {
+        var name = String.UnicodeScalarView()
+        for scalar in String((offered ?? "").unicodeScalars.filter { $0 != "\0" })._nfc {
+            name.append(Self.isRefused(scalar) ? "_" : scalar)
+        }
+        while let first = name.first, first.properties.isWhitespace { name.removeFirst() }
+        while let last = name.last, last.properties.isWhitespace { name.removeLast() }
+        var text = String(name)
+        if text.isEmpty { text = "\(prefix)_\(Self.stamp(arrived, secondsFromUTC: secondsFromUTC))" }
+        if text.hasPrefix(".") { text = "_" + text }
+        if text.count > Self.maximumCharacterCount { text = Self.shortened(text) }
+        if let fallbackExtension, Self.parts(of: text).fileExtension.isEmpty { text += ".\(fallbackExtension)" }
+        self.text = text
+    }
+
+    /// The name to use when this one and those with lower numbers are taken.
+    package func numbered(_ number: Int) -> String {
+        let (stem, fileExtension) = Self.parts(of: text)
+        return fileExtension.isEmpty ? "\(stem) (\(number))" : "\(stem) (\(number)).\(fileExtension)"
+    }
+
+    private static func isRefused(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "/", "\\", "<", ">", ":", "\"", "|", "?", "*": true
+        default: [.control, .format].contains(scalar.properties.generalCategory)
+        }
+    }
+
+    private static func shortened(_ text: String) -> String {
+        let (stem, fileExtension) = parts(of: text)
+        guard !fileExtension.isEmpty else { return String(text.prefix(maximumCharacterCount)) }
+        let room = max(minimumStemCharacterCount, maximumCharacterCount - fileExtension.count - 1)
+        return "\(stem.prefix(room)).\(fileExtension)"
+    }
+
+    /// What stands before and after the last dot.
+    private static func parts(of text: String) -> (stem: Substring, fileExtension: Substring) {
+        guard let dot = text.unicodeScalars.lastIndex(of: ".") else { return (text[...], "") }
+        return (text[..<dot], text[text.unicodeScalars.index(after: dot)...])
+    }
+
+    /// yyyyMMdd_HHmmss.
+    private static func stamp(_ moment: WallTime, secondsFromUTC: Int) -> String {
+        let seconds = moment.milliseconds / 1000 + Int64(secondsFromUTC)
+        let day = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
+        let time = seconds - day * 86_400
+        let (year, month, dayOfMonth) = date(daysSince1970: day)
+        func digits(_ value: Int64, _ count: Int) -> String {
+            let text = String(value)
+            return String(repeating: "0", count: max(0, count - text.count)) + text
+        }
+        return digits(year, 4) + digits(month, 2) + digits(dayOfMonth, 2) + "_" + digits(time / 3600, 2)
+            + digits(time / 60 % 60, 2) + digits(time % 60, 2)
+    }
+
+    /// In the Gregorian calendar, by counting from the 1st of March, behind which the leap day stands; 400 years have 146,097
+    /// days.
+    private static func date(daysSince1970 days: Int64) -> (year: Int64, month: Int64, day: Int64) {
+        let shifted = days + 719_468
+        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153
+        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
+    }
+}

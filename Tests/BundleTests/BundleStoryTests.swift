@@ -1,0 +1,216 @@
+import NearshareBase
+import NearshareBundles
+import NearshareTesting
+import Testing
+
+@Suite("Carrying messages")
+struct CarryStoryTests {
+    @Test("A message waits at its sender until somebody comes, and is acknowledged")
+    func waitsAtTheSender() {
+        var network = CarryNetwork(2)
+        let id = network.send("hello", from: 0, to: 1)
+        network.run(.seconds(60))
+        #expect(network.nodes[0].events.isEmpty)
+        network.connect(0, 1)
+        network.run(.seconds(5))
+        #expect(network.texts(1) == ["hello"])
+        #expect(network.nodes[0].events == [.sent(id), .delivered(id)])
+        #expect(network.nodes[0].store.isEmpty)
+    }
+
+    @Test("A sends to C by B while C is away; A goes, B is killed and starts again, C comes: it gets it once")
+    func overAThird() {
+        var network = CarryNetwork(3)
+        network.connect(0, 1)
+        network.run(.seconds(5))
+        network.send("for later", from: 0, to: 2)
+        network.run(.seconds(60))
+        network.cut(0, 1)
+        network.kill(1)
+        network.run(.seconds(600))
+        network.start(1)
+        network.connect(1, 2)
+        network.run(.seconds(60))
+        #expect(network.texts(2) == ["for later"])
+        #expect(network.texts(1).isEmpty)
+        // The acknowledgement finds its way back to A, and B has nothing left but that.
+        network.cut(1, 2)
+        network.connect(0, 1)
+        network.run(.seconds(60))
+        #expect(network.nodes[0].events.contains { if case .delivered = $0 { true } else { false } })
+    }
+
+    @Test("A broadcast comes to all once, over as many copies as there are receivers")
+    func broadcast() {
+        var network = CarryNetwork(12)
+        // A ring with chords.
+        for node in 0..<12 {
+            network.connect(node, (node + 1) % 12)
+            network.connect(node, (node + 4) % 12)
+        }
+        network.run(.seconds(150))
+        let id = network.send("to all", from: 3, to: nil)
+        network.run(.seconds(150))
+        for node in 0..<12 where node != 3 { #expect(network.texts(node) == ["to all"], "node \(node)") }
+        #expect(network.copies[id] == 11)
+    }
+
+    @Test(
+        "A broadcast that comes while somebody finds their place in the tree reaches them soon",
+        arguments: 1...8 as ClosedRange<UInt64>)
+    func broadcastMeanwhile(seed: UInt64) {
+        for delay in stride(from: 0, through: 500, by: 50) {
+            var network = CarryNetwork(3, seed: seed)
+            network.connect(0, 1)
+            network.run(.seconds(1))
+            network.connect(1, 2)
+            network.run(.milliseconds(delay))
+            network.send("to all", from: 0, to: nil)
+            network.run(.seconds(10))
+            #expect(network.texts(2) == ["to all"], "\(delay) ms later")
+        }
+    }
+
+    @Test("What one sends another far away takes the short way, and so does its acknowledgement")
+    func routed() {
+        var network = CarryNetwork(10)
+        for node in 0..<9 { network.connect(node, node + 1) }
+        network.run(.seconds(200))
+        let id = network.send("far", from: 0, to: 9)
+        network.run(.seconds(10))
+        #expect(network.texts(9) == ["far"])
+        #expect(network.nodes[0].events.contains(.delivered(id)))
+        #expect(network.copies[id] == 9)
+        for node in 0..<9 { #expect(network.nodes[node].store.isEmpty, "node \(node)") }
+    }
+
+    @Test("Over links that lose a fifth of all packets everything arrives once", arguments: [1, 2, 3, 4])
+    func loss(seed: UInt64) {
+        var network = CarryNetwork(8, seed: seed)
+        network.lossOneIn = 5
+        for node in 0..<7 { network.connect(node, node + 1) }
+        network.connect(0, 4)
+        network.run(.seconds(100))
+        for number in 0..<5 { network.send("\(number)", from: number, to: 7) }
+        network.send("all", from: 2, to: nil)
+        network.run(.seconds(400))
+        #expect(network.texts(7).sorted() == ["0", "1", "2", "3", "4", "all"], "seed \(seed)")
+        for node in 0..<7 where node != 2 { #expect(network.texts(node) == ["all"], "seed \(seed), node \(node)") }
+        for number in 0..<5 {
+            #expect(network.nodes[number].events.count { if case .delivered = $0 { true } else { false } } == 1, "seed \(seed)")
+        }
+    }
+
+    @Test("When the root of the tree goes, others take its place, and messages go on")
+    func rootGone() {
+        var network = CarryNetwork(6)
+        let root = (0..<6).min { network.address($0).rawValue < network.address($1).rawValue }!
+        for a in 0..<6 {
+            for b in 0..<a where (a + b) % 2 == 1 || a - b == 2 { network.connect(a, b) }
+        }
+        network.run(.seconds(130))
+        network.kill(root)
+        let others = (0..<6).filter { $0 != root }
+        network.send("still there", from: others[0], to: others[4])
+        network.run(.seconds(60))
+        #expect(network.texts(others[4]) == ["still there"])
+        network.run(.seconds(300))
+        network.send("and now", from: others[1], to: others[3])
+        network.run(.seconds(5))
+        #expect(network.texts(others[3]) == ["and now"])
+    }
+
+    @Test("A message in direct mode goes to its receiver alone, and fails when he goes")
+    func direct() throws {
+        var network = CarryNetwork(3)
+        let message = network.outgoing("you only", from: 0, to: 1)
+        #expect(throws: BundleRejection.notInRange) {
+            try network.sendDirect(message, from: 0, to: 1)
+        }
+        network.connect(0, 1)
+        network.connect(0, 2)
+        try network.sendDirect(message, from: 0, to: 1)
+        network.run(.seconds(5))
+        #expect(network.texts(1) == ["you only"])
+        #expect(network.nodes[2].store.isEmpty)
+        #expect(network.nodes[0].events == [.sent(message.id), .delivered(message.id)])
+
+        network.tamper = { packet, _, _ in if case .copy = packet { nil } else { packet } }
+        let lost = network.outgoing("never comes", from: 0, to: 1)
+        try network.sendDirect(lost, from: 0, to: 1)
+        network.run(.seconds(5))
+        network.cut(0, 1)
+        #expect(network.nodes[0].events.last == .expired(lost.id))
+    }
+
+    @Test("A message that nobody takes expires, and its sender is told")
+    func expires() {
+        var network = CarryNetwork(3)
+        network.connect(0, 1)
+        let id = network.send("too late", from: 0, to: 2, profile: .shortReach)
+        network.run(.seconds(1_900))
+        #expect(network.nodes[0].events == [.sent(id), .expired(id)])
+        #expect(network.nodes[0].store.isEmpty && network.nodes[1].store.isEmpty)
+        network.connect(1, 2)
+        network.run(.seconds(100))
+        #expect(network.texts(2).isEmpty)
+    }
+
+    @Test("Large messages wait for a link that is no radio")
+    func radio() {
+        var network = CarryNetwork(3)
+        network.connect(0, 1, isRadio: true)
+        network.send(String(repeating: "x", count: 2_000), from: 0, to: 1)
+        network.send("short", from: 0, to: 1)
+        network.run(.seconds(100))
+        #expect(network.texts(1) == ["short"])
+        network.connect(0, 2)
+        network.connect(2, 1)
+        network.run(.seconds(100))
+        #expect(network.texts(1).count == 2)
+    }
+
+    @Test("Who carries nothing for others still sends and receives what is their own")
+    func carriesNothing() {
+        var settings = BundleRouterSettings()
+        settings.isCarrying = false
+        var network = CarryNetwork(3, settings: settings)
+        network.connect(0, 1)
+        network.connect(1, 2)
+        network.run(.seconds(130))
+        network.send("past you", from: 0, to: 2)
+        network.send("for you", from: 0, to: 1)
+        network.run(.seconds(60))
+        #expect(network.texts(1) == ["for you"] && network.texts(2).isEmpty)
+        #expect(network.nodes[1].store.values.allSatisfy { $0.depositor == nil })
+    }
+
+    @Test("X1: a private message names neither its sender nor its receiver, and arrives")
+    func privacy() {
+        var network = CarryNetwork(3)
+        network.connect(0, 1)
+        network.connect(1, 2)
+        network.run(.seconds(130))
+        let known = Set([0, 2].map { network.address($0) })
+        let staticKeys = network.nodes.map(\.keys.contact.signingKey.bytes)
+        var copies: [BundleCopy] = []
+        network.tamper = { packet, _, _ in
+            if case .copy(let copy) = packet { copies.append(copy) }
+            return packet
+        }
+        network.send("secret", from: 0, to: 2, isPrivate: true)
+        network.send("secret", from: 0, to: 2, isPrivate: true)
+        network.run(.seconds(60))
+        #expect(network.texts(2) == ["secret", "secret"])
+        #expect(network.texts(1).isEmpty)
+        #expect(network.nodes[0].events.count { if case .delivered = $0 { true } else { false } } == 2)
+        #expect(copies.count >= 8)
+        for copy in copies {
+            #expect(!known.contains(copy.message.sender) && !staticKeys.contains(copy.message.senderKey))
+            if case .address(let receiver) = copy.message.receiver { #expect(!known.contains(receiver)) }
+        }
+        // Nothing that two messages have in common tells that they are from one sender.
+        let messages = Set(copies.map(\.message)).filter { $0.kind == .sealed }
+        #expect(messages.count == 2 && Set(messages.map(\.senderKey)).count == 2)
+    }
+}

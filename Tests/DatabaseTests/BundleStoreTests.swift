@@ -1,0 +1,192 @@
+import FoundationEssentials
+import Glibc
+import NearshareBase
+import NearshareDatabase
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+/// What every store of carried messages promises, checked on the twin in memory and on SQLite.
+@Suite("contract: carried store")
+struct CarriedStoreContractTests {
+    enum Kind: CaseIterable {
+        case memory
+        case sqlite
+
+        func store(in scratch: ScratchFolder, _ quota: BundleStoreQuota = BundleStoreQuota()) throws -> any BundleStore {
+            switch self {
+            case .memory: InMemoryBundleStore(quota: quota)
+            case .sqlite: try SQLiteBundleStore(directory: scratch.path, quota: quota)
+            }
+        }
+    }
+
+    private let scratch = ScratchFolder()
+
+    private func message(
+        _ number: UInt8, byteCount: Int = 100, from depositor: UInt64? = nil, expiry: Int64 = 1_000
+    ) -> StoredMessage {
+        StoredMessage(
+            id: BundleID(bytes: [UInt8](repeating: number, count: 16))!, copy: [UInt8](repeating: number, count: byteCount),
+            depositor: depositor.map { EndpointID(rawValue: $0) }, expiry: WallTime(milliseconds: expiry))
+    }
+
+    @Test("What is inserted comes back in its order, what is removed doesn't", arguments: Kind.allCases)
+    func inAndOut(kind: Kind) throws {
+        let store = try kind.store(in: scratch)
+        let all = [message(3), message(1, from: 7), message(2, from: .max)]
+        for one in all { try store.insert(one) }
+        try store.insert(all[0])
+        #expect(try store.messages() == all)
+        #expect(try store.copy(of: all[1].id) == all[1].copy)
+        try store.remove([all[1].id, message(9).id])
+        #expect(try store.messages() == [all[0], all[2]])
+        #expect(try store.copy(of: all[1].id) == nil)
+        try store.removeAll()
+        #expect(try store.messages().isEmpty)
+    }
+
+    @Test("Forwards are counted", arguments: Kind.allCases)
+    func forwards(kind: Kind) throws {
+        let store = try kind.store(in: scratch)
+        try store.insert(message(1))
+        try store.countForward(of: message(1).id)
+        try store.countForward(of: message(1).id)
+        try store.countForward(of: message(2).id)
+        // Any later write brings them to the disk.
+        try store.remember(message(5).id, until: WallTime(milliseconds: 1))
+        #expect(try store.messages().map(\.forwards) == [2])
+    }
+
+    @Test("What is over goes: messages, and what was delivered", arguments: Kind.allCases)
+    func expiry(kind: Kind) throws {
+        let store = try kind.store(in: scratch)
+        try store.insert(message(1, expiry: 50))
+        try store.insert(message(2, expiry: 51))
+        try store.remember(message(3).id, until: WallTime(milliseconds: 50))
+        try store.remember(message(4).id, until: WallTime(milliseconds: 60))
+        try store.remember(message(4).id, until: WallTime(milliseconds: 70))
+        try store.expire(now: WallTime(milliseconds: 50))
+        #expect(try store.messages().map(\.id) == [message(2).id])
+        let delivered = try store.delivered()
+        #expect(delivered.map(\.id) == [message(4).id] && delivered.map(\.until.milliseconds) == [70])
+    }
+
+    @Test("M6: a depositor fills its share and no more, all of them together the whole and no more", arguments: Kind.allCases)
+    func quota(kind: Kind) throws {
+        let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 1_000, byteCountPerDepositor: 400))
+        for number in 0..<4 { try store.insert(message(UInt8(number), from: 1)) }
+        #expect(throws: StorageError.self) { try store.insert(message(10, from: 1)) }
+        #expect(throws: StorageError.self) { try store.insert(message(10, byteCount: 401, from: 2)) }
+        for number in 20..<24 { try store.insert(message(UInt8(number), from: 2)) }
+        for number in 30..<32 { try store.insert(message(UInt8(number))) }
+        do {
+            try store.insert(message(40))
+            Issue.record("more than the quota was taken")
+        } catch {
+            #expect(error.code == .overLimit)
+        }
+        try store.remove([message(0).id])
+        try store.insert(message(41))
+        #expect(try store.messages().count == 10)
+    }
+}
+
+@Suite("Carried messages on disk")
+struct SQLiteCarriedStoreTests {
+    private let scratch = ScratchFolder()
+
+    @Test("K8: the files are their owner's alone, also when an earlier one wasn't, and no link is followed")
+    func permissions() throws {
+        close(open(scratch("carried.sqlite"), O_CREAT | O_WRONLY, 0o600))
+        chmod(scratch("carried.sqlite"), 0o644)
+        let store = try SQLiteBundleStore(directory: scratch.path)
+        try store.remember(BundleID(bytes: [UInt8](repeating: 1, count: 16))!, until: WallTime(milliseconds: 1))
+        let names = try FileManager.default.contentsOfDirectory(atPath: scratch.path)
+        #expect(names.contains("carried.sqlite"))
+        for name in names {
+            var status = stat()
+            #expect(stat(scratch(name), &status) == 0 && status.st_mode & 0o777 == 0o600, "\(name)")
+        }
+        let other = ScratchFolder()
+        symlink(scratch("carried.sqlite"), other("carried.sqlite"))
+        #expect(throws: StorageError.self) { try SQLiteBundleStore(directory: other.path) }
+    }
+
+    @Test("Removing leaves nothing in the files")
+    func removal() throws {
+        let store = try SQLiteBundleStore(directory: scratch.path)
+        let secret = "what somebody has not even sealed"
+        try store.insert(
+            StoredMessage(
+                id: BundleID(bytes: [UInt8](repeating: 1, count: 16))!, copy: Array(secret.utf8), depositor: nil,
+                expiry: WallTime(milliseconds: 1_000)))
+        #expect(try scratch.holds(secret))
+        try store.removeAll()
+        #expect(try !scratch.holds(secret))
+    }
+
+    @Test("A damaged file is said to be one")
+    func damaged() throws {
+        try Data("no database at all, and long enough to be read as the head of one: ".utf8)
+            .write(to: URL(filePath: scratch("carried.sqlite")))
+        do {
+            _ = try SQLiteBundleStore(directory: scratch.path)
+            Issue.record("it was opened")
+        } catch {
+            #expect(error.description.contains("damaged"))
+        }
+    }
+
+    @Test("All that was confirmed is there after kill -9", arguments: 1...5)
+    func killed(round: Int) throws {
+        let probe = Bundle.testProducts + "/bundle-store-probe"
+        var pipes: [Int32] = [0, 0]
+        #expect(pipe(&pipes) == 0)
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        posix_spawn_file_actions_adddup2(&actions, pipes[1], 1)
+        posix_spawn_file_actions_addclose(&actions, pipes[0])
+        var pid: pid_t = 0
+        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup(probe), strdup(scratch.path), nil]
+        #expect(posix_spawn(&pid, probe, &actions, nil, &arguments, environ) == 0)
+        close(pipes[1])
+        var output: [UInt8] = []
+        var block = [UInt8](repeating: 0, count: 4_096)
+        while output.count(where: { $0 == UInt8(ascii: "\n") }) < 40 * round {
+            let count = read(pipes[0], &block, block.count)
+            guard count > 0 else { break }
+            output += block[..<count]
+        }
+        kill(pid, SIGKILL)
+        while true {
+            let count = read(pipes[0], &block, block.count)
+            guard count > 0 else { break }
+            output += block[..<count]
+        }
+        waitpid(pid, nil, 0)
+        let lines = output.prefix { _ in true }.split(separator: UInt8(ascii: "\n"))
+        let confirmed = lines.compactMap { Int(String(decoding: $0, as: UTF8.self)) }.max() ?? 0
+        #expect(confirmed >= 40 * round)
+        let kept = try SQLiteBundleStore(directory: scratch.path).messages()
+        // One more may have been kept without having been said.
+        #expect(kept.count >= confirmed && kept.count <= confirmed + 1)
+        for (index, message) in kept.enumerated() {
+            #expect(message.copy == [UInt8](repeating: UInt8(truncatingIfNeeded: index + 1), count: 700))
+        }
+    }
+}
+
+private enum Bundle {
+    /// Where SwiftPM puts what it builds, beside the tests themselves.
+    static var testProducts: String {
+        let own = CommandLine.arguments[0]
+        let executable = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? own
+        for argument in [own, executable] + CommandLine.arguments
+        where argument.contains("/.build/") || argument.contains(".xctest") {
+            let folder = argument.split(separator: "/").dropLast().joined(separator: "/")
+            if FileManager.default.fileExists(atPath: "/\(folder)/bundle-store-probe") { return "/\(folder)" }
+        }
+        return "."
+    }
+}

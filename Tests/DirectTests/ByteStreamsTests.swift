@@ -1,0 +1,231 @@
+import NearshareBase
+import NearshareDirect
+import NearshareTesting
+import Testing
+
+@Suite struct ByteStreamsTests {
+    private let name = StreamName("log")!
+
+    /// Everything that one end wants to send goes to the other, as encoded bytes.
+    private func exchange(_ a: inout ByteStreams, _ b: inout ByteStreams) throws {
+        var isBusy = true
+        while isBusy {
+            isBusy = false
+            while let frame = a.nextFrame() {
+                try b.receive(try #require(try StreamFrame(decoding: frame.encoded[...])))
+                isBusy = true
+            }
+            while let frame = b.nextFrame() {
+                try a.receive(try #require(try StreamFrame(decoding: frame.encoded[...])))
+                isBusy = true
+            }
+        }
+    }
+
+    private func pair() -> (ByteStreams, ByteStreams) { (ByteStreams(role: .initiator), ByteStreams(role: .responder)) }
+
+    private func readAll(_ streams: inout ByteStreams, _ id: StreamID) throws -> [UInt8] {
+        var all: [UInt8] = []
+        while case .bytes(let bytes) = try streams.read(id, upTo: 1000) { all += bytes }
+        return all
+    }
+
+    @Test func bytesGoBothWaysAndEachDirectionEndsByItself() throws {
+        var (a, b) = pair()
+        let id = try a.open(.bytes, name)
+        #expect(try a.write([1, 2, 3], on: id) == 3)
+        try a.finish(id)
+        try exchange(&a, &b)
+        let told = b.drainEvents()
+        #expect(told == [.opened(id, .bytes, name), .readable(id)])
+        #expect(try b.read(id, upTo: 2) == .bytes([1, 2]))
+        #expect(try b.read(id, upTo: 2) == .bytes([3]))
+        #expect(try b.read(id, upTo: 2) == .end)
+        #expect(throws: StreamError.finished) { try a.write([4], on: id) }
+        #expect(try b.write([5], on: id) == 1)
+        try b.finish(id)
+        try exchange(&a, &b)
+        #expect(try a.read(id, upTo: 9) == .bytes([5]))
+        #expect(try a.read(id, upTo: 9) == .end)
+        #expect(throws: StreamError.notOpen) { try a.read(id, upTo: 9) }
+        #expect(throws: StreamError.notOpen) { try b.write([1], on: id) }
+    }
+
+    @Test("R1: who opens streams without reading what is said about them is stopped") func floodOfOpens() throws {
+        var streams = ByteStreams(role: .responder)
+        var count: UInt32 = 0
+        #expect(throws: MalformedInput("stream: more are opened than their answers are read")) {
+            while count < 100_000 {
+                try streams.receive(.open(StreamID(rawValue: 2 * count + 1), .bytes, name))
+                count += 1
+            }
+        }
+        #expect(count == 64 + 4096 && streams.count == 64)
+    }
+
+    @Test func aSlowReaderStopsItsOwnWriterAndNobodyElse() throws {
+        var (a, b) = pair()
+        let slow = try a.open(.bytes, name)
+        let fast = try a.open(.bytes, name)
+        let chunk = [UInt8](repeating: 7, count: 100_000)[...]
+        var written = 0
+        for _ in 0..<20 {
+            written += try a.write(chunk, on: slow)
+            try exchange(&a, &b)
+        }
+        // What the window and the sender's buffer hold, and no more.
+        #expect(written == Int(StreamFrame.initialWindow) + ByteStreams.Limits().sendBuffer)
+        var total = 0
+        for _ in 0..<20 {
+            total += try a.write(chunk, on: fast)
+            try exchange(&a, &b)
+            _ = try readAll(&b, fast)
+            try exchange(&a, &b)
+        }
+        #expect(total == 2_000_000)
+        #expect(a.room(on: slow) == 0)
+        _ = a.drainEvents()
+        _ = try readAll(&b, slow)
+        try exchange(&a, &b)
+        let told = a.drainEvents()
+        #expect(told.contains(.writable(slow)))
+    }
+
+    @Test func streamsShareTheLinkInTurn() throws {
+        var (a, _) = pair()
+        let ids = [try a.open(.bytes, name), try a.open(.bytes, name)]
+        for id in ids { _ = try a.write([UInt8](repeating: 1, count: 200_000)[...], on: id) }
+        var order: [StreamID] = []
+        while let frame = a.nextFrame() { if case .data(let id, _) = frame { order.append(id) } }
+        #expect(order.prefix(4) == [ids[0], ids[1], ids[0], ids[1]])
+    }
+
+    @Test("A8: a reset ends both ends, and what was on its way is ignored") func resets() throws {
+        var (a, b) = pair()
+        let id = try a.open(.bytes, name)
+        try exchange(&a, &b)
+        _ = b.drainEvents()
+        _ = try a.write([1], on: id)
+        let next = a.nextFrame()
+        let late = try #require(next)
+        b.reset(id, because: .refused)
+        try b.receive(late)
+        try exchange(&a, &b)
+        let (there, here) = (a.drainEvents(), b.drainEvents())
+        #expect(there == [.reset(id, .refused)])
+        #expect(here.isEmpty)
+        #expect(throws: StreamError.reset(.refused)) { try a.write([2], on: id) }
+    }
+
+    @Test func whatWasFinishedArrivesThoughItsWriterLetGo() throws {
+        var (a, b) = pair()
+        let id = try a.open(.bytes, name)
+        _ = try a.write([1, 2], on: id)
+        try a.finish(id)
+        a.abandon(id)
+        try exchange(&a, &b)
+        // More than a window that nobody there reads.
+        let chunk = [UInt8](repeating: 0, count: 100_000)[...]
+        for _ in 0..<10 {
+            #expect(try b.write(chunk, on: id) == chunk.count)
+            try exchange(&a, &b)
+        }
+        #expect(try readAll(&b, id) == [1, 2])
+        let other = try a.open(.bytes, name)
+        a.abandon(other)
+        try exchange(&a, &b)
+        let told = b.drainEvents()
+        #expect(told.last == .reset(other, .cancelled))
+    }
+
+    @Test("R3: more streams than a link bears are refused") func tooMany() throws {
+        var limits = ByteStreams.Limits()
+        limits.outgoing = 3
+        var (a, b) = (ByteStreams(role: .initiator), ByteStreams(role: .responder, limits: limits))
+        limits.incoming = 2
+        b = ByteStreams(role: .responder, limits: limits)
+        for _ in 0..<3 { _ = try a.open(.bytes, name) }
+        try exchange(&a, &b)
+        let told = a.drainEvents()
+        #expect(told == [.reset(StreamID(rawValue: 5), .tooMany)])
+        for _ in 0..<3 { _ = try b.open(.bytes, name) }
+        #expect(throws: StreamError.tooMany) { _ = try b.open(.bytes, name) }
+    }
+
+    @Test(
+        "R7: what no honest peer does ends the link",
+        arguments: [
+            [StreamFrame.data(StreamID(rawValue: 1), [1])],
+            [.open(StreamID(rawValue: 2), .bytes, StreamName("")!)],
+            [.open(StreamID(rawValue: 3), .bytes, StreamName("")!), .open(StreamID(rawValue: 1), .bytes, StreamName("")!)],
+            [.open(StreamID(rawValue: 1), .bytes, StreamName("")!), .credit(StreamID(rawValue: 1), upTo: 5)],
+            [
+                .open(StreamID(rawValue: 1), .bytes, StreamName("")!), .finish(StreamID(rawValue: 1)),
+                .data(StreamID(rawValue: 1), [1]),
+            ],
+            [
+                .open(StreamID(rawValue: 1), .bytes, StreamName("")!), .finish(StreamID(rawValue: 1)),
+                .finish(StreamID(rawValue: 1)),
+            ],
+        ]) func violations(_ frames: [StreamFrame]) throws
+    {
+        var streams = ByteStreams(role: .responder)
+        for frame in frames.dropLast() { try streams.receive(frame) }
+        #expect(throws: MalformedInput.self) { try streams.receive(frames.last!) }
+    }
+
+    @Test("R7: data beyond the window is a violation") func beyondTheWindow() throws {
+        var streams = ByteStreams(role: .responder)
+        let id = StreamID(rawValue: 1)
+        try streams.receive(.open(id, .bytes, name))
+        let chunk = [UInt8](repeating: 0, count: 65_536)[...]
+        for _ in 0..<4 { try streams.receive(.data(id, chunk)) }
+        #expect(throws: MalformedInput.self) { try streams.receive(.data(id, [1])) }
+    }
+
+    @Test("whatever is written in whatever portions is read", arguments: Array(UInt64(0)..<8)) func random(seed: UInt64) throws
+    {
+        var random = SeededRandom(seed: seed)
+        var (a, b) = pair()
+        let ids = [try a.open(.bytes, name), try a.open(.bytes, name), try b.open(.bytes, name)]
+        try exchange(&a, &b)
+        var written: [StreamID: [UInt8]] = [:]
+        var read: [StreamID: [UInt8]] = [:]
+        for _ in 0..<300 {
+            let id = ids.randomElement(using: &random)!
+            if random.once(in: 2) {
+                let bytes = random.bytes(Int.random(in: 0...40_000, using: &random))
+                let count = try a.write(bytes[...], on: id)
+                written[id, default: []] += bytes.prefix(count)
+            } else if case .bytes(let bytes) = try b.read(id, upTo: Int.random(in: 1...60_000, using: &random)) {
+                read[id, default: []] += bytes
+            }
+            if random.once(in: 3) { try exchange(&a, &b) }
+        }
+        for id in ids { try a.finish(id) }
+        for id in ids {
+            while true {
+                try exchange(&a, &b)
+                let result = try b.read(id, upTo: 50_000)
+                if case .bytes(let bytes) = result { read[id, default: []] += bytes } else if result == .end { break }
+            }
+            let isEqual = read[id] ?? [] == written[id] ?? []
+            #expect(isEqual, "seed \(seed), stream \(id.rawValue)")
+        }
+    }
+
+    @Test func messagesKeepTheirBounds() throws {
+        var framing = MessageFraming()
+        let messages: [[UInt8]] = [[1, 2, 3], [], [UInt8](repeating: 9, count: 70_000)]
+        var bytes: [UInt8] = []
+        for message in messages { MessageFraming.append(message, to: &bytes) }
+        var found: [[UInt8]] = []
+        for start in stride(from: 0, to: bytes.count, by: 17) {
+            found += try framing.receive(bytes[start..<min(bytes.count, start + 17)])
+        }
+        let isEqual = found == messages
+        #expect(isEqual)
+        #expect(framing.isBetweenMessages)
+        #expect(throws: MalformedInput.self) { _ = try framing.receive([0x7f, 0, 0, 0]) }
+    }
+}

@@ -1,0 +1,86 @@
+import NearshareBase
+import NearshareDirect
+import NearshareTesting
+import Testing
+
+@Suite struct ControlFrameTests {
+    @Test(arguments: Samples.frames) func comesBackAsItWas(_ frame: ControlFrame) throws {
+        #expect(try ControlFrame.decode(frame.encoded) == frame)
+    }
+
+    @Test(arguments: Samples.frames) func everyTruncationThrows(_ frame: ControlFrame) {
+        let encoded = frame.encoded
+        for length in encoded.indices {
+            #expect(throws: MalformedInput.self, "cut to \(length)") { try ControlFrame.decode(Array(encoded[..<length])) }
+        }
+    }
+
+    @Test(arguments: Samples.frames) func trailingBytesThrow(_ frame: ControlFrame) {
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame.encoded + [0]) }
+    }
+
+    @Test func unknownTypesAreSkipped() throws {
+        let known: Set<UInt8> = [1, 2, 3, 4, 5, 6, 7, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17]
+        for type in UInt8.min...UInt8.max where !known.contains(type) {
+            #expect(try ControlFrame.decode([type, 1, 2, 3]) == nil, "type \(type)")
+        }
+    }
+
+    @Test func reasonsOfLaterVersionsKeepTheirEffect() throws {
+        func replacingLast(_ frame: ControlFrame) -> [UInt8] { frame.encoded.dropLast() + [200] }
+        #expect(try ControlFrame.decode(replacingLast(.close(.done))) == .close(.goingAway))
+        #expect(try ControlFrame.decode(replacingLast(.cancel(Samples.id, .noSpace))) == .cancel(Samples.id, .cancelled))
+        #expect(try ControlFrame.decode(replacingLast(.decline(Samples.id, .busy))) == .decline(Samples.id, .declined))
+    }
+
+    @Test("K3: only a clear yes says that the codes are the same", arguments: UInt8.min...UInt8.max)
+    func comparedIsStrict(_ answer: UInt8) throws {
+        #expect(try ControlFrame.decode([FrameType.compared, answer]) == .compared(isSame: answer == 1))
+    }
+
+    @Test("R7: a name beyond its bound is refused") func displayNameBounds() throws {
+        func hello(_ name: [UInt8]) -> [UInt8] {
+            [FrameType.hello] + Samples.digest + [UInt8](repeating: 0, count: 8) + [UInt8(name.count)] + name
+        }
+        let longest = [UInt8](repeating: UInt8(ascii: "x"), count: 63)
+        #expect(try ControlFrame.decode(hello(longest)) != nil)
+        for bad in [[], longest + [UInt8(ascii: "x")], [0xff, 0xfe]] {
+            #expect(throws: MalformedInput.self) { try ControlFrame.decode(hello(bad)) }
+        }
+    }
+
+    @Test("R7: a context beyond its bound is refused") func contextBounds() throws {
+        func offer(_ count: Int) -> [UInt8] {
+            ControlFrame.offer(
+                TransferOffer(
+                    id: Samples.id, timeout: 1, resumeKey: Samples.digest, context: [UInt8](repeating: 7, count: count),
+                    offer: Samples.offers[0])
+            ).encoded
+        }
+        #expect(try ControlFrame.decode(offer(1024)) != nil)
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(offer(1025)) }
+    }
+
+    @Test func digestsComeWithWhatTheyAreOf() {
+        let wrong = [
+            ResumePoint(completeEntries: 1, entriesDigest: [], partialSize: 0, partialDigest: []),
+            ResumePoint(completeEntries: 0, entriesDigest: Samples.digest, partialSize: 0, partialDigest: []),
+            ResumePoint(completeEntries: 0, entriesDigest: [], partialSize: 1, partialDigest: []),
+            ResumePoint(completeEntries: 0, entriesDigest: [], partialSize: 0, partialDigest: Samples.digest),
+            ResumePoint(completeEntries: 1, entriesDigest: Samples.digest.dropLast(), partialSize: 0, partialDigest: []),
+            ResumePoint(completeEntries: 1, entriesDigest: Samples.digest + [0], partialSize: 0, partialDigest: []),
+        ]
+        for point in wrong {
+            #expect(throws: MalformedInput.self) { try ControlFrame.decode(ControlFrame.resume(Samples.id, point).encoded) }
+        }
+    }
+
+    @Test(
+        "M1: changed frames are refused or understood, and never bring the process down", arguments: 0..<1000 as Range<UInt64>)
+    func mutation(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let bytes = Samples.frames.randomElement(using: &random)!.encoded.mutated(using: &random)
+        guard let frame = try? ControlFrame.decode(bytes) else { return }
+        #expect(try ControlFrame.decode(frame.encoded) == frame, "seed \(seed)")
+    }
+}

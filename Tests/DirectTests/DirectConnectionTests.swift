@@ -1,0 +1,424 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareTesting
+import Testing
+
+/// One machine whose peer is the test.
+struct Lone {
+    static let start = MonotonicInstant(nanoseconds: 1_000_000_000_000)
+    static let id = TransferID(rawValue: 7)
+    static let hash = [UInt8](repeating: 5, count: 32)
+
+    var machine: DirectConnection
+    var now = Lone.start
+    let theirCode = ShortAuthenticationString(role: .responder, handshakeHash: hash, nonce: [UInt8](repeating: 2, count: 32))
+
+    /// - Parameter greeted: greeting and short code are done with.
+    init(greeted: Bool = true, limits: DirectLimits = DirectLimits()) {
+        let code = ShortAuthenticationString(
+            role: .initiator, handshakeHash: Self.hash, nonce: [UInt8](repeating: 1, count: 32))
+        machine = DirectConnection(
+            ownName: DisplayName(truncating: "Ada")!, ownTime: WallTime(milliseconds: 1), shortCode: code, limits: limits,
+            now: now)
+        guard greeted else { return }
+        _ = receive(hello)
+        _ = receive(.reveal(nonce: theirCode.nonce))
+    }
+
+    var hello: ControlFrame {
+        .hello(name: DisplayName(truncating: "Bea")!, commitment: theirCode.commitment, time: WallTime(milliseconds: 2))
+    }
+
+    mutating func receive(_ frame: ControlFrame) -> [DirectReaction] { machine.receive(frame, now: now) }
+
+    static func offer(_ id: TransferID = id, timeout: UInt16 = 60) -> TransferOffer {
+        TransferOffer(
+            id: id, timeout: timeout, resumeKey: [UInt8](repeating: 0, count: 32), context: [],
+            offer: MemoryContent(file: "a", [1]).offer)
+    }
+}
+
+extension [DirectReaction] {
+    var isViolation: Bool {
+        contains { if case .closed(.violation) = $0 { true } else { false } } && contains(.send(.close(.violation)))
+    }
+}
+
+@Suite struct DirectConnectionTests {
+    enum OutgoingState: CaseIterable {
+        case unknown, offered, locating, sending, awaitingReceipt, cancelling, cancellingComplete, ended
+    }
+
+    enum IncomingState: CaseIterable {
+        case unknown, invited, locating, receiving, finishing, cancelling, ended
+    }
+
+    enum Expected: Equatable {
+        case violation
+        case nothing
+        case reactions([DirectReaction])
+    }
+
+    private let id = Lone.id
+
+    private func outgoing(_ state: OutgoingState) -> Lone {
+        var lone = Lone()
+        if state == .unknown { return lone }
+        _ = lone.machine.offer(Lone.offer(), now: lone.now)
+        if state == .offered { return lone }
+        _ = lone.receive(.accept(id, window: 100))
+        if state == .locating { return lone }
+        _ = lone.receive(.resume(id, .start))
+        if state == .cancellingComplete || state == .awaitingReceipt { lone.machine.sentEverything(id) }
+        if state == .cancelling || state == .cancellingComplete {
+            _ = lone.machine.cancel(id, because: .cancelled, now: lone.now)
+        }
+        if state == .ended { _ = lone.receive(.cancel(id, .cancelled)) }
+        return lone
+    }
+
+    private func incoming(_ state: IncomingState) -> Lone {
+        var lone = Lone()
+        if state == .unknown { return lone }
+        _ = lone.receive(.offer(Lone.offer()))
+        if state == .invited { return lone }
+        _ = lone.machine.accept(id, now: lone.now)
+        if state == .locating { return lone }
+        _ = lone.machine.resumePoint(.start, of: id)
+        if state == .finishing { _ = lone.machine.mayFinish(id) }
+        if state == .cancelling { _ = lone.machine.cancel(id, because: .cancelled, now: lone.now) }
+        if state == .ended { _ = lone.receive(.cancel(id, .cancelled)) }
+        return lone
+    }
+
+    private func check(_ lone: Lone, _ frame: ControlFrame, _ expected: Expected, _ label: String) {
+        var lone = lone
+        let reactions = lone.receive(frame)
+        switch expected {
+        case .violation:
+            #expect(reactions.isViolation, "\(label)")
+            #expect(lone.machine.isClosed && lone.machine.deadline == nil, "\(label)")
+            #expect(lone.receive(.ping(1)).isEmpty, "\(label): closed is closed")
+        case .nothing:
+            #expect(reactions.isEmpty, "\(label)")
+            #expect(lone.receive(.ping(1)) == [.send(.pong(1))], "\(label): still open")
+        case .reactions(let wanted):
+            #expect(reactions == wanted, "\(label)")
+            #expect(lone.receive(.ping(1)) == [.send(.pong(1))], "\(label): still open")
+        }
+        // Whatever has ended stays so: its id is not taken again.
+        if reactions.contains(where: { if case .outgoingEnded = $0 { true } else { false } }), !lone.machine.isClosed {
+            #expect(lone.machine.isIdle, "\(label)")
+            #expect(lone.receive(.offer(Lone.offer())).isViolation, "\(label)")
+        }
+    }
+
+    @Test("A2, A3, A8: every frame in every state of an outgoing transfer", arguments: OutgoingState.allCases)
+    func outgoingTable(_ state: OutgoingState) {
+        let lone = outgoing(state)
+        let here = TransferOutcome.cancelled(by: .here)
+        typealias Row = (frame: ControlFrame, expected: [Expected])
+        // In the order of the states:    unknown, offered, locating, sending, awaiting receipt, cancelling, … complete, ended
+        let ended: (TransferOutcome) -> Expected = { .reactions([.outgoingEnded(id, $0)]) }
+        let stopped = Expected.reactions([
+            .stopSending(id), .send(.cancelled(id)), .outgoingEnded(id, .cancelled(by: .there)),
+        ])
+        let both = Expected.reactions([.send(.cancelled(id)), .outgoingEnded(id, here)])
+        let use = Expected.reactions([.mayUse(id, upTo: 9)])
+        let rows: [Row] = [
+            (
+                .accept(id, window: 9),
+                [
+                    .violation, .reactions([.accepted(id), .mayUse(id, upTo: 9)]), .violation, .violation, .violation, .nothing,
+                    .nothing, .nothing,
+                ]
+            ),
+            (
+                .decline(id, .noSpace),
+                [
+                    .violation, ended(.declined(.noSpace)), .violation, .violation, .violation, ended(.declined(.noSpace)),
+                    ended(.declined(.noSpace)), .nothing,
+                ]
+            ),
+            (
+                .decline(id, .expired),
+                [.violation, ended(.expired), .violation, .violation, .violation, ended(.expired), ended(.expired), .nothing]
+            ),
+            (
+                .resume(id, .start),
+                [
+                    .violation, .violation, .reactions([.startSending(id, from: .start)]), .violation, .violation, .nothing,
+                    .nothing, .nothing,
+                ]
+            ),
+            (.grant(id, upTo: 9), [.violation, .violation, .violation, use, use, use, use, .nothing]),
+            (
+                .stored(id),
+                [.violation, .violation, .violation, .violation, ended(.completed), .violation, ended(.completed), .nothing]
+            ),
+            (.cancel(id, .cancelled), [.violation, stopped, stopped, stopped, stopped, both, both, .nothing]),
+            (
+                .cancelled(id),
+                [.violation, .violation, .violation, .violation, .violation, ended(here), ended(here), .nothing]
+            ),
+        ]
+        let column = OutgoingState.allCases.firstIndex(of: state)!
+        for row in rows { check(lone, row.frame, row.expected[column], "\(row.frame) while \(state)") }
+    }
+
+    @Test("A2, A3, A8: every frame in every state of an incoming transfer", arguments: IncomingState.allCases)
+    func incomingTable(_ state: IncomingState) {
+        let lone = incoming(state)
+        let there = Expected.reactions([.send(.cancelled(id)), .incomingEnded(id, .cancelled(by: .there))])
+        let here = Expected.reactions([.incomingEnded(id, .cancelled(by: .here))])
+        let isOver = state == .ended
+        switch state {
+        case .unknown: check(lone, .cancel(id, .cancelled), .violation, "cancel while unknown")
+        case .invited, .locating, .receiving: check(lone, .cancel(id, .cancelled), there, "cancel while \(state)")
+        // Both at once: the sender's cancel counts on both ends.
+        case .cancelling: check(lone, .cancel(id, .cancelled), there, "cancel while cancelling")
+        case .finishing: check(lone, .cancel(id, .cancelled), .nothing, "too late to cancel")
+        case .ended: check(lone, .cancel(id, .cancelled), .nothing, "cancel after the end")
+        }
+        check(lone, .cancelled(id), state == .cancelling ? here : isOver ? .nothing : .violation, "cancelled while \(state)")
+        if state != .unknown { check(lone, .offer(Lone.offer()), .violation, "A3: the id again while \(state)") }
+        // What only a receiver says is wrong from a sender.
+        for frame in [
+            ControlFrame.accept(id, window: 1), .decline(id, .busy), .resume(id, .start), .grant(id, upTo: 1), .stored(id),
+        ] {
+            check(lone, frame, .violation, "\(frame) while \(state)")
+        }
+    }
+
+    @Test("A1, A2: content in every state", arguments: IncomingState.allCases) func content(_ state: IncomingState) {
+        var lone = incoming(state)
+        let (verdict, reactions) = lone.machine.contentArrived(id, count: 10, now: lone.now)
+        #expect(verdict == (state == .receiving ? .deliver : .drop))
+        switch state {
+        case .unknown, .invited, .locating, .finishing: #expect(reactions.isViolation)
+        case .receiving, .cancelling, .ended: #expect(reactions.isEmpty && !lone.machine.isClosed)
+        }
+    }
+
+    @Test("R1: content beyond what was granted is a violation, and grants follow what is stored") func window() {
+        var limits = DirectLimits()
+        limits.window = 100
+        var lone = Lone(limits: limits)
+        _ = lone.receive(.offer(Lone.offer()))
+        #expect(lone.machine.accept(id, now: lone.now) == [.send(.accept(id, window: 100))])
+        #expect(lone.machine.resumePoint(.start, of: id) == [.send(.resume(id, .start))])
+        #expect(lone.machine.resumePoint(.start, of: id).isEmpty)
+        #expect(lone.machine.contentArrived(id, count: 100, now: lone.now).verdict == .deliver)
+        #expect(lone.machine.contentStored(id, upTo: 49).isEmpty)
+        #expect(lone.machine.contentStored(id, upTo: 50) == [.send(.grant(id, upTo: 150))])
+        #expect(lone.machine.contentArrived(id, count: 50, now: lone.now).verdict == .deliver)
+        #expect(lone.machine.contentArrived(id, count: 1, now: lone.now).reactions.isViolation)
+    }
+
+    @Test("A8: what has arrived whole can't be cancelled any more, but may fail to be stored") func finishing() {
+        var lone = incoming(.receiving)
+        #expect(lone.machine.finished(id).isEmpty, "nothing is confirmed before it may be stored")
+        let (first, second) = (lone.machine.mayFinish(id), lone.machine.mayFinish(id))
+        #expect(first && !second)
+        #expect(lone.machine.cancel(id, because: .cancelled, now: lone.now).isEmpty)
+        var full = lone
+        #expect(full.machine.cancel(id, because: .noSpace, now: full.now) == [.send(.cancel(id, .noSpace))])
+        #expect(full.machine.finished(id).isEmpty)
+        #expect(lone.machine.finished(id) == [.send(.stored(id)), .incomingEnded(id, .completed)])
+        var cancelled = incoming(.cancelling)
+        let mayFinish = cancelled.machine.mayFinish(id)
+        #expect(!mayFinish)
+    }
+
+    @Test("A8: a cancel after all was sent waits for the receiver's word") func cancelAfterAllWasSent() {
+        var lone = outgoing(.cancellingComplete)
+        lone.machine.heard(now: lone.now)
+        #expect(lone.machine.advance(to: lone.now + DirectLimits.cancelTime).isEmpty)
+        #expect(lone.receive(.stored(id)) == [.outgoingEnded(id, .completed)])
+    }
+
+    @Test("A9: an answer after the invitation has expired changes nothing") func expiry() {
+        var receiver = Lone()
+        guard case .invited(_, let until)? = receiver.receive(.offer(Lone.offer(timeout: 30))).first else {
+            Issue.record("no invitation")
+            return
+        }
+        #expect(until == receiver.now + .seconds(30))
+        var late = receiver
+        #expect(
+            late.machine.accept(id, now: until + .nanoseconds(1)) == [
+                .send(.decline(id, .expired)), .incomingEnded(id, .expired),
+            ])
+        var timely = receiver
+        #expect(timely.machine.accept(id, now: until) == [.send(.accept(id, window: DirectLimits().window))])
+        receiver.machine.heard(now: until)
+        #expect(receiver.machine.advance(to: until).contains(.incomingEnded(id, .expired)))
+        #expect(receiver.machine.accept(id, now: until).isEmpty)
+        #expect(receiver.machine.decline(id, because: .declined).isEmpty)
+
+        var sender = Lone()
+        _ = sender.machine.offer(Lone.offer(timeout: 30), now: sender.now)
+        sender.now = sender.now + .seconds(36)
+        #expect(
+            sender.receive(.accept(id, window: 1)) == [.send(.cancel(id, .expired)), .outgoingEnded(id, .expired)])
+        #expect(sender.receive(.cancelled(id)).isEmpty)
+    }
+
+    @Test(
+        "R7: a sender's timeout is cut to what is sensible",
+        arguments: [(0, 1), (1, 1), (600, 600), (601, 600), (65_535, 600)] as [(UInt16, Int)])
+    func timeout(_ example: (told: UInt16, taken: Int)) {
+        var lone = Lone()
+        let reactions = lone.receive(.offer(Lone.offer(timeout: example.told)))
+        #expect(reactions == [.invited(Lone.offer(timeout: example.told), until: lone.now + .seconds(example.taken))])
+    }
+
+    @Test("R4, R11: a second invitation while one waits is answered with busy") func busy() {
+        var lone = Lone()
+        _ = lone.receive(.offer(Lone.offer()))
+        let second = TransferID(rawValue: 8)
+        #expect(lone.receive(.offer(Lone.offer(second))) == [.send(.decline(second, .busy))])
+        #expect(lone.receive(.cancel(second, .cancelled)).isEmpty)
+        for number in 0..<4 as Range<UInt64> {
+            var lone = Lone()
+            for earlier in 0..<number {
+                _ = lone.receive(.offer(Lone.offer(TransferID(rawValue: earlier))))
+                _ = lone.machine.accept(TransferID(rawValue: earlier), now: lone.now)
+            }
+            #expect(lone.receive(.offer(Lone.offer(TransferID(rawValue: 50)))).count == 1)
+            #expect(!lone.machine.isIdle)
+        }
+    }
+
+    @Test func greeting() {
+        var lone = Lone(greeted: false)
+        guard case .send(.hello)? = lone.machine.start().first else {
+            Issue.record("no greeting")
+            return
+        }
+        let code = ShortAuthenticationString(
+            role: .initiator, handshakeHash: Lone.hash, nonce: [UInt8](repeating: 1, count: 32))
+        let name = DisplayName(truncating: "Bea")!
+        #expect(
+            lone.receive(lone.hello) == [.greeted(name, time: WallTime(milliseconds: 2)), .send(.reveal(nonce: code.nonce))])
+        #expect(lone.machine.peerName == name)
+        guard case .shortCodeReady(let text)? = lone.receive(.reveal(nonce: lone.theirCode.nonce)).first else {
+            Issue.record("no code")
+            return
+        }
+        #expect(lone.machine.shortCodeText == text)
+        #expect(lone.receive(lone.hello).isViolation)
+    }
+
+    @Test("A1: nothing may come before the greeting") func beforeGreeting() {
+        for frame in [ControlFrame.ping(1), .offer(Lone.offer()), .reveal(nonce: Lone.hash), .compare, .stored(id)] {
+            var lone = Lone(greeted: false)
+            #expect(lone.receive(frame).isViolation, "\(frame)")
+        }
+        var lone = Lone(greeted: false)
+        #expect(lone.receive(.close(.blocked)) == [.closed(.closed(by: .there, .blocked))])
+    }
+
+    @Test("K3: a reveal that does not open its commitment ends the link") func wrongReveal() {
+        var lone = Lone(greeted: false)
+        _ = lone.receive(lone.hello)
+        #expect(lone.receive(.reveal(nonce: Lone.hash)).contains(.send(.close(.verificationFailed))))
+        #expect(lone.machine.isClosed)
+    }
+
+    @Test("K3: one comparison on a link, asked by one side and answered once by each") func comparison() {
+        var asking = Lone()
+        #expect(asking.machine.askComparison() == [.send(.compare)])
+        #expect(asking.machine.askComparison().isEmpty)
+        #expect(asking.machine.answerComparison(isSame: true) == [.send(.compared(isSame: true))])
+        #expect(asking.machine.answerComparison(isSame: false).isEmpty)
+        #expect(asking.receive(.compared(isSame: true)) == [.comparisonAnswered(isSame: true)])
+        #expect(asking.machine.askComparison().isEmpty)
+        #expect(asking.receive(.compared(isSame: true)).isViolation)
+        var asked = Lone()
+        #expect(asked.machine.answerComparison(isSame: true).isEmpty)
+        #expect(asked.receive(.compare) == [.comparisonAsked])
+        #expect(asked.machine.answerComparison(isSame: false) == [.send(.compared(isSame: false))])
+        #expect(asked.machine.answerComparison(isSame: true).isEmpty)
+        #expect(asked.receive(.compared(isSame: true)) == [.comparisonAnswered(isSame: true)])
+        #expect(asked.receive(.compare).isViolation)
+        var early = Lone(greeted: false)
+        _ = early.receive(early.hello)
+        #expect(early.machine.askComparison().isEmpty)
+        #expect(early.receive(.compare).isViolation)
+    }
+
+    @Test("R5: deadlines come in their order: quiet, loss, greeting") func silence() throws {
+        var lone = Lone()
+        #expect(lone.machine.deadline == lone.now + DirectLimits.quietTime)
+        #expect(lone.machine.advance(to: lone.now + .seconds(3)).isEmpty)
+        let quiet = lone.now + DirectLimits.quietTime
+        #expect(lone.machine.advance(to: quiet) == [.send(.ping(UInt64(bitPattern: quiet.nanoseconds)))])
+        #expect(lone.machine.deadline == quiet + DirectLimits.quietTime)
+        #expect(lone.machine.advance(to: lone.now + DirectLimits.lossTime) == [.closed(.lost)])
+        #expect(lone.machine.deadline == nil)
+        var silent = Lone(greeted: false)
+        let limit = silent.now + DirectLimits.handshakeTime
+        silent.machine.heard(now: limit)
+        #expect(silent.machine.advance(to: limit) == [.send(.close(.violation)), .closed(.lost)])
+    }
+
+    @Test("a cancel that nobody confirms is final all the same", arguments: [true, false]) func cancelTimer(isOutgoing: Bool) {
+        var lone = isOutgoing ? outgoing(.cancelling) : incoming(.cancelling)
+        let due = lone.now + DirectLimits.cancelTime
+        #expect(lone.machine.deadline == due)
+        let outcome = TransferOutcome.cancelled(by: .here)
+        #expect(lone.machine.advance(to: due) == [isOutgoing ? .outgoingEnded(id, outcome) : .incomingEnded(id, outcome)])
+        #expect(lone.machine.isIdle)
+        #expect(lone.receive(.cancelled(id)).isEmpty)
+    }
+
+    @Test(
+        "every reason of a cancel has its outcome",
+        arguments: [
+            (.cancelled, .cancelled(by: .there)), (.expired, .expired), (.goingAway, .interrupted),
+            (.noSpace, .failed(.noSpace, at: .there)), (.sourceChanged, .failed(.sourceChanged, at: .there)),
+            (.refused, .failed(.refused, at: .there)), (.storageFailed, .failed(.storageFailed, at: .there)),
+        ] as [(CancelReason, TransferOutcome)])
+    func reasons(_ example: (reason: CancelReason, outcome: TransferOutcome)) {
+        var lone = outgoing(.sending)
+        #expect(lone.receive(.cancel(id, example.reason)).contains(.outgoingEnded(id, example.outcome)))
+    }
+
+    @Test("the end of a connection ends its transfers", arguments: OutgoingState.allCases) func ending(_ state: OutgoingState) {
+        var lone = outgoing(state)
+        let reactions = lone.machine.linkEnded()
+        #expect(reactions.last == .closed(.lost))
+        let outcome: TransferOutcome? =
+            switch state {
+            case .unknown, .ended: nil
+            case .cancelling, .cancellingComplete: .cancelled(by: .here)
+            default: .interrupted
+            }
+        #expect(reactions.contains { if case .outgoingEnded = $0 { true } else { false } } == (outcome != nil))
+        if let outcome { #expect(reactions.contains(.outgoingEnded(id, outcome))) }
+        #expect(lone.machine.linkEnded().isEmpty && lone.machine.close(.done).isEmpty)
+        #expect(
+            lone.machine.offer(Lone.offer(TransferID(rawValue: 99)), now: lone.now) == [
+                .outgoingEnded(TransferID(rawValue: 99), .interrupted)
+            ])
+    }
+}
+
+@Suite struct TransferMeterTests {
+    @Test func rateAndTimeLeft() throws {
+        var meter = TransferMeter(amount: 500, now: Lone.start)
+        #expect(meter.rate == nil && meter.timeLeft(until: 1000) == nil)
+        for second in 1...60 { meter.measure(500 + UInt64(second) * 100, now: Lone.start + .seconds(second)) }
+        let rate = try #require(meter.rate)
+        #expect(abs(rate - 100) < 0.01)
+        #expect(try #require(meter.timeLeft(until: 7500)).inSeconds - 10 < 0.01)
+        #expect(meter.timeLeft(until: nil) == nil && meter.timeLeft(until: 3) == nil)
+        for second in 61...120 { meter.measure(6500, now: Lone.start + .seconds(second)) }
+        #expect(try #require(meter.rate) < 0.001, "nothing comes any more")
+        #expect(meter.timeLeft(until: .max) == nil)
+        meter.measure(0, now: Lone.start + .seconds(121))
+        #expect(meter.rate != nil, "an amount that shrinks does not trap")
+    }
+}

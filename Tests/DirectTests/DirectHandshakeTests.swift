@@ -1,0 +1,249 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareTesting
+import Testing
+
+@Suite struct DirectHandshakeTests {
+    static let ada = LocalIdentity(seed: [UInt8](repeating: 1, count: 64))
+    static let bea = LocalIdentity(seed: [UInt8](repeating: 2, count: 64))
+
+    struct Side {
+        var handshake: DirectHandshake
+        var established: EstablishedLink?
+        var failure: HandshakeFailure?
+
+        init(
+            _ role: HandshakeRole, _ identity: LocalIdentity, ciphers: UInt8 = 6, encryption: EncryptionPreference = .required
+        ) {
+            handshake = DirectHandshake(
+                role: role, identity: identity,
+                ephemeral: [UInt8](repeating: role == .initiator ? 3 : 4, count: 32), ciphers: ciphers,
+                encryption: encryption)
+        }
+
+        /// - Returns: what goes back.
+        mutating func take(_ bytes: some Sequence<UInt8>) -> [UInt8] {
+            switch handshake.receive(bytes) {
+            case .needsMore: return []
+            case .send(let bytes): return bytes
+            case .established(let link, let bytes):
+                established = link
+                return bytes
+            case .failed(let why, let bytes):
+                failure = why
+                return bytes
+            }
+        }
+    }
+
+    /// Lets both talk until neither has anything to say.
+    private func run(_ initiator: inout Side, _ responder: inout Side, piece: Int, tamper: (inout [UInt8]) -> Void = { _ in })
+        throws
+    {
+        var toResponder = try initiator.handshake.start()
+        tamper(&toResponder)
+        _ = try responder.handshake.start()
+        var toInitiator: [UInt8] = []
+        while !toResponder.isEmpty || !toInitiator.isEmpty {
+            let there = toResponder.prefix(piece)
+            toResponder.removeFirst(there.count)
+            toInitiator += responder.take(there)
+            let back = toInitiator.prefix(piece)
+            toInitiator.removeFirst(back.count)
+            toResponder += initiator.take(back)
+        }
+    }
+
+    @Test("R5: however the bytes are cut, the handshake is the same", arguments: [1, 2, 3, 7, 64, 4096])
+    func cutAnywhere(piece: Int) throws {
+        var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
+        try run(&initiator, &responder, piece: piece)
+        var here = try #require(initiator.established)
+        let there = try #require(responder.established)
+        #expect(here.peer.fingerprint == Self.bea.fingerprint)
+        #expect(there.peer.fingerprint == Self.ada.fingerprint)
+        #expect(here.handshakeHash == there.handshakeHash)
+        #expect(here.version == 1 && there.version == 1)
+        #expect(here.leftover.isEmpty && there.leftover.isEmpty)
+        var sealer = here.sealer
+        var opener = there.opener
+        var record = sealer.seal([1, 2, 3])
+        let frame = try record.withUnsafeMutableBytes { try opener.openInPlace($0) }
+        #expect(Array(record[frame]) == [1, 2, 3])
+        here = there
+    }
+
+    @Test(
+        "the cipher is one that both are fast at",
+        arguments: [(6, 6, 1), (6, 4, 2), (4, 6, 2), (4, 4, 2), (0, 0, 2), (2, 2, 1)]
+            as [(UInt8, UInt8, UInt8)])
+    func ciphers(_ example: (UInt8, UInt8, UInt8)) throws {
+        var (initiator, responder) = (
+            Side(.initiator, Self.ada, ciphers: example.0), Side(.responder, Self.bea, ciphers: example.1)
+        )
+        try run(&initiator, &responder, piece: 100)
+        #expect(initiator.established?.cipher.rawValue == example.2)
+        #expect(responder.established?.cipher.rawValue == example.2)
+    }
+
+    @Test func whatFollowsTheHandshakeIsNotLost() throws {
+        var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
+        let second = responder.take(try initiator.handshake.start())
+        let third = initiator.take(second)
+        _ = responder.take(third + [7, 8, 9])
+        #expect(responder.established?.leftover == [7, 8, 9])
+    }
+
+    @Test("K12: no version in common is told to both, with what to do") func incompatible() throws {
+        var responder = Side(.responder, Self.bea)
+        let answer = responder.take(Preamble(newest: 9, oldest: 7).encoded)
+        #expect(answer == Preamble.supported.encoded)
+        #expect(responder.failure == .incompatible(theirs: Preamble(newest: 9, oldest: 7)))
+        #expect(
+            responder.failure?.description
+                == "the other side speaks versions 7 to 9 of the protocol, this one version 1; update the older of the two")
+        var initiator = Side(.initiator, Self.ada)
+        _ = try initiator.handshake.start()
+        #expect(initiator.take(Preamble(newest: 9, oldest: 7).encoded).isEmpty)
+        #expect(initiator.failure == .incompatible(theirs: Preamble(newest: 9, oldest: 7)))
+        #expect(initiator.take([1, 2, 3]).isEmpty, "after a failure nothing is answered")
+    }
+
+    @Test("K12: a changed offer of versions is noticed") func downgrade() throws {
+        var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
+        try run(&initiator, &responder, piece: 100) { $0[4] = 3 }
+        #expect(initiator.established == nil && responder.established == nil)
+        guard case .notAuthentic? = initiator.failure else {
+            Issue.record("the initiator should have noticed")
+            return
+        }
+    }
+
+    @Test(
+        "R9: strangers are told apart by their first bytes",
+        arguments: ["GET / HTTP/1.1", "SSH-2.0", "\u{16}\u{3}", "NSHX", "x"])
+    func strangers(_ text: String) {
+        var responder = Side(.responder, Self.bea)
+        #expect(responder.take(Array(text.utf8)).isEmpty)
+        #expect(responder.failure == .notAPeer("whoever answers there does not speak nearshare's protocol"))
+    }
+
+    @Test("R7: a long handshake message is refused before it has come") func tooLong() {
+        var responder = Side(.responder, Self.bea)
+        #expect(responder.take(Preamble.supported.encoded + [0x04, 0x01]).isEmpty)
+        #expect(responder.failure == .notAPeer("a handshake message of 1025 bytes"))
+        responder = Side(.responder, Self.bea)
+        _ = responder.take(Preamble.supported.encoded + [0x04, 0x00])
+        #expect(responder.failure == nil)
+    }
+
+    @Test("K13: a change of any byte of any message ends the handshake") func tampering() throws {
+        for message in 0..<3 {
+            var index = 0
+            while true {
+                var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
+                var bytes = try initiator.handshake.start()
+                func change(_ number: Int, _ bytes: inout [UInt8]) -> Bool {
+                    guard number == message else { return true }
+                    guard index < bytes.count else { return false }
+                    bytes[index] ^= 1
+                    return true
+                }
+                guard change(0, &bytes) else { break }
+                var answer = responder.take(bytes)
+                guard change(1, &answer) else { break }
+                var last = initiator.take(answer)
+                guard change(2, &last) else { break }
+                _ = responder.take(last)
+                // In the answer only the newest version counts, and that is said again under encryption.
+                let isReserved = message == 1 && (5...7).contains(index)
+                #expect((responder.established != nil) == isReserved, "message \(message), byte \(index)")
+                index += 1
+            }
+            #expect(index > 40)
+        }
+    }
+
+    @Test("K9: a link to this very machine is refused") func ourselves() throws {
+        var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.ada))
+        try run(&initiator, &responder, piece: 100)
+        #expect(initiator.failure == .ourselves)
+        #expect(responder.established == nil)
+    }
+
+    @Test("M1: garbage never brings the process down", arguments: 0..<200 as Range<UInt64>) func garbage(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
+        let first = try initiator.handshake.start().mutated(using: &random)
+        let second = responder.take(first).mutated(using: &random)
+        _ = responder.take(initiator.take(second).mutated(using: &random))
+        _ = responder.take(random.bytes(100))
+        #expect(responder.established == nil || initiator.established != nil, "seed \(seed)")
+    }
+
+    @Test("what any two encryption preferences make, and that both ends learn of a refusal") func encryptionTable() throws {
+        for initiator in EncryptionPreference.allCases {
+            for responder in EncryptionPreference.allCases {
+                var (ada, bea) = (
+                    Side(.initiator, Self.ada, encryption: initiator), Side(.responder, Self.bea, encryption: responder)
+                )
+                try run(&ada, &bea, piece: 4096)
+                let expected: RecordCipher.Kind? =
+                    switch (initiator, responder) {
+                    case (.required, .none), (.none, .required): nil
+                    case (.none, _), (_, .none): .authenticatedOnly
+                    default: .aes256GCM
+                    }
+                #expect(ada.established?.cipher == expected && bea.established?.cipher == expected)
+                #expect((ada.failure == .encryption) == (expected == nil) && (bea.failure == .encryption) == (expected == nil))
+            }
+        }
+    }
+
+    @Test("K12: two who could do without encryption are talked into it by no change of any bit") func noDowngrade() throws {
+        for message in 0..<3 {
+            var bit = 0
+            while true {
+                var (ada, bea) = (
+                    Side(.initiator, Self.ada, encryption: .optional), Side(.responder, Self.bea, encryption: .optional)
+                )
+                func change(_ number: Int, _ bytes: [UInt8]) -> [UInt8]? {
+                    guard number == message else { return bytes }
+                    guard bit < bytes.count * 8 else { return nil }
+                    var changed = bytes
+                    changed[bit / 8] ^= 1 << UInt8(bit % 8)
+                    return changed
+                }
+                guard let first = change(0, try ada.handshake.start()), let second = change(1, bea.take(first)),
+                    let third = change(2, ada.take(second))
+                else { break }
+                _ = bea.take(third)
+                for side in [ada, bea] {
+                    #expect(side.established?.cipher != .authenticatedOnly, "message \(message), bit \(bit)")
+                }
+                bit += 1
+            }
+            #expect(bit > 40 * 8)
+        }
+    }
+
+    @Test("K12: whoever does without encryption still notices what was altered") func openButAuthentic() throws {
+        var (ada, bea) = (Side(.initiator, Self.ada, encryption: .none), Side(.responder, Self.bea, encryption: .none))
+        try run(&ada, &bea, piece: 4096)
+        var sealer = try #require(ada.established).sealer
+        let opener = try #require(bea.established).opener
+        let record = sealer.seal(Array("in the open".utf8))
+        #expect(record.firstRange(of: Array("in the open".utf8)) != nil)
+        for index in record.indices.dropFirst(4) {
+            var altered = record
+            altered[index] ^= 1
+            var fresh = opener
+            #expect(throws: (any Error).self) { try altered.withUnsafeMutableBytes { _ = try fresh.openInPlace($0) } }
+        }
+        var whole = record
+        var fresh = opener
+        let frame = try whole.withUnsafeMutableBytes { raw in Array(raw[try fresh.openInPlace(raw)]) }
+        #expect(frame == Array("in the open".utf8))
+    }
+}

@@ -1,0 +1,48 @@
+import NearshareBase
+import NearshareDirect
+import Testing
+
+@Suite struct DiscoveryInfoTests {
+    private let id = PeerID(hex: "0011223344556677")!
+    private let name = try! DisplayName("anna")
+
+    @Test func pairsOf255BytesFitAnd256DoNot() throws {
+        let longest = String(repeating: "x", count: 255 - 4)
+        #expect(try DiscoveryInfo(["key": longest])["key"] == longest)
+        #expect(throws: DiscoveryInfo.Invalid.pairTooLong(key: "key", byteCount: 256)) {
+            _ = try DiscoveryInfo(["key": longest + "x"])
+        }
+    }
+
+    @Test func the400BytesAreForAllPairs() throws {
+        let half = String(repeating: "x", count: 198)
+        #expect(try DiscoveryInfo(["a": half, "b": half]).pairs.count == 2)
+        #expect(throws: DiscoveryInfo.Invalid.tooLong(byteCount: 401)) { _ = try DiscoveryInfo(["a": half, "bb": half]) }
+    }
+
+    @Test(arguments: ["", "a=b", "ä", "tab\t", "\u{7f}"]) func noKey(_ key: String) {
+        #expect(throws: DiscoveryInfo.Invalid.key(key)) { _ = try DiscoveryInfo([key: "x"]) }
+    }
+
+    @Test func someKeysAreTaken() {
+        #expect(throws: DiscoveryInfo.Invalid.reservedKey("ID")) { _ = try DiscoveryInfo(["ID": "x"]) }
+        #expect(throws: DiscoveryInfo.Invalid.self) { _ = try DiscoveryInfo(["Game": "1", "game": "2"]) }
+        #expect(throws: DiscoveryInfo.Invalid.tooMany(count: 13)) {
+            _ = try DiscoveryInfo(Dictionary(uniqueKeysWithValues: (0..<13).map { ("k\($0)", "") }))
+        }
+    }
+
+    @Test func travelsInTheRecord() throws {
+        let record = PeerTXTRecord(
+            id: id, name: name, takesFrames: true, info: try DiscoveryInfo(["game": "go", "size": "19"]))
+        #expect(PeerTXTRecord(strings: record.strings) == record)
+        #expect(PeerTXTRecord(id: id, name: name, info: .none).strings.count == 3)
+    }
+
+    @Test("D3: of a stranger's record only what is valid is kept") func strangers() throws {
+        let own = PeerTXTRecord(id: id, name: name).strings
+        let claimed = ["=x", "a=1", "A=2", "b", "c=\u{ff}", "long=" + String(repeating: "x", count: 300)].map { Array($0.utf8) }
+        let record = try #require(PeerTXTRecord(strings: own + claimed + [Array("d=".utf8) + [0xff]]))
+        #expect(record.info.pairs == ["a": "1", "c": "\u{ff}"])
+    }
+}

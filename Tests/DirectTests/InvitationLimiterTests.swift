@@ -1,0 +1,39 @@
+import NearshareBase
+import NearshareDirect
+import Testing
+
+@Suite("how often somebody may ask") struct InvitationLimiterTests {
+    private let memory = InvitationRateLimiter.memory.components.seconds
+
+    private func moment(_ seconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: seconds * 1_000_000_000) }
+
+    @Test("R11: a place is heard until its timeout is used up, and again when enough of it is forgotten")
+    func timeout() {
+        var limiter = InvitationRateLimiter()
+        var answers: [Bool] = []
+        for second in 0..<Int64(InvitationRateLimiter.timeout) {
+            answers.append(limiter.allows("a", now: moment(second)))
+            limiter.refused("a", now: moment(second))
+        }
+        #expect(answers.allSatisfy { $0 })
+        answers = [5, memory - 1].map { limiter.allows("a", now: moment($0)) }
+        #expect(answers == [false, false])
+        let isOtherAllowed = limiter.allows("b", now: moment(5))
+        #expect(isOtherAllowed)
+        // The first refusal is over, the others count.
+        answers = [limiter.allows("a", now: moment(memory))]
+        limiter.refused("a", now: moment(memory))
+        answers += [memory, 3 * memory].map { limiter.allows("a", now: moment($0)) }
+        #expect(answers == [true, false, true])
+    }
+
+    @Test("R6, R11: of any number of places the latest are known")
+    func manyPlaces() {
+        var limiter = InvitationRateLimiter()
+        for number in 0..<257 {
+            for _ in 0..<InvitationRateLimiter.timeout { limiter.refused("\(number)", now: moment(0) + .milliseconds(number)) }
+        }
+        let known = (0..<257).filter { !limiter.allows("\($0)", now: moment(1)) }
+        #expect(known == Array(1..<257))
+    }
+}

@@ -1,0 +1,465 @@
+import NearshareBase
+import NearshareDirect
+import NearshareTesting
+import Testing
+
+/// Two ends of a channel, and the links between them with what is on its way.
+private struct ChannelPair {
+    struct Link {
+        let ids: [MessageChannel.LinkID]
+        /// On their way to end 0 and 1.
+        var queues: [[[UInt8]]] = [[], []]
+    }
+
+    var ends: [MessageChannel]
+    var links: [Link] = []
+    /// What each end's program has taken.
+    var taken: [[[UInt8]]] = [[], []]
+    /// What each end's program has not taken yet.
+    var waiting: [[SessionMessage]] = [[], []]
+    var restarts: [Int] = []
+    var readsAtOnce = true
+    /// Nobody waits for a message that carries an acknowledgement.
+    var isImpatient = true
+
+    init(limits: MessageChannel.Limits = MessageChannel.Limits()) {
+        ends = [MessageChannel(life: 11, limits: limits), MessageChannel(life: 22, limits: limits)]
+    }
+
+    /// Everything was passed on.
+    var areEmpty: Bool { ends.allSatisfy { $0.isEmpty } }
+
+    mutating func connect() -> Int {
+        links.append(Link(ids: [ends[0].attach(), ends[1].attach()]))
+        return links.count - 1
+    }
+
+    mutating func cut(_ index: Int) {
+        for end in 0..<2 { ends[end].detach(links[index].ids[end]) }
+        links[index].queues = [[], []]
+    }
+
+    /// Puts what an end wants to send on its way, up to so many frames.
+    mutating func send(from end: Int, on index: Int, upTo limit: Int = .max) {
+        var count = 0
+        if isImpatient { ends[end].acknowledgeSoon() }
+        while count < limit, let frame = ends[end].nextFrame(for: links[index].ids[end]) {
+            links[index].queues[1 - end].append(frame)
+            count += 1
+        }
+    }
+
+    mutating func deliver(to end: Int, on index: Int, upTo limit: Int = .max) throws {
+        let frames = links[index].queues[end].prefix(limit)
+        links[index].queues[end].removeFirst(frames.count)
+        for frame in frames {
+            switch try ends[end].receive(frame, on: links[index].ids[end]) {
+            case .message(let message): waiting[end].append(message)
+            case .restarted(let lost): restarts.append(lost)
+            case nil: break
+            }
+        }
+        if readsAtOnce { take(end) }
+    }
+
+    mutating func take(_ end: Int, upTo limit: Int = .max) {
+        for message in waiting[end].prefix(limit) {
+            taken[end].append(message.bytes)
+            ends[end].notePassedOn(message)
+        }
+        waiting[end].removeFirst(min(limit, waiting[end].count))
+    }
+
+    /// Until nothing more happens on these links.
+    mutating func settle(_ indices: Int...) throws {
+        var isBusy = true
+        while isBusy {
+            isBusy = false
+            for index in indices {
+                for end in 0..<2 {
+                    send(from: end, on: index)
+                    isBusy = isBusy || !links[index].queues[1 - end].isEmpty
+                    try deliver(to: 1 - end, on: index)
+                }
+            }
+        }
+    }
+
+    mutating func append(_ numbers: some Sequence<Int>, at end: Int = 0) {
+        for number in numbers { ends[end].append(SessionMessage(bytes: Self.bytes(number))) }
+    }
+
+    static func bytes(_ number: Int) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 255)] }
+}
+
+@Suite struct MessageChannelTests {
+    private func numbers(_ range: Range<Int>) -> [[UInt8]] { range.map(ChannelPair.bytes) }
+
+    /// A frame as an end might make it that does not keep to the rules.
+    private func frame(_ type: UInt8, _ fields: UInt64..., tail: [UInt8] = []) -> [UInt8] {
+        [type] + fields.flatMap { field in withUnsafeBytes(of: field.bigEndian) { Array($0) } } + tail
+    }
+
+    /// An end with a link on which the other side, of life 22, has begun at number 0.
+    private func begun(appending count: Int = 0) throws -> (MessageChannel, MessageChannel.LinkID) {
+        var channel = MessageChannel(life: 11)
+        let link = channel.attach()
+        for number in 0..<count { channel.append(SessionMessage(bytes: ChannelPair.bytes(number))) }
+        #expect(try channel.receive(frame(0, 22, 11, 0), on: link) == nil)
+        return (channel, link)
+    }
+
+    @Test func messagesOfBothEndsArriveInOrder() throws {
+        var pair = ChannelPair()
+        let link = pair.connect()
+        pair.append(0..<200)
+        pair.append(500..<510, at: 1)
+        try pair.settle(link)
+        #expect(pair.taken == [numbers(500..<510), numbers(0..<200)])
+        #expect(pair.areEmpty)
+    }
+
+    @Test("what was on its way on a broken link is sent again, and nothing twice", arguments: 0..<200 as Range<UInt64>)
+    func breaks(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var pair = ChannelPair()
+        pair.readsAtOnce = seed.isMultiple(of: 2)
+        var sent = [0, 0]
+        var open: [Int] = []
+        for _ in 0..<300 {
+            let end = Int.random(in: 0..<2, using: &random)
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0 where open.count < 3: open.append(pair.connect())
+            case 1: if !open.isEmpty { pair.cut(open.remove(at: Int.random(in: 0..<open.count, using: &random))) }
+            case 2...4:
+                guard pair.ends[end].hasRoom else { continue }
+                pair.append([sent[end]], at: end)
+                sent[end] += 1
+            case 5: pair.take(end, upTo: 3)
+            default:
+                guard let index = open.randomElement(using: &random) else { continue }
+                pair.send(from: end, on: index, upTo: Int.random(in: 1...5, using: &random))
+                try pair.deliver(to: 1 - end, on: index, upTo: Int.random(in: 0...5, using: &random))
+            }
+        }
+        pair.readsAtOnce = true
+        for index in open { pair.cut(index) }
+        try pair.settle(pair.connect())
+        #expect(pair.taken[1] == numbers(0..<sent[0]), "seed \(seed)")
+        #expect(pair.taken[0] == numbers(0..<sent[1]), "seed \(seed)")
+        #expect(pair.areEmpty, "seed \(seed)")
+    }
+
+    @Test func theNewestReadyLinkCarriesMessagesAndTheOldOneTakesOver() throws {
+        var pair = ChannelPair()
+        let old = pair.connect()
+        pair.append(0..<3)
+        try pair.settle(old)
+        let new = pair.connect()
+        pair.append(3..<5)
+        // The other side has not said yet where to begin on the new one.
+        #expect(pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
+        pair.send(from: 1, on: new)
+        try pair.deliver(to: 0, on: new)
+        #expect(!pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
+        try pair.settle(new)
+        #expect(pair.taken[1] == numbers(0..<5))
+        // All of it was acknowledged on the new link, beyond where the old one stood.
+        pair.cut(new)
+        #expect(!pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
+        pair.append(5..<7)
+        try pair.settle(old)
+        #expect(pair.taken[1] == numbers(0..<7))
+    }
+
+    @Test func whoDoesNotReadStopsTheSenderAndNothingIsForgottenOnANewLink() throws {
+        var limits = MessageChannel.Limits()
+        limits.unacknowledgedCount = 10
+        var pair = ChannelPair(limits: limits)
+        pair.readsAtOnce = false
+        let first = pair.connect()
+        pair.append(0..<10)
+        #expect(!pair.ends[0].hasRoom)
+        try pair.settle(first)
+        #expect(pair.waiting[1].count == 10)
+        pair.cut(first)
+        let second = pair.connect()
+        try pair.settle(second)
+        // It has arrived, but still fills the window.
+        #expect(!pair.ends[0].hasRoom && !pair.ends[0].isEmpty)
+        pair.take(1)
+        try pair.settle(second)
+        #expect(pair.ends[0].hasRoom && pair.ends[0].isEmpty)
+        #expect(pair.taken[1] == numbers(0..<10))
+    }
+
+    @Test func aWindowOfBytesHoldsToo() throws {
+        var pair = ChannelPair()
+        pair.readsAtOnce = false
+        let link = pair.connect()
+        let large = SessionMessage(bytes: [UInt8](repeating: 1, count: SessionMessage.maximumByteCount))
+        var count = 0
+        while pair.ends[0].hasRoom {
+            pair.ends[0].append(large)
+            count += 1
+        }
+        #expect(count == 2)
+        try pair.settle(link)
+        #expect(pair.waiting[1].count == 2)
+        pair.take(1, upTo: 1)
+        try pair.settle(link)
+        pair.take(1)
+        try pair.settle(link)
+        #expect(pair.ends[0].isEmpty)
+    }
+
+    @Test func limitsAboveWhatEveryReceiverTakesDoNotCount() {
+        var limits = MessageChannel.Limits()
+        limits.unacknowledgedCount = .max
+        limits.unacknowledgedByteCount = .max
+        var channel = MessageChannel(life: 1, limits: limits)
+        var count = 0
+        while channel.hasRoom {
+            channel.append(SessionMessage(bytes: []))
+            count += 1
+        }
+        #expect(count == 4096)
+    }
+
+    @Test("large messages are acknowledged after a quarter of the window, however few they are") func largeOnes() throws {
+        var pair = ChannelPair()
+        pair.isImpatient = false
+        pair.readsAtOnce = false
+        let link = pair.connect()
+        try pair.settle(link)
+        let large = SessionMessage(bytes: [UInt8](repeating: 1, count: (256 << 10) - 64))
+        for _ in 0..<8 { pair.ends[0].append(large) }
+        #expect(!pair.ends[0].hasRoom)
+        try pair.settle(link)
+        pair.take(1, upTo: 1)
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
+        pair.take(1, upTo: 1)
+        try pair.settle(link)
+        #expect(pair.ends[0].isAcknowledged(1) && !pair.ends[0].isAcknowledged(2) && pair.ends[0].hasRoom)
+        // Counted anew from there.
+        pair.take(1, upTo: 1)
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
+    }
+
+    @Test func acknowledgementsComeInPortionsWithMessagesAndWhenTheyAreLate() throws {
+        var pair = ChannelPair()
+        pair.readsAtOnce = false
+        pair.isImpatient = false
+        let link = pair.connect()
+        pair.append(0..<100)
+        try pair.settle(link)
+        pair.take(1, upTo: 63)
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
+        pair.take(1, upTo: 1)
+        try pair.settle(link)
+        #expect(pair.ends[0].isAcknowledged(63) && !pair.ends[0].isAcknowledged(64))
+        // A message of their own carries it.
+        pair.take(1, upTo: 1)
+        pair.append([7], at: 1)
+        try pair.settle(link)
+        #expect(pair.ends[0].isAcknowledged(64) && !pair.ends[0].isAcknowledged(65) && !pair.ends[1].owesAcknowledgement)
+        pair.take(1)
+        #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
+        pair.ends[1].acknowledgeSoon()
+        try pair.settle(link)
+        #expect(pair.ends[0].isEmpty)
+    }
+
+    @Test func whoBeginsAnewLosesWhatWasNotPassedOnAndStartsWithNumberZero() throws {
+        var pair = ChannelPair()
+        let first = pair.connect()
+        pair.append(0..<5)
+        pair.append(0..<7, at: 1)
+        try pair.settle(first)
+        pair.append(5..<8)
+        pair.cut(first)
+        pair.ends[1] = MessageChannel(life: 33)
+        pair.taken = [[], []]
+        let second = pair.connect()
+        // Our word goes out before theirs comes.
+        pair.send(from: 0, on: second)
+        try pair.settle(second)
+        #expect(pair.restarts == [3])
+        pair.append(10..<12)
+        pair.append(20..<22, at: 1)
+        try pair.settle(second)
+        #expect(pair.taken == [numbers(20..<22), numbers(10..<12)])
+        #expect(pair.areEmpty)
+    }
+
+    @Test func linksFromBeforeARestartSayNothingMore() throws {
+        var (channel, old) = try begun(appending: 3)
+        let new = channel.attach()
+        #expect(try channel.receive(frame(0, 33, 0, 0), on: new) == .restarted(lost: 3))
+        channel.append(SessionMessage(bytes: [1]))
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 1), on: old) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, 0, tail: [0, 9]), on: old) }
+        #expect(channel.nextFrame(for: old) == nil)
+        #expect(!channel.isEmpty)
+    }
+
+    @Test("R7: beginning anew again and again does not widen the window") func restartsFillTheWindow() throws {
+        var channel = MessageChannel(life: 11)
+        var received = 0
+        var refusal: MalformedInput?
+        for life in 1...100 as ClosedRange<UInt64> where refusal == nil {
+            let link = channel.attach()
+            _ = try channel.receive(frame(0, life, 11, 0), on: link)
+            do {
+                for number in 0..<100 as Range<UInt64> {
+                    _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link)
+                    received += 1
+                }
+            } catch {
+                refusal = error
+            }
+        }
+        #expect(received == 4096)
+        #expect(refusal == MalformedInput("message: more than may wait"))
+        // What waits from before is not taken for what came since.
+        for _ in 0..<(4096 - 96) { channel.notePassedOn(SessionMessage(bytes: [1])) }
+        let link = channel.attach()
+        #expect(try channel.receive(frame(0, 41, 11, 0), on: link) == nil)
+        _ = channel.nextFrame(for: link)
+        #expect(channel.nextFrame(for: link) == nil)
+        channel.notePassedOn(SessionMessage(bytes: [1]))
+        #expect(channel.nextFrame(for: link) == nil)
+    }
+
+    @Test func whatAnEarlierChannelLeftWaitingFillsTheWindow() throws {
+        let stale = (0..<4000).map { SessionMessage(bytes: ChannelPair.bytes($0)) }
+        var channel = MessageChannel(life: 11, stale: stale)
+        let link = channel.attach()
+        _ = try channel.receive(frame(0, 22, 11, 0), on: link)
+        for number in 0..<96 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link) }
+        for message in stale { channel.notePassedOn(message) }
+        _ = try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link)
+    }
+
+    @Test func kindsOfLaterVersionsAreTakenAndDropped() throws {
+        var (channel, link) = try begun()
+        _ = channel.nextFrame(for: link)
+        #expect(try channel.receive(frame(1, 0, 0, tail: [200, 1, 2]), on: link) == nil)
+        #expect(channel.nextFrame(for: link) == frame(2, 1))
+        #expect(
+            try channel.receive(frame(1, 1, 0, tail: [1, 7]), on: link)
+                == .message(SessionMessage(kind: .structured, bytes: [7])))
+        #expect(try channel.receive([77, 1, 2, 3], on: link) == nil)
+    }
+
+    @Test("A2 R7: messages beyond the window are a violation, by number and by bytes") func beyondTheWindow() throws {
+        var (channel, link) = try begun()
+        for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
+        #expect(throws: MalformedInput("message: more than may wait")) {
+            try channel.receive(frame(1, 4096, 0, tail: [0]), on: link)
+        }
+        (channel, link) = try begun()
+        let large = [UInt8](repeating: 0, count: SessionMessage.maximumByteCount)
+        for number in 0..<2 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0] + large), on: link) }
+        #expect(throws: MalformedInput("message: more than may wait")) {
+            try channel.receive(frame(1, 2, 0, tail: [0]), on: link)
+        }
+    }
+
+    @Test(
+        "R7: what no honest member says is a violation, and changes nothing",
+        arguments: [
+            // Cut short, and too long.
+            [0, 1, 2], [1, 0, 0], [2], [], [2, 0, 0, 0, 0, 0, 0, 0, 0, 9],
+        ] as [[UInt8]]) func malformed(_ bytes: [UInt8]) throws
+    {
+        var (channel, link) = try begun(appending: 2)
+        #expect(throws: MalformedInput.self) { try channel.receive(bytes, on: link) }
+        #expect(!channel.isEmpty)
+        #expect(try channel.receive(frame(1, 0, 0, tail: [0, 5]), on: link) == .message(SessionMessage(bytes: [5])))
+    }
+
+    @Test("R7: numbers that make no sense are violations") func senselessNumbers() throws {
+        func refuses(_ bytes: [UInt8]) throws {
+            var (channel, link) = try begun(appending: 2)
+            #expect(throws: MalformedInput.self, "\(Hex.encode(bytes))") { try channel.receive(bytes, on: link) }
+        }
+        try refuses(frame(0, 22, 11, 0))  // Said twice where to begin.
+        for number in [1, 1 << 32, .max] as [UInt64] { try refuses(frame(1, number, 0, tail: [0])) }
+        for number in [3, 1 << 63, .max] as [UInt64] { try refuses(frame(2, number)) }
+        try refuses(frame(1, 0, 0, tail: [0] + [UInt8](repeating: 1, count: SessionMessage.maximumByteCount + 1)))
+
+        var channel = MessageChannel(life: 11)
+        let link = channel.attach()
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, 0, tail: [0, 1]), on: link) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 0), on: link) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(0, 22, 11, 1), on: link) }
+    }
+
+    @Test("R7: acknowledging what was not sent yet, or taking it back, does no harm") func earlyAcknowledgements() throws {
+        var (channel, link) = try begun(appending: 3)
+        _ = channel.nextFrame(for: link)
+        #expect(try channel.receive(frame(2, 3), on: link) == nil)
+        #expect(channel.isEmpty && channel.nextFrame(for: link) == nil)
+        #expect(try channel.receive(frame(2, 1), on: link) == nil)
+        channel.append(SessionMessage(bytes: [9]))
+        #expect(channel.nextFrame(for: link) == frame(1, 3, 0, tail: [0, 9]))
+        // A new link that wants what is long gone.
+        let other = channel.attach()
+        _ = try channel.receive(frame(0, 22, 11, 0), on: other)
+        _ = channel.nextFrame(for: other)
+        #expect(channel.nextFrame(for: other) == frame(1, 3, 0, tail: [0, 9]))
+    }
+
+    @Test("made-up frames never trap", arguments: 0..<300 as Range<UInt64>) func madeUp(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var channel = MessageChannel(life: 11)
+        var links = [channel.attach()]
+        let fields: [UInt64] = [0, 1, 2, 3, 4, 11, 22, 33, .max]
+        for _ in 0..<200 {
+            let link = links.randomElement(using: &random)!
+            func field() -> UInt64 { fields.randomElement(using: &random)! }
+            switch Int.random(in: 0..<9, using: &random) {
+            case 0: _ = try? channel.receive(frame(0, field(), field(), field()), on: link)
+            case 1...2: _ = try? channel.receive(frame(1, field(), field(), tail: random.bytes(3)), on: link)
+            case 3: _ = try? channel.receive(frame(2, field()), on: link)
+            case 4: channel.append(SessionMessage(bytes: [1]))
+            case 5: links.append(channel.attach())
+            case 6: channel.detach(link)
+            case 7: channel.notePassedOn(SessionMessage(bytes: [1, 2]))
+            default: for link in links { _ = channel.nextFrame(for: link) }
+            }
+        }
+        #expect(links.count > 1, "seed \(seed)")
+    }
+}
+
+@Suite struct MessageFramingTests {
+    @Test("messages come back however they are cut", arguments: 0..<20 as Range<UInt64>) func roundTrip(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let messages = (0..<10).map { _ in random.bytes(Int.random(in: 0...300, using: &random)) }
+        var bytes: [UInt8] = []
+        for message in messages { MessageFraming.append(message, to: &bytes) }
+        var framing = MessageFraming()
+        var read: [[UInt8]] = []
+        while !bytes.isEmpty {
+            let count = min(bytes.count, Int.random(in: 1...100, using: &random))
+            read += try framing.receive(bytes.prefix(count))
+            bytes.removeFirst(count)
+        }
+        #expect(read == messages, "seed \(seed)")
+        #expect(framing.isBetweenMessages)
+    }
+
+    @Test("R1: a message said to be longer than the longest is refused before it is awaited") func tooLong() throws {
+        func length(_ count: Int) -> [UInt8] { withUnsafeBytes(of: UInt32(count).bigEndian) { Array($0) } }
+        var framing = MessageFraming()
+        #expect(try framing.receive(length(MessageFraming.maximumByteCount)) == [])
+        #expect(!framing.isBetweenMessages)
+        framing = MessageFraming()
+        #expect(throws: MalformedInput.self) { try framing.receive(length(MessageFraming.maximumByteCount + 1)) }
+        framing = MessageFraming()
+        #expect(throws: MalformedInput.self) { try framing.receive([255, 255, 255, 255]) }
+    }
+}

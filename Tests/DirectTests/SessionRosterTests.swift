@@ -1,0 +1,315 @@
+import NearshareBase
+import NearshareDirect
+import NearshareTesting
+import Testing
+
+@Suite struct SessionRosterTests {
+    private static let start = MonotonicInstant(nanoseconds: 1_000_000_000)
+    private static let id = SessionID(bytes: [UInt8](repeating: 3, count: 16))!
+
+    private func member(_ number: UInt8) -> SessionMember {
+        SessionMember(
+            fingerprint: Fingerprint(bytes: [UInt8](repeating: number, count: 32))!,
+            name: DisplayName(truncating: "node \(number)")!,
+            addresses: [SessionMember.Address(host: "10.0.0.\(number)", port: 9)])
+    }
+
+    private func roster(_ number: UInt8, with others: UInt8..., limits: SessionRoster.Limits = .init()) -> SessionRoster {
+        var roster = SessionRoster(id: Self.id, own: member(number), limits: limits)
+        for other in others { roster.admit(member(other), now: Self.start) }
+        _ = roster.takeChanges()
+        _ = roster.takeNews()
+        return roster
+    }
+
+    private func news(_ roster: inout SessionRoster) -> [SessionMember]? {
+        guard case .roster(Self.id, let members) = roster.takeNews() else { return nil }
+        return members
+    }
+
+    private func later(_ seconds: Double) -> MonotonicInstant { Self.start + .milliseconds(Int(seconds * 1000)) }
+
+    @Test func everyStateAndTheChangesOnTheWay() {
+        var roster = roster(1)
+        let other = member(2)
+        roster.admit(other, now: Self.start)
+        #expect(roster.takeChanges() == [.joined(other)])
+        #expect(roster.state(of: other.id) == .notConnected)
+        roster.connecting(other.id)
+        roster.connected(other.id, via: member(3).id)
+        roster.connected(other.id, via: nil)
+        roster.disconnected(other.id, now: Self.start)
+        roster.left(other.id, now: Self.start)
+        #expect(
+            roster.takeChanges() == [
+                .state(other.id, .connecting), .state(other.id, .connected(via: member(3).id)),
+                .state(other.id, .connected(via: nil)), .state(other.id, .notConnected), .left(other.id),
+            ])
+        #expect(roster.others.isEmpty && roster.member(other.id) == nil)
+        // Of somebody who is gone nothing is to be said.
+        roster.connecting(other.id)
+        roster.connected(other.id, via: nil)
+        roster.disconnected(other.id, now: Self.start)
+        roster.failed(other.id, now: Self.start)
+        roster.left(other.id, now: Self.start)
+        #expect(roster.takeChanges().isEmpty)
+    }
+
+    @Test func whoComesBackIsNewAndOldNewsOfTheirLeavingDoesNotCount() {
+        var roster = roster(1, with: 2)
+        roster.left(member(2).id, now: Self.start)
+        var gone = member(2)
+        gone.presence = .gone
+        roster.admit(member(2), now: Self.start)
+        #expect(roster.member(member(2).id)?.incarnation == 1)
+        roster.receive([gone], now: Self.start)
+        #expect(roster.member(member(2).id) != nil)
+        gone.incarnation = 1
+        roster.receive([gone], now: Self.start)
+        #expect(roster.member(member(2).id) == nil)
+    }
+
+    @Test func newsIsToldOnceAfterEachChange() {
+        var roster = roster(1, with: 2)
+        #expect(news(&roster) == nil)
+        roster.receive([member(3)], now: Self.start)
+        #expect(news(&roster)?.map(\.id) == [member(1), member(2), member(3)].map(\.id))
+        roster.receive([member(3)], now: Self.start)
+        #expect(news(&roster) == nil)
+    }
+
+    @Test func linksAreToldAsNeighboursAndOnlyTheMembersOwnWordOfThemCounts() {
+        var roster = roster(1, with: 2, 3)
+        roster.connected(member(2).id, via: nil)
+        roster.connected(member(3).id, via: member(2).id)
+        let own = news(&roster)?.first { $0.id == member(1).id }
+        #expect(own?.neighbours == [member(2).id] && own?.revision == 1)
+        var claim = member(1)
+        claim.revision = 77
+        claim.neighbours = []
+        roster.receive([claim], now: Self.start)
+        // Said in an earlier life, if at all: what we say now shall count everywhere.
+        let again = news(&roster)?.first { $0.id == member(1).id }
+        #expect(again?.neighbours == [member(2).id] && again?.incarnation == 1)
+    }
+
+    @Test func theLowerIDConnectsAtOnceAndTheHigherOneAfterAHeadStart() {
+        let low = roster(1, with: 2)
+        let high = roster(2, with: 1)
+        #expect(low.approaches(now: Self.start) == [.connect(member(2))])
+        #expect(high.approaches(now: Self.start).isEmpty)
+        #expect(high.deadline(after: Self.start) == later(3))
+        #expect(high.approaches(now: later(3)) == [.connect(member(1))])
+    }
+
+    @Test func failuresLengthenThePauseAndAlternateWithARelay() {
+        var roster = roster(1, with: 2, 3)
+        var relay = member(3)
+        relay.revision = 1
+        relay.neighbours = [member(2).id]
+        roster.receive([relay], now: Self.start)
+        roster.connected(relay.id, via: nil)
+        var now = Self.start
+        var seen: [SessionRoster.Approach] = []
+        var pauses: [Duration] = []
+        for _ in 0..<6 {
+            let due = roster.approaches(now: now)
+            #expect(due.count == 1)
+            seen += due
+            roster.connecting(member(2).id)
+            #expect(roster.approaches(now: now).isEmpty)
+            roster.failed(member(2).id, now: now)
+            let next = roster.deadline(after: now)!
+            pauses.append(next - now)
+            now = next
+        }
+        #expect(
+            seen.map { if case .connect = $0 { "connect" } else { "relay" } }
+                == ["connect", "relay", "connect", "relay", "connect", "relay"])
+        #expect(pauses.dropLast() == [0.5, 1, 2, 4, 8].map { .milliseconds(Int($0 * 1000)) })
+        roster.connected(member(2).id, via: relay.id)
+        #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
+    }
+
+    @Test("S5: who says that they have a link and carries nothing gets one turn of each round") func relaysTakeTurns() {
+        var roster = roster(1, with: 2, 3, 4)
+        var now = Self.start
+        for number in [3, 4] as [UInt8] {
+            var relay = member(number)
+            (relay.revision, relay.neighbours) = (1, [member(2).id])
+            roster.receive([relay], now: now)
+            roster.connected(relay.id, via: nil)
+        }
+        var relays: [PeerID] = []
+        for _ in 0..<8 {
+            for case .relay(_, let relay) in roster.approaches(now: now) { relays.append(relay) }
+            roster.connecting(member(2).id)
+            roster.failed(member(2).id, now: now)
+            // Others may be due earlier.
+            while roster.approaches(now: now).isEmpty { now = roster.deadline(after: now)! }
+        }
+        #expect(relays == [3, 4, 3, 4].map { member($0).id })
+    }
+
+    @Test func whatWasDueAndLedToNothingIsNotWaitedFor() {
+        // The other one connects, or has no address; asked again and again at once, nothing would change.
+        var roster = roster(2, with: 1)
+        roster.failed(member(1).id, now: Self.start)
+        roster.connected(member(1).id, via: member(3).id)
+        #expect(roster.approaches(now: later(1)).isEmpty && roster.deadline(after: later(1)) == nil)
+        var silent = SessionRoster(id: Self.id, own: member(2))
+        var other = member(1)
+        other.addresses = []
+        silent.admit(other, now: Self.start)
+        #expect(silent.approaches(now: later(3)).isEmpty && silent.deadline(after: later(3)) == later(30))
+    }
+
+    @Test func whoIsOutOfReachForTooLongIsGone() {
+        var roster = roster(1, with: 2)
+        roster.connected(member(2).id, via: nil)
+        #expect(roster.deadline(after: Self.start) == nil)
+        roster.disconnected(member(2).id, now: later(5))
+        roster.advance(to: later(34.9))
+        #expect(roster.others.count == 1)
+        roster.advance(to: later(35))
+        #expect(roster.others.isEmpty && roster.deadline(after: later(35)) == nil)
+    }
+
+    @Test func oneWhoIsSaidToBeGoneSaysThatTheyAreHere() {
+        var roster = roster(1, with: 2)
+        var claim = member(1)
+        claim.presence = .gone
+        roster.receive([claim], now: Self.start)
+        #expect(news(&roster)?.first { $0.id == member(1).id }?.incarnation == 1)
+        claim.incarnation = 5
+        roster.receive([claim], now: Self.start)
+        #expect(news(&roster)?.first { $0.id == member(1).id }?.incarnation == 6)
+    }
+
+    @Test("A4: nobody talks a member out of the session to whom we have a link") func falseClaims() {
+        var roster = roster(1, with: 2, 3)
+        roster.connected(member(2).id, via: nil)
+        roster.connected(member(3).id, via: nil)
+        _ = (roster.takeChanges(), roster.takeNews())
+        var claim = member(2)
+        claim.presence = .gone
+        roster.receive([claim], now: Self.start)
+        #expect(roster.deadline(after: Self.start) == later(2))
+        roster.advance(to: later(2))
+        #expect(roster.takeChanges().isEmpty)
+        // Told to all, the claimer and the one it is about included.
+        #expect(news(&roster)?.first { $0.id == member(2).id }?.incarnation == 1)
+        // True ones are: the link ends, or the member says so itself.
+        claim.incarnation = 1
+        roster.receive([claim], now: later(3))
+        roster.disconnected(member(2).id, now: later(3))
+        #expect(roster.takeChanges() == [.state(member(2).id, .notConnected), .left(member(2).id)])
+        claim = member(3)
+        claim.presence = .gone
+        roster.receive([claim], now: later(3))
+        roster.left(member(3).id, now: later(3))
+        #expect(roster.takeChanges() == [.left(member(3).id)] && roster.deadline(after: later(3)) == nil)
+    }
+
+    /// What a roster tells others.
+    private func members(_ roster: SessionRoster) throws -> [SessionMember] {
+        guard case .roster(_, let members) = roster.roster else { throw NoRoster() }
+        return members
+    }
+
+    private struct NoRoster: Error {}
+
+    @Test("R6 R7: rosters full of strangers are bounded, and push nobody out") func floods() throws {
+        var random = SeededRandom(seed: 5)
+        var roster = roster(200, with: 201)
+        for _ in 0..<50 {
+            let strangers = (0..<64).map { _ in
+                SessionMember(
+                    fingerprint: Fingerprint(bytes: random.bytes(32))!, name: DisplayName(truncating: "x")!,
+                    incarnation: [0, 1, .max].randomElement(using: &random)!, presence: random.once(in: 2) ? .gone : .present)
+            }
+            roster.receive(strangers, now: Self.start)
+        }
+        #expect(roster.isFull && roster.others.count == 7)
+        let told = try members(roster)
+        #expect(told.count <= 64)
+        #expect(told.contains { $0.id == member(200).id } && told.contains { $0.id == member(201).id })
+        let early = try #require(roster.others.first { $0.id != member(201).id })
+        // Everybody leaves and others come, again and again.
+        for _ in 0..<50 {
+            for other in roster.others { roster.left(other.id, now: Self.start) }
+            roster.receive(
+                (0..<7).map { _ in
+                    SessionMember(fingerprint: Fingerprint(bytes: random.bytes(32))!, name: DisplayName(truncating: "x")!)
+                }, now: Self.start)
+        }
+        let later = try members(roster)
+        #expect(later.count == 64 && later.prefix(8).allSatisfy { $0.presence == .present })
+        // Who left long ago is forgotten: what was said of them then is news.
+        roster.left(roster.others[0].id, now: Self.start)
+        roster.receive([early], now: Self.start)
+        #expect(roster.member(early.id) == early)
+    }
+
+    @Test("R7: an incarnation near its end is not believed, so that coming back always counts") func incarnations() {
+        var roster = roster(1, with: 2)
+        for incarnation in [1025, 1 << 31, .max] as [UInt32] {
+            for number in [1, 2] as [UInt8] {
+                var claim = member(number)
+                claim.presence = .gone
+                claim.incarnation = incarnation
+                roster.receive([claim], now: Self.start)
+            }
+        }
+        #expect(news(&roster) == nil && roster.others.count == 1)
+    }
+
+    @Test("K4: an entry with another key for a known id does not count") func otherFingerprint() {
+        var roster = roster(1, with: 2)
+        var claim = member(2)
+        claim.fingerprint = Fingerprint(bytes: Array(claim.fingerprint.bytes.dropLast()) + [99])!
+        claim.incarnation = 1
+        #expect(claim.id == member(2).id)
+        roster.receive([claim], now: Self.start)
+        #expect(roster.member(member(2).id) == member(2))
+    }
+
+    @Test("in whatever order members hear of changes, they end with the same roster", arguments: 0..<100 as Range<UInt64>)
+    func converges(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var rosters = (1...5).map { SessionRoster(id: Self.id, own: member(UInt8($0))) }
+        for index in 1..<5 {
+            rosters[0].admit(member(UInt8(index + 1)), now: Self.start)
+            rosters[index].admit(member(1), now: Self.start)
+        }
+        var onTheirWay: [(to: Int, [SessionMember])] = []
+        var heardCount = 0
+        func tell(_ index: Int) {
+            guard let told = news(&rosters[index]) else { return }
+            for other in rosters.indices where other != index { onTheirWay.append((other, told)) }
+        }
+        for step in 0..<60 {
+            let index = Int.random(in: 0..<5, using: &random)
+            if step < 30 {
+                let other = member(UInt8(Int.random(in: 1...5, using: &random))).id
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: rosters[index].left(other, now: Self.start)
+                case 1: rosters[index].connected(other, via: nil)
+                case 2: rosters[index].disconnected(other, now: Self.start)
+                default: rosters[index].setAddresses([SessionMember.Address(host: "10.0.0.1", port: UInt16(step))])
+                }
+            }
+            for index in rosters.indices { tell(index) }
+            // In any order: each carries all.
+            while step >= 30 || random.once(in: 2), !onTheirWay.isEmpty {
+                let (to, members) = onTheirWay.remove(at: Int.random(in: 0..<onTheirWay.count, using: &random))
+                heardCount += 1
+                rosters[to].receive(members, now: Self.start)
+                rosters[to].advance(to: Self.start + .seconds(10))
+                tell(to)
+            }
+        }
+        #expect(heardCount >= 20, "seed \(seed)")
+        for roster in rosters { #expect(roster.roster == rosters[0].roster, "seed \(seed)") }
+    }
+}

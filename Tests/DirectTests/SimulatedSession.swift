@@ -1,0 +1,408 @@
+import NearshareBase
+import NearshareDirect
+import NearshareTesting
+
+/// Members of one session on virtual time, made of the machines alone: rosters, message channels and byte streams, over links that
+/// are delayed, break, and lead through others where two are kept apart. One seed is one story.
+struct SimulatedSession {
+    typealias LinkNumber = Int
+
+    /// One end of a link.
+    private struct End {
+        var streams: ByteStreams
+        var channelLink: MessageChannel.LinkID
+        var stream: StreamID?
+        var framing = MessageFraming()
+        /// What the stream had no room for.
+        var pending: ArraySlice<UInt8> = []
+        /// When the last frame for this end arrives: links keep the order.
+        var lastArrival = MonotonicInstant(nanoseconds: 0)
+    }
+
+    private struct Link {
+        /// Initiator first.
+        let members: [Int]
+        let relay: Int?
+        /// Links of the relay that this one leads over.
+        let legs: [LinkNumber]
+        var ends: [End]
+
+        func side(of member: Int) -> Int { members[0] == member ? 0 : 1 }
+        func other(than member: Int) -> Int { members[0] == member ? members[1] : members[0] }
+    }
+
+    /// Told apart from who had the same key before it crashed or left.
+    struct Instance: Hashable {
+        let member: Int
+        let number: Int
+    }
+
+    private struct Member {
+        var instance = 0
+        var roster: SessionRoster?
+        var channels: [Int: MessageChannel] = [:]
+        var wakesAt: MonotonicInstant?
+    }
+
+    private enum Event {
+        case arrives(LinkNumber, side: Int, frame: [UInt8])
+        case connects(Int, SessionRoster.Approach, instance: Int)
+        case wakes(Int)
+        /// Something that the story does.
+        case happens(@Sendable (inout SimulatedSession) -> Void)
+    }
+
+    private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    var random: SeededRandom
+    private var members: [Member]
+    private var links: [LinkNumber: Link] = [:]
+    private var lastLink = 0
+    private var apart: Set<Set<Int>> = []
+    private var queue: [(at: MonotonicInstant, number: Int, event: Event)] = []
+    private var lastEvent = 0
+    private var lastSent = 0
+    /// What an instance has sent to another, and got from it.
+    private(set) var sent: [Instance: [Instance: [Int]]] = [:]
+    private(set) var received: [Instance: [Instance: [Int]]] = [:]
+    /// Messages that came while sender and receiver had no link of their own.
+    private(set) var relayedCount = 0
+    private(set) var violations: [String] = []
+
+    init(seed: UInt64, count: Int) {
+        random = SeededRandom(seed: seed)
+        members = Array(repeating: Member(), count: count)
+    }
+
+    private static let id = SessionID(bytes: [UInt8](repeating: 5, count: 16))!
+
+    private static let identities = (0..<64).map { member in
+        SessionMember(
+            fingerprint: Fingerprint(bytes: [UInt8](repeating: UInt8(member + 1), count: 32))!,
+            name: DisplayName(truncating: "node \(member)")!)
+    }
+
+    private static func identity(_ member: Int) -> SessionMember { identities[member] }
+
+    private func number(_ id: PeerID) -> Int { members.indices.first { Self.identity($0).id == id }! }
+
+    // MARK: What a story may do
+
+    var inside: [Int] { members.indices.filter { members[$0].roster != nil } }
+
+    func instance(_ member: Int) -> Instance { Instance(member: member, number: members[member].instance) }
+
+    func roster(_ member: Int) -> SessionRoster? { members[member].roster }
+
+    mutating func after(_ time: Duration, _ body: @escaping @Sendable (inout SimulatedSession) -> Void) {
+        schedule(.happens(body), at: now + time)
+    }
+
+    mutating func begin(_ member: Int) {
+        // Those of who was here before, over which its last words still went.
+        for number in numbers({ $0.members.contains(member) }) { cut(number) }
+        members[member].instance += 1
+        members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member))
+    }
+
+    /// An accepted invitation.
+    mutating func invite(_ guest: Int, by host: Int) {
+        guard members[host].roster != nil, members[guest].roster == nil, !apart.contains([host, guest]) else { return }
+        begin(guest)
+        connect(host, guest, relay: nil, legs: [])
+    }
+
+    mutating func leave(_ member: Int) {
+        for number in numbers({ $0.members.contains(member) }) { send(.leave(Self.id), on: number, from: member) }
+        // What was said last still arrives.
+        stop(member, breaksLinks: false)
+    }
+
+    mutating func crash(_ member: Int) {
+        stop(member, breaksLinks: true)
+    }
+
+    private mutating func stop(_ member: Int, breaksLinks: Bool) {
+        members[member].roster = nil
+        members[member].channels = [:]
+        for number in numbers({ $0.members.contains(member) || $0.relay == member }) {
+            if breaksLinks {
+                cut(number)
+            } else {
+                after(.milliseconds(400)) { $0.cut(number) }
+            }
+        }
+    }
+
+    mutating func keepApart(_ one: Int, _ other: Int) {
+        apart.insert([one, other])
+        for number in numbers({ $0.relay == nil && Set($0.members) == [one, other] }) { cut(number) }
+    }
+
+    mutating func letMeet(_ one: Int, _ other: Int) { apart.remove([one, other]) }
+    mutating func letAllMeet() { apart = [] }
+
+    mutating func breakSomeLink() {
+        if let number = links.keys.sorted().randomElement(using: &random) { cut(number) }
+    }
+
+    /// A numbered message, when the window has room.
+    mutating func say(from member: Int, to other: Int) {
+        guard members[other].roster != nil, members[member].roster?.member(Self.identity(other).id) != nil else { return }
+        makeChannel(member, other)
+        guard members[member].channels[other]!.hasRoom else { return }
+        lastSent += 1
+        let bytes = withUnsafeBytes(of: UInt64(lastSent).bigEndian) { Array($0) }
+        members[member].channels[other]!.append(
+            SessionMessage(bytes: bytes + [UInt8](repeating: 1, count: Int.random(in: 0...3000, using: &random))))
+        sent[instance(member), default: [:]][instance(other), default: []].append(lastSent)
+        pump(member)
+    }
+
+    mutating func run(for duration: Duration) {
+        let end = now + duration
+        while let next = queue.first, next.at <= end {
+            queue.removeFirst()
+            now = next.at
+            perform(next.event)
+        }
+        now = end
+    }
+
+    // MARK: Events
+
+    private mutating func schedule(_ event: Event, at time: MonotonicInstant) {
+        lastEvent += 1
+        let index = queue.firstIndex { $0.at > time } ?? queue.count
+        queue.insert((time, lastEvent, event), at: index)
+    }
+
+    private mutating func delay(_ range: ClosedRange<Int> = 1...80) -> Duration {
+        .milliseconds(Int.random(in: range, using: &random))
+    }
+
+    private mutating func perform(_ event: Event) {
+        switch event {
+        case .happens(let body): body(&self)
+        case .wakes(let member):
+            guard members[member].wakesAt == now else { return }
+            members[member].wakesAt = nil
+            members[member].roster?.advance(to: now)
+            pump(member)
+        case .connects(let member, let approach, let instance):
+            guard members[member].roster != nil, members[member].instance == instance else { return }
+            if !connects(member, approach) {
+                let target =
+                    switch approach {
+                    case .connect(let target), .relay(let target, _): target.id
+                    }
+                members[member].roster!.failed(target, now: now)
+            }
+            pump(member)
+        case .arrives(let number, let side, let frame):
+            guard let link = links[number], members[link.members[side]].roster != nil else { return }
+            do throws(MalformedInput) {
+                if let frame = try SessionFrame(decoding: frame[...]) {
+                    take(frame, on: number, side)
+                } else if let frame = try StreamFrame(decoding: frame[...]) {
+                    try links[number]!.ends[side].streams.receive(frame)
+                    try read(number, side)
+                }
+            } catch {
+                violations.append("\(link.members[side]) of \(link.other(than: link.members[side])): \(error)")
+                cut(number)
+            }
+            pump(link.members[side])
+        }
+    }
+
+    private mutating func connects(_ member: Int, _ approach: SessionRoster.Approach) -> Bool {
+        switch approach {
+        case .connect(let target):
+            let other = number(target.id)
+            guard !apart.contains([member, other]), isMember(member, seenBy: other) else { return false }
+            connect(member, other, relay: nil, legs: [])
+        case .relay(let target, let through):
+            let (other, relay) = (number(target.id), number(through))
+            guard let first = directLink(member, relay) ?? anyLink(member, relay), let second = directLink(relay, other),
+                isMember(other, seenBy: relay),
+                isMember(member, seenBy: relay), isMember(member, seenBy: other)
+            else { return false }
+            connect(member, other, relay: relay, legs: [first, second])
+        }
+        return true
+    }
+
+    /// In order, so that one seed is one story.
+    private func numbers(_ isWanted: (Link) -> Bool) -> [LinkNumber] {
+        links.filter { isWanted($0.value) }.keys.sorted()
+    }
+
+    private func isMember(_ member: Int, seenBy other: Int) -> Bool {
+        members[other].roster?.member(Self.identity(member).id) != nil
+    }
+
+    private func directLink(_ one: Int, _ other: Int) -> LinkNumber? {
+        links.filter { $0.value.relay == nil && Set($0.value.members) == [one, other] }.keys.min()
+    }
+
+    /// A relay may itself be reached through another.
+    private func anyLink(_ one: Int, _ other: Int) -> LinkNumber? {
+        links.filter { Set($0.value.members) == [one, other] }.keys.max()
+    }
+
+    private mutating func connect(_ member: Int, _ other: Int, relay: Int?, legs: [LinkNumber]) {
+        lastLink += 1
+        var ends: [End] = []
+        for (side, pair) in [(member, other), (other, member)].enumerated() {
+            if !isMember(pair.1, seenBy: pair.0) {
+                members[pair.0].roster!.admit(
+                    SessionMember(fingerprint: Self.identity(pair.1).fingerprint, name: Self.identity(pair.1).name), now: now)
+            }
+            makeChannel(pair.0, pair.1)
+            ends.append(
+                End(
+                    streams: ByteStreams(role: side == 0 ? .initiator : .responder),
+                    channelLink: members[pair.0].channels[pair.1]!.attach()))
+        }
+        ends[0].stream = try! ends[0].streams.open(.messages, StreamName("")!)
+        links[lastLink] = Link(members: [member, other], relay: relay, legs: legs, ends: ends)
+        ready(lastLink, 0)
+        pump(other)
+    }
+
+    private mutating func makeChannel(_ member: Int, _ other: Int) {
+        if members[member].channels[other] == nil { members[member].channels[other] = MessageChannel(life: random.next() | 1) }
+    }
+
+    /// Both ends take part from now on.
+    private mutating func ready(_ number: LinkNumber, _ side: Int) {
+        let (member, other) = (links[number]!.members[side], links[number]!.members[1 - side])
+        noteLinks(member, other)
+        members[member].roster!.setAddresses([.init(host: "10.0.0.\(member)", port: 2)])
+        send(members[member].roster!.roster, on: number, from: member)
+        pump(member)
+    }
+
+    private mutating func noteLinks(_ member: Int, _ other: Int) {
+        guard members[member].roster != nil else { return }
+        let between = numbers { link in
+            Set(link.members) == [member, other] && link.ends[link.side(of: member)].stream != nil
+        }.map { links[$0]! }
+        let id = Self.identity(other).id
+        if between.contains(where: { $0.relay == nil }) {
+            members[member].roster!.connected(id, via: nil)
+            if member < other {
+                for number in numbers({ $0.relay != nil && Set($0.members) == [member, other] }) { cut(number) }
+            }
+        } else if let relay = between.first?.relay {
+            members[member].roster!.connected(id, via: Self.identity(relay).id)
+        } else {
+            members[member].roster!.disconnected(id, now: now)
+        }
+    }
+
+    private mutating func cut(_ number: LinkNumber) {
+        guard let link = links.removeValue(forKey: number) else { return }
+        for side in 0..<2 {
+            members[link.members[side]].channels[link.members[1 - side]]?.detach(link.ends[side].channelLink)
+            noteLinks(link.members[side], link.members[1 - side])
+        }
+        for dependent in numbers({ $0.legs.contains(number) }) { cut(dependent) }
+        for member in link.members { pump(member) }
+    }
+
+    // MARK: What comes and goes
+
+    private mutating func take(_ frame: SessionFrame, on number: LinkNumber, _ side: Int) {
+        let link = links[number]!
+        switch frame {
+        case .roster(_, let told): members[link.members[side]].roster!.receive(told, now: now)
+        case .leave: members[link.members[side]].roster!.left(Self.identity(link.members[1 - side]).id, now: now)
+        default: break
+        }
+    }
+
+    private mutating func read(_ number: LinkNumber, _ side: Int) throws(MalformedInput) {
+        let (member, other) = (links[number]!.members[side], links[number]!.members[1 - side])
+        for event in links[number]!.ends[side].streams.drainEvents() {
+            if case .opened(let id, .messages, _) = event {
+                links[number]!.ends[side].stream = id
+                ready(number, side)
+            }
+        }
+        guard let id = links[number]?.ends[side].stream else { return }
+        while case .bytes(let bytes) = try? links[number]!.ends[side].streams.read(id, upTo: .max) {
+            for frame in try links[number]!.ends[side].framing.receive(bytes) {
+                let event = try members[member].channels[other]?.receive(frame, on: links[number]!.ends[side].channelLink)
+                guard case .message(let message)? = event else { continue }
+                let value = message.bytes.prefix(8).reduce(0) { $0 << 8 | Int($1) }
+                received[instance(member), default: [:]][instance(other), default: []].append(value)
+                if links[number]!.relay != nil { relayedCount += 1 }
+                members[member].channels[other]!.notePassedOn(message)
+            }
+        }
+    }
+
+    private mutating func send(_ frame: SessionFrame, on number: LinkNumber, from member: Int) {
+        guard let link = links[number] else { return }
+        put(frame.encoded, on: number, to: 1 - link.side(of: member))
+    }
+
+    private mutating func put(_ frame: [UInt8], on number: LinkNumber, to side: Int) {
+        let time = max(now + delay(), links[number]!.ends[side].lastArrival)
+        links[number]!.ends[side].lastArrival = time
+        schedule(.arrives(number, side: side, frame: frame), at: time)
+    }
+
+    /// Carries out what a member's machines want.
+    private mutating func pump(_ member: Int) {
+        guard members[member].roster != nil else { return }
+        for case .left(let id) in members[member].roster!.takeChanges() {
+            let other = number(id)
+            members[member].channels[other] = nil
+            for number in numbers({ Set($0.members) == [member, other] }) { cut(number) }
+        }
+        guard members[member].roster != nil else { return }
+        if let news = members[member].roster!.takeNews() {
+            for number in numbers({ $0.members.contains(member) }) { send(news, on: number, from: member) }
+        }
+        for approach in members[member].roster!.approaches(now: now) {
+            let target =
+                switch approach {
+                case .connect(let target), .relay(let target, _): target.id
+                }
+            members[member].roster!.connecting(target)
+            let time = now + delay(50...500)
+            schedule(.connects(member, approach, instance: members[member].instance), at: time)
+        }
+        for number in numbers({ $0.members.contains(member) }) { write(number, member) }
+        guard let deadline = members[member].roster?.deadline(after: now) else { return }
+        guard members[member].wakesAt.map({ deadline < $0 }) ?? true else { return }
+        members[member].wakesAt = deadline
+        schedule(.wakes(member), at: deadline)
+    }
+
+    private mutating func write(_ number: LinkNumber, _ member: Int) {
+        guard let link = links[number] else { return }
+        let side = link.side(of: member)
+        members[member].channels[link.other(than: member)]?.acknowledgeSoon()
+        if let stream = link.ends[side].stream {
+            while true {
+                if links[number]!.ends[side].pending.isEmpty {
+                    guard
+                        let frame = members[member].channels[link.other(than: member)]?.nextFrame(
+                            for: link.ends[side].channelLink)
+                    else { break }
+                    var bytes: [UInt8] = []
+                    MessageFraming.append(frame, to: &bytes)
+                    links[number]!.ends[side].pending = bytes[...]
+                }
+                let pending = links[number]!.ends[side].pending
+                guard let count = try? links[number]!.ends[side].streams.write(pending, on: stream) else { break }
+                links[number]!.ends[side].pending = pending.dropFirst(count)
+                if count < pending.count { break }
+            }
+        }
+        while let frame = links[number]!.ends[side].streams.nextFrame() { put(frame.encoded, on: number, to: 1 - side) }
+    }
+}

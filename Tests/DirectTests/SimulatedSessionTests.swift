@@ -1,0 +1,138 @@
+import NearshareBase
+import NearshareDirect
+import NearshareTesting
+import Testing
+
+/// Eight members on virtual time, each story under many seeds.
+@Suite struct SimulatedSessionTests {
+    private static let seeds = 0..<8 as Range<UInt64>
+
+    /// All are in it and connected.
+    private func gathered(_ seed: UInt64, count: Int = 8) -> SimulatedSession {
+        var session = SimulatedSession(seed: seed, count: count)
+        session.begin(0)
+        for guest in 1..<count {
+            session.invite(guest, by: Int.random(in: 0..<guest, using: &session.random))
+            session.run(for: .milliseconds(300))
+        }
+        session.run(for: .seconds(10))
+        return session
+    }
+
+    private func chat(_ session: inout SimulatedSession, for seconds: Int) {
+        for _ in 0..<seconds * 10 {
+            let from = Int.random(in: 0..<8, using: &session.random)
+            let to = Int.random(in: 0..<8, using: &session.random)
+            if from != to { session.say(from: from, to: to) }
+            session.run(for: .milliseconds(100))
+        }
+    }
+
+    /// Everybody who is in it knows so of everybody else, reaches them, and says the same of all.
+    private func expectConverged(_ session: SimulatedSession, _ seed: UInt64, staying: Int = 8) {
+        let inside = session.inside
+        #expect(inside.count >= staying, "seed \(seed)")
+        let rosters = inside.compactMap { session.roster($0) }
+        for roster in rosters {
+            #expect(roster.others.count == inside.count - 1, "seed \(seed)")
+            #expect(roster.others.allSatisfy { roster.state(of: $0.id).isConnected }, "seed \(seed)")
+            #expect(roster.roster.encoded == rosters[0].roster.encoded, "seed \(seed)")
+        }
+        #expect(session.violations == [], "seed \(seed)")
+    }
+
+    /// Nothing comes twice, out of order or from nowhere; between those who stayed, all of it comes.
+    private func expectMessages(_ session: SimulatedSession, staying: [Int], _ seed: UInt64) {
+        for (receiver, senders) in session.received {
+            for (sender, numbers) in senders {
+                let sent = session.sent[sender]?[receiver] ?? []
+                #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "seed \(seed)")
+                #expect(Set(numbers).isSubset(of: sent), "seed \(seed)")
+            }
+        }
+        var sentCount = 0
+        for sender in staying.map(session.instance) {
+            for receiver in staying.map(session.instance) {
+                sentCount += session.sent[sender]?[receiver]?.count ?? 0
+                #expect(
+                    session.received[receiver]?[sender] ?? [] == session.sent[sender]?[receiver] ?? [],
+                    "seed \(seed): \(sender) to \(receiver)")
+            }
+        }
+        #expect(sentCount > 20, "seed \(seed)")
+    }
+
+    @Test("all meet, whoever invited them", arguments: seeds) func gathers(seed: UInt64) {
+        expectConverged(gathered(seed), seed)
+    }
+
+    @Test("links that break again and again lose no message and double none", arguments: seeds) func breaks(seed: UInt64) {
+        var session = gathered(seed)
+        for _ in 0..<40 {
+            session.after(.milliseconds(Int.random(in: 0...20_000, using: &session.random))) { $0.breakSomeLink() }
+        }
+        chat(&session, for: 20)
+        session.run(for: .seconds(60))
+        expectConverged(session, seed)
+        expectMessages(session, staying: Array(0..<8), seed)
+    }
+
+    @Test("who is kept apart talks through others, and directly afterwards", arguments: seeds) func partitions(seed: UInt64) {
+        var session = gathered(seed)
+        for _ in 0..<12 {
+            let pair = Array(0..<8).shuffled(using: &session.random).prefix(2)
+            session.after(.milliseconds(Int.random(in: 0...5000, using: &session.random))) {
+                $0.keepApart(pair.first!, pair.last!)
+            }
+        }
+        chat(&session, for: 40)
+        expectConverged(session, seed)
+        #expect(session.relayedCount > 0, "seed \(seed)")
+        session.letAllMeet()
+        session.run(for: .seconds(90))
+        expectConverged(session, seed)
+        expectMessages(session, staying: Array(0..<8), seed)
+        for member in 0..<8 {
+            let roster = session.roster(member)!
+            #expect(roster.others.allSatisfy { roster.state(of: $0.id) == .connected(via: nil) }, "seed \(seed)")
+        }
+    }
+
+    @Test("A8: members leave, crash and come back in every state, and those who stay agree", arguments: seeds)
+    func comesAndGoes(seed: UInt64) {
+        var session = gathered(seed)
+        for _ in 0..<12 {
+            let member = Int.random(in: 3..<8, using: &session.random)
+            let time = Int.random(in: 0...40_000, using: &session.random)
+            let leaves = session.random.once(in: 2)
+            session.after(.milliseconds(time)) { session in
+                guard session.inside.contains(member) else { return }
+                leaves ? session.leave(member) : session.crash(member)
+            }
+            // Sometimes before the others have noticed.
+            session.after(.milliseconds(time + Int.random(in: 500...15_000, using: &session.random))) {
+                $0.invite(member, by: member % 3)
+            }
+            if session.random.once(in: 2) {
+                let other = Int.random(in: 0..<3, using: &session.random)
+                session.after(.milliseconds(time)) { $0.keepApart(member, other) }
+                session.after(.milliseconds(time + 8000)) { $0.letMeet(member, other) }
+            }
+        }
+        chat(&session, for: 60)
+        session.letAllMeet()
+        session.run(for: .seconds(120))
+        expectConverged(session, seed, staying: 3)
+        expectMessages(session, staying: [0, 1, 2], seed)
+    }
+
+    @Test("one seed is one story") func replay() {
+        func story() -> [Int] {
+            var session = gathered(7)
+            chat(&session, for: 5)
+            return session.received.values.flatMap { $0.values.joined() }.sorted()
+                + [session.random.next()].map { Int(truncatingIfNeeded: $0) }
+        }
+        #expect(story() == story())
+    }
+}

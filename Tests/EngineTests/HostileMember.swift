@@ -1,0 +1,174 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+
+/// A member of a session that says what it likes: its links are established as those of any other, and from then on it sends
+/// whatever a story wants.
+final class HostileMember: Sendable {
+    let identity: LocalIdentity
+    let session = SessionID(bytes: [UInt8](repeating: 0x66, count: SessionID.byteCount))!
+
+    init(_ identity: LocalIdentity) {
+        self.identity = identity
+    }
+
+    var id: PeerID { identity.peerID }
+
+    /// Handshake and greeting. It says nothing of a session yet.
+    func connect(to port: UInt16, over transport: any StreamTransport) async throws -> HostileLink {
+        let link = try transport.connect(to: LinkAddress(host: "127.0.0.1", port: port), timeout: .seconds(5))
+        let hostile = HostileLink(link)
+        await withCheckedContinuation { continuation in
+            Blocking.run { [identity] in
+                hostile.run(identity) { continuation.resume() }
+            }
+        }
+        return hostile
+    }
+
+    /// Invites whoever is there, and waits until they have accepted.
+    func join(_ link: HostileLink) async throws {
+        link.say(SessionFrame.invite(session, timeout: 30, proof: [], context: []).encoded)
+        try await link.wait { if case .accept? = try? SessionFrame(decoding: $0[...]) { true } else { false } }
+        link.say(StreamFrame.open(StreamID(rawValue: 1), .messages, StreamName("")!).encoded)
+    }
+
+    /// Somebody, as this one describes them.
+    static func entry(
+        _ fingerprint: Fingerprint, _ name: String = "x", incarnation: UInt32 = 0, revision: UInt32 = 0,
+        presence: SessionMember.Presence = .present, addresses: [SessionMember.Address] = [], neighbours: [PeerID] = []
+    ) -> SessionMember {
+        var member = SessionMember(fingerprint: fingerprint, name: DisplayName(truncating: name)!)
+        (member.incarnation, member.revision, member.presence) = (incarnation, revision, presence)
+        (member.addresses, member.neighbours) = (addresses, neighbours)
+        return member
+    }
+
+    func tell(_ members: [SessionMember], on link: HostileLink) {
+        link.say(SessionFrame.roster(session, members).encoded)
+    }
+}
+
+final class HostileLink: Sendable {
+    private struct State {
+        var sealer: RecordSealer?
+        var opener: RecordOpener?
+        var held: [UInt8] = []
+        var frames: [[UInt8]] = []
+        var isOver = false
+        var onFrame: (@Sendable ([UInt8]) -> Void)?
+    }
+
+    private let link: any StreamLink
+    private let state = Monitor(State())
+
+    init(_ link: any StreamLink) {
+        self.link = link
+    }
+
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    /// All that the other end has said.
+    var frames: [[UInt8]] { state.withLock { $0.frames } }
+
+    /// Called with each frame from now on, on the thread that reads.
+    func onFrame(_ body: @escaping @Sendable ([UInt8]) -> Void) {
+        state.update { $0.onFrame = body }
+    }
+
+    func say(_ frame: [UInt8]) {
+        state.withLock { state in
+            guard let record = state.sealer?.seal(frame) else { return }
+            try? record.withUnsafeBytes { try link.write($0) }
+        }
+    }
+
+    func wait(for isWanted: @Sendable ([UInt8]) -> Bool) async throws {
+        while !frames.contains(where: isWanted) {
+            if isOver { throw LinkError(.broken, "the other side ended the link") }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    func waitUntilOver() async throws {
+        while !isOver { try await Task.sleep(for: .milliseconds(5)) }
+    }
+
+    func close() { link.close() }
+
+    /// On a thread that may block, until the link is over.
+    fileprivate func run(_ identity: LocalIdentity, whenGreeted: @escaping () -> Void) {
+        var begin: (() -> Void)? = whenGreeted
+        defer {
+            state.update { $0.isOver = true }
+            link.close()
+            begin?()
+        }
+        var handshake = DirectHandshake(
+            role: .initiator, identity: identity, ephemeral: (0..<32).map { _ in UInt8.random(in: 0...255) }, ciphers: 4)
+        guard let first = try? handshake.start(), send(first) else { return }
+        var connection: DirectConnection?
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while let count = try? buffer.withUnsafeMutableBytes({ try link.read(into: $0) }), count > 0 {
+            if connection == nil {
+                switch handshake.receive(buffer[..<count]) {
+                case .needsMore: break
+                case .send(let bytes): if !send(bytes) { return }
+                case .failed: return
+                case .established(let established, let bytes):
+                    guard send(bytes) else { return }
+                    state.update { state in
+                        (state.sealer, state.opener) = (established.sealer, established.opener)
+                        state.held = established.leftover
+                    }
+                    connection = DirectConnection(
+                        ownName: DisplayName(truncating: "hostile")!, ownTime: SystemClock.wall(),
+                        shortCode: ShortAuthenticationString(
+                            role: .initiator, handshakeHash: established.handshakeHash,
+                            nonce: [UInt8](repeating: 7, count: ShortAuthenticationString.nonceByteCount)),
+                        limits: DirectLimits(), now: SystemClock.monotonic())
+                    perform(connection!.start())
+                }
+            } else {
+                state.update { $0.held += buffer[..<count] }
+            }
+            while let frame = nextFrame() {
+                if let control = try? ControlFrame.decode(frame) {
+                    perform(connection!.receive(control, now: SystemClock.monotonic()))
+                }
+                if connection?.shortCodeText != nil, let greeted = begin {
+                    greeted()
+                    begin = nil
+                }
+                let onFrame = state.update { state in
+                    state.frames.append(frame)
+                    return state.onFrame
+                }
+                onFrame?(frame)
+            }
+        }
+    }
+
+    private func perform(_ reactions: [DirectReaction]) {
+        for case .send(let frame) in reactions { say(frame.encoded) }
+    }
+
+    private func send(_ bytes: [UInt8]) -> Bool {
+        bytes.isEmpty || (try? bytes.withUnsafeBytes { try link.write($0) }) != nil
+    }
+
+    private func nextFrame() -> [UInt8]? {
+        state.withLock { state in
+            guard let length = try? state.held.withUnsafeBytes({ try RecordOpener.recordByteCount($0) }),
+                length <= state.held.count
+            else { return nil }
+            var record = Array(state.held[..<length])
+            state.held.removeFirst(length)
+            guard let range = try? record.withUnsafeMutableBytes({ try state.opener!.openInPlace($0) }) else { return nil }
+            return Array(record[range])
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import NearshareBase
+import NearshareBundles
+import NearshareCrypto
+import NearshareEngine
+import NearshareInterfaces
+import NearshareMesh
+import NearshareTesting
+import Testing
+
+/// Messages between nodes, by mesh and by those who carry them, over memory and loopback.
+@Suite(.timeLimit(.minutes(1))) struct MeshMessageStoryTests {
+    private static let cleo = LocalIdentity(seed: [UInt8](repeating: 3, count: 64))
+
+    private func contact(_ identity: LocalIdentity) -> EndpointKeys {
+        EndpointKeys(agreementKey: identity.agreementKey.publicKey, signingKey: identity.signingKey.publicKey)
+    }
+
+    private func settings(_ stage: Stage, _ identity: LocalIdentity, _ name: String, on segment: InMemorySegment)
+        -> NodeSettings
+    {
+        var settings = stage.settings(identity, name)
+        settings.discovery = segment.join(host: "127.0.0.1")
+        return settings
+    }
+
+    /// The first event that `isWanted` likes.
+    private func first(
+        _ events: AsyncStream<BundleDriverEvent>, _ isWanted: (BundleDriverEvent) -> Bool
+    ) async -> BundleDriverEvent? {
+        for await event in events where isWanted(event) { return event }
+        return nil
+    }
+
+    private func firstReceived(
+        _ events: AsyncStream<BundleDriverEvent>, where isWanted: (ReceivedMeshMessage) -> Bool = { _ in true }
+    ) async -> ReceivedMeshMessage? {
+        for await case .received(let message) in events where isWanted(message) { return message }
+        return nil
+    }
+
+    private func isAcknowledgement(_ stored: StoredMessage) -> Bool {
+        (try? BundleCopy(decoding: stored.copy[...]))?.message.kind == .acknowledgement
+    }
+
+    private func text(_ message: ReceivedMeshMessage?) -> String? {
+        if case .structured(.string(let text))? = message?.content { text } else { nil }
+    }
+
+    @Test("Between two who are near: every mode arrives, is acknowledged, and says who sealed it", arguments: Way.allCases)
+    func near(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (
+            settings(stage, Stage.ada, "Ada", on: segment), settings(stage, Stage.bea, "Bea", on: segment)
+        )
+        let (toBea, here) = (contact(Stage.bea), Stage.ada)
+        try await withNode(bea) { bea in
+            let receiving = try bea.receive()
+            let there = try bea.joinMesh().startMessages()
+            let received = there.events()
+            try await withNode(ada) { ada in
+                let mesh = ada.joinMesh()
+                let messages = try mesh.startMessages()
+                let own = messages.events()
+                _ = try await mesh.find("Bea", timeout: .seconds(20))
+                #expect(messages.contact(Stage.bea.peerID) == toBea)
+
+                let byMesh = try messages.send(.string("by mesh"), mode: .mesh, to: toBea, isEncrypted: true)
+                let message = try #require(await firstReceived(received))
+                #expect(text(message) == "by mesh")
+                #expect(message.sender?.id == here.peerID && !message.isForEverybody && message.hops == 1)
+                #expect(await first(own) { $0 == .delivered(byMesh) } != nil)
+
+                for (number, mode) in [MessageMode.direct, .full].enumerated() {
+                    let id = try messages.send(
+                        .object(["n": .integer(Int64(number)), "raw": .binary([0, 255])]), mode: mode, to: toBea,
+                        isEncrypted: number == 0)
+                    #expect(await first(own) { $0 == .delivered(id) } != nil)
+                }
+                _ = try messages.send(.string("to all"), mode: .broadcast, isEncrypted: false)
+                let heard = try #require(await firstReceived(received) { text($0) == "to all" })
+                #expect(heard.sender == nil && heard.signer == contact(here).address && heard.isForEverybody)
+            }
+            withExtendedLifetime(receiving) {}
+            bea.beginShutdown()
+        }
+    }
+
+    @Test("A sends to C while C is away, B carries and is started anew, A goes, C comes", arguments: Way.allCases)
+    func carried(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea, cleo) = (
+            settings(stage, Stage.ada, "Ada", on: segment), settings(stage, Stage.bea, "Bea", on: segment),
+            settings(stage, Self.cleo, "Cleo", on: segment)
+        )
+        let toCleo = contact(Self.cleo)
+        let store = InMemoryBundleStore()
+        try await withNode(bea) { bea in
+            let receiving = try bea.receive()
+            _ = try bea.joinMesh().startMessages(store: store)
+            try await withNode(ada) { ada in
+                let messages = try ada.joinMesh().startMessages()
+                let events = messages.events()
+                let id = try messages.send(.string("for later"), mode: .full, to: toCleo, isEncrypted: true)
+                #expect(await first(events) { $0 == .sent(id) } != nil)
+            }
+            withExtendedLifetime(receiving) {}
+            bea.beginShutdown()
+        }
+        #expect(store.messages().count == 1)
+        try await withNode(bea) { bea in
+            let receiving = try bea.receive()
+            _ = try bea.joinMesh().startMessages(store: store)
+            try await withNode(cleo) { cleo in
+                let events = try cleo.joinMesh().startMessages().events()
+                #expect(text(await firstReceived(events)) == "for later")
+                // Delivered: what was carried goes, and the acknowledgement for A is carried instead.
+                while store.messages().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
+            }
+            withExtendedLifetime(receiving) {}
+            bea.beginShutdown()
+        }
+    }
+
+    @Test("What a mode forbids is said before anything is sent")
+    func forbidden() async throws {
+        let bea = contact(Stage.bea)
+        try await withNode(Stage(.memory).sender) { node in
+            let messages = try node.joinMesh().startMessages()
+            #expect(throws: MessageRule.broadcastCannotBeEncrypted) {
+                try messages.send(.null, mode: .broadcast, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.broadcastHasNoReceiver) {
+                try messages.send(.null, mode: .broadcast, to: bea, isEncrypted: false)
+            }
+            for mode in [MessageMode.direct, .mesh, .full] {
+                #expect(throws: MessageRule.receiverIsMissing(mode)) { try messages.send(.null, mode: mode, isEncrypted: true) }
+            }
+            #expect(throws: MessageRule.receiverNotInRange) {
+                try messages.send(.null, mode: .direct, to: bea, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.contentTooLarge(2_051, limit: 2_048, isRadio: false)) {
+                try messages.send(
+                    .string(String(repeating: "x", count: 2_048)), mode: .mesh, to: bea, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.notJSON(.notFinite)) {
+                try messages.send(.number(.infinity), mode: .mesh, to: bea, isEncrypted: true)
+            }
+            #expect(throws: MessageRule.privacyNeedsEncryption) {
+                try messages.send(.null, mode: .mesh, to: bea, isEncrypted: false, isPrivate: true)
+            }
+            #expect(messages.carriedCount == 0)
+        }
+    }
+}

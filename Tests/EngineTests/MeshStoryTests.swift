@@ -1,0 +1,346 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareMesh
+import NearshareTesting
+import Testing
+
+/// Nodes that find each other and speak in frames, over memory and loopback.
+@Suite(.timeLimit(.minutes(1))) struct MeshStoryTests {
+    /// Ada sends to Bea through the mesh; Bea does with each invitation as `answer` says.
+    private func send(
+        _ content: MemoryContent, on stage: Stage, blocked: Bool = false,
+        _ answer: @Sendable @escaping (Invitation) async -> Void,
+        meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
+    ) async throws -> TransferResult {
+        let (sender, receiver) = neighbours(stage, blocked: blocked)
+        return try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answers: Void = {
+                for await invitation in receiving.invitations { await answer(invitation) }
+            }()
+            let result = try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                let transfer = try mesh.send(MemorySource(content), to: bea)
+                await meanwhile(transfer)
+                return await transfer.result
+            }
+            receiver.beginShutdown()
+            await answers
+            return result
+        }
+    }
+
+    /// Ada and Bea, who find each other.
+    /// - Parameter blocked: Bea wants nothing from Ada.
+    private func neighbours(_ stage: Stage, blocked: Bool = false) -> (sender: NodeSettings, receiver: NodeSettings) {
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        if blocked { bea.trustStatus = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new } }
+        return (ada, bea)
+    }
+
+    private func file(_ count: Int) -> MemoryContent {
+        MemoryContent(file: "a", (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7) })
+    }
+
+    @Test("what is accepted arrives, counted in fragments at both ends", arguments: Way.allCases)
+    func sends(_ way: Way) async throws {
+        let content = file(100_000)
+        let sink = MemorySink()
+        let there = Monitor<TransferProgress?>(nil)
+        let here = Monitor<[Int]>([])
+        let result = try await send(content, on: Stage(way)) { invitation in
+            #expect(invitation.peer.id == Stage.ada.peerID)
+            #expect(invitation.peer.address == nil)
+            #expect(await invitation.shortCode == nil)
+            let transfer = invitation.accept(into: sink)
+            #expect(await transfer.result.outcome == .completed)
+            there.update { $0 = transfer.snapshot }
+        } meanwhile: { transfer in
+            for await progress in transfer.progress {
+                if let done = progress.fragments?.done { here.update { $0.append(done) } }
+            }
+        }
+        #expect(result.outcome == .completed)
+        #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes))
+        let fragments = try #require(there.withLock { $0 }?.fragments)
+        #expect(fragments.done == fragments.total && fragments.total > 1)
+        #expect(here.withLock { $0 }.last == fragments.total)
+    }
+
+    @Test("A3: the same file once more is asked about again, and sent again") func again() async throws {
+        let stage = Stage(.memory)
+        let (sender, receiver) = neighbours(stage)
+        let content = file(50_000)
+        let sinks = [MemorySink(), MemorySink()]
+        let (mayDecline, decline) = AsyncStream.makeStream(of: Void.self)
+        try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answers: Void = {
+                var free = sinks
+                for await invitation in receiving.invitations {
+                    if free.isEmpty {
+                        for await _ in mayDecline {}
+                        invitation.decline()
+                    } else {
+                        _ = await invitation.accept(into: free.removeFirst()).result
+                    }
+                }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                for _ in sinks {
+                    let result = await (try mesh.send(MemorySource(content), to: bea)).result
+                    #expect(result.outcome == .completed)
+                }
+                // Both at once: one is asked about, and declined; the other says why it is not sent.
+                let both = [try mesh.send(MemorySource(content), to: bea), try mesh.send(MemorySource(content), to: bea)]
+                let results = await withTaskGroup { group in
+                    for transfer in both { group.addTask { await transfer.result } }
+                    let refused = await group.next()!
+                    decline.finish()
+                    return [refused, await group.next()!]
+                }
+                #expect(results.count { $0.outcome == .declined(.declined) } == 1)
+                #expect(results.count { $0.detail?.contains("on its way") == true } == 1)
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+        for sink in sinks { #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes)) }
+    }
+
+    @Test("a text counts as delivered once it was accepted, and not when it was declined", arguments: Way.allCases)
+    func texts(_ way: Way) async throws {
+        @Sendable func text(_ text: String) -> MemoryContent {
+            var content = MemoryContent(file: "message.txt", Array(text.utf8))
+            let size = UInt64(text.utf8.count)
+            let item = OfferedItem(
+                kind: .text, name: ClaimedFileName("message.txt")!, size: size, entryCount: 1, mediaType: .text)
+            content.offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: size)
+            return content
+        }
+        let stage = Stage(way)
+        let (sender, receiver) = neighbours(stage)
+        let sink = MemorySink()
+        let asked = Monitor(0)
+        try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answers: Void = {
+                for await invitation in receiving.invitations {
+                    if asked.update({ (count: inout Int) -> Int in
+                        count += 1
+                        return count
+                    }) == 1 {
+                        invitation.decline()
+                    } else {
+                        _ = await invitation.accept(into: sink).result
+                    }
+                }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                let declined = try mesh.send(MemorySource(text("not this")), to: bea)
+                for await progress in declined.progress where progress.phase == .waiting { break }
+                #expect(await (try mesh.send(MemorySource(text("but this")), to: bea)).result.outcome == .completed)
+                // In one session everything comes in order: an acknowledgement of the first one would be here.
+                #expect(declined.snapshot.phase == .waiting)
+                declined.cancel()
+                #expect(await declined.result.outcome == .cancelled(by: .here))
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+        #expect(sink.received.entries.map(\.bytes) == [Array("but this".utf8)])
+        #expect(asked.withLock { $0 } == 2)
+    }
+
+    @Test("what nobody answers in time has expired, and nobody is asked about it any more", arguments: Way.allCases)
+    func timeout(_ way: Way) async throws {
+        let stage = Stage(way)
+        let (sender, receiver) = neighbours(stage)
+        let content = file(1_000)
+        try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let end: TransferOutcome? = {
+                for await invitation in receiving.invitations { return await invitation.ended }
+                return nil
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                let transfer = try mesh.send(MemorySource(content), to: bea, timeout: .seconds(3))
+                #expect(await transfer.result.outcome == .expired)
+            }
+            #expect(await end == .cancelled(by: .there))
+            receiver.beginShutdown()
+        }
+    }
+
+    @Test("a decline is told; an invitation that is dropped is declined", arguments: Way.allCases)
+    func declines(_ way: Way) async throws {
+        #expect(try await send(file(1), on: Stage(way)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))
+        #expect(try await send(file(2), on: Stage(way)) { _ in }.outcome == .declined(.declined))
+    }
+
+    @Test("R11: nobody is asked about what a blocked peer sends through the mesh", arguments: Way.allCases)
+    func blocked(_ way: Way) async throws {
+        let result = try await send(file(3), on: Stage(way), blocked: true) { Issue.record("asked about \($0.offer)") }
+        #expect(result.outcome == .declined(.declined))
+    }
+
+    @Test("R11: who is declined again and again is soon not asked about any more") func declinedAgain() async throws {
+        let stage = Stage(.memory)
+        let (sender, receiver) = neighbours(stage)
+        let asked = Monitor(0)
+        try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answers: Void = {
+                for await invitation in receiving.invitations {
+                    asked.update { $0 += 1 }
+                    invitation.decline()
+                }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                for number in 1...InvitationRateLimiter.timeout + 2 {
+                    let outcome = await (try mesh.send(MemorySource(file(number)), to: bea)).result.outcome
+                    #expect(outcome == .declined(number <= InvitationRateLimiter.timeout ? .declined : .busy), "\(number)")
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+        #expect(asked.withLock { $0 } == InvitationRateLimiter.timeout)
+    }
+
+    @Test("A8: a cancel is seen at both ends", arguments: Way.allCases, [true, false])
+    func cancels(_ way: Way, bySender: Bool) async throws {
+        let sink = MemorySink()
+        let there = Monitor<TransferOutcome?>(nil)
+        let result = try await send(file(2_000_000), on: Stage(way)) { invitation in
+            let transfer = invitation.accept(into: sink)
+            for await progress in transfer.progress where (progress.fragments?.done ?? 0) > 3 {
+                if !bySender { transfer.cancel() }
+                break
+            }
+            let result = await transfer.result
+            there.update { $0 = result.outcome }
+        } meanwhile: { transfer in
+            for await progress in transfer.progress where (progress.fragments?.done ?? 0) > 3 {
+                if bySender { transfer.cancel() }
+                break
+            }
+        }
+        #expect(result.outcome == .cancelled(by: bySender ? .here : .there))
+        #expect(there.withLock { $0 } == .cancelled(by: bySender ? .there : .here))
+        #expect(sink.end == .discarded)
+    }
+
+    @Test("what the mesh can't carry is said at once") func limits() async throws {
+        let tooLarge = try await send(file(5_242_881), on: Stage(.memory)) { _ in }
+        #expect(tooLarge.outcome == .declined(.tooLarge))
+        #expect(tooLarge.detail?.contains("5.2 MB") == true)
+    }
+
+    @Test("a receiver that stops says goodbye, and the sender learns of it") func receiverStops() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.discovery = segment.join(host: "127.0.0.1")
+        bea.discovery = segment.join(host: "127.0.0.1")
+        let receiver = bea
+        try await withNode(ada) { sender in
+            let mesh = sender.joinMesh()
+            try await withNode(receiver) { receiver in
+                _ = try receiver.receive()
+                _ = try await mesh.find("Bea", timeout: .seconds(20))
+            }
+            await #expect(throws: PeerLookupError.self) {
+                while true { _ = try await mesh.find("Bea", timeout: .milliseconds(100)) }
+            }
+        }
+    }
+}
+
+/// Frames over links that keep each whole, as Bluetooth's do.
+@Suite(.timeLimit(.minutes(1))) struct FrameLinkStoryTests {
+    /// Two nodes with nothing between them but a frame link.
+    private func meet<Result: Sendable>(
+        _ pieces: FramePieces, largestWrite: Int = 510,
+        _ body: @Sendable @escaping (_ ada: Node, _ bea: Listener, InMemoryFrameLink) async throws -> Result
+    ) async throws -> Result {
+        let (here, there) = InMemoryFrameLink.pair(largestWrite: largestWrite, pieces: pieces)
+        let stage = Stage(.memory)
+        var (ada, bea) = (stage.sender, stage.receiver)
+        ada.radio = radio(here)
+        bea.radio = radio(there)
+        let (sender, receiver) = (ada, bea)
+        return try await withNode(receiver) { receiver in
+            let receiving = try receiver.receive()
+            return try await withNode(sender) { sender in try await body(sender, receiving, there) }
+        }
+    }
+
+    /// Streams and discovery of this radio lead nowhere.
+    private func radio(_ link: any FrameLink) -> @Sendable () throws(DiscoveryError) -> Radio {
+        {
+            let frames = InMemoryFrameRadio()
+            frames.add(link)
+            return Radio(
+                frames: frames, transport: InMemoryTransport(), discovery: InMemorySegment().join(host: "127.0.0.1"))
+        }
+    }
+
+    @Test("a file arrives in frames", arguments: [FramePieces.whole, .stream], [510, 180])
+    func sends(_ pieces: FramePieces, largestWrite: Int) async throws {
+        let content = MemoryContent(file: "a", (0..<5_000).map { UInt8(truncatingIfNeeded: $0 * 7) })
+        let sink = MemorySink()
+        try await meet(pieces, largestWrite: largestWrite) { ada, bea, _ in
+            let mesh = ada.joinMesh()
+            async let accepted: Void = {
+                for await invitation in bea.invitations {
+                    _ = await invitation.accept(into: sink).result
+                    return
+                }
+            }()
+            let peer = try await mesh.find("Bea", timeout: .seconds(20))
+            #expect(peer.isDirect)
+            let result = try await mesh.send(MemorySource(content), to: peer).result
+            #expect(result.outcome == .completed)
+            await accepted
+        }
+        #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes))
+    }
+
+    @Test("nonsense and frames cut anywhere are dropped; the link goes on", arguments: [FramePieces.whole, .stream])
+    func nonsense(_ pieces: FramePieces) async throws {
+        try await meet(pieces) { ada, bea, far in
+            let mesh = ada.joinMesh()
+            for count in [1, 13, 100, 510] { try far.send((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 1) }) }
+            // In a stream, what looks like a header swallows what follows at once; the next announcement comes 19 seconds later.
+            let peer = try await mesh.find("Bea", timeout: .seconds(45))
+            #expect(peer.id == Stage.bea.peerID)
+        }
+    }
+
+    @Test("a link too narrow for a fragment is not used") func narrow() async throws {
+        try await meet(.whole, largestWrite: 20) { ada, _, far in
+            _ = ada.joinMesh()
+            // Closed from the other end.
+            #expect(
+                await withCheckedContinuation { continuation in
+                    BlockingThread.start { continuation.resume(returning: far.receive() == nil) }
+                })
+        }
+    }
+}

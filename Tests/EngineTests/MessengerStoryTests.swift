@@ -1,0 +1,372 @@
+import NearshareBase
+import NearshareBundles
+import NearshareCrypto
+import NearshareDatabase
+import NearshareEngine
+import NearshareInterfaces
+import NearshareMesh
+import NearshareTesting
+import Testing
+
+/// Conversations between nodes that carry for each other, with their stores in files that outlive them.
+@Suite("messenger", .timeLimit(.minutes(3)))
+struct MessengerStoryTests {
+    /// One person: a key, a name, and what is kept.
+    private struct Person {
+        let identity: LocalIdentity
+        let name: String
+        let scratch = ScratchFolder()
+        var contacts: [PeerID: EndpointKeys] = [:]
+        var blocked: Set<PeerID> = []
+        var sendsReadMarks = true
+
+        init(_ number: UInt8, _ name: String) {
+            identity = LocalIdentity(seed: [UInt8](repeating: number, count: 64))
+            self.name = name
+        }
+
+        var id: PeerID { identity.peerID }
+        var contact: EndpointKeys {
+            EndpointKeys(agreementKey: identity.agreementKey.publicKey, signingKey: identity.signingKey.publicKey)
+        }
+
+        /// Runs their node on a segment, found by others.
+        /// - Parameter answer: what they do with each file that they are asked about; without one it is declined.
+        func run<Result: Sendable>(
+            on segments: [InMemorySegment], _ stage: Stage,
+            _ answer: @escaping @Sendable (Invitation) async -> Void = { _ in },
+            _ body: @Sendable (Node, Messenger) async throws -> Result
+        ) async throws -> Result {
+            var settings = stage.settings(identity, name)
+            settings.discovery = segments[0].join(host: "127.0.0.1")
+            let (contacts, blocked) = (contacts, blocked)
+            settings.trustStatus = { peer, _ in blocked.contains(peer.id) ? .known(.blocked, isFriend: false) : .new }
+            var messengerSettings = MessengerSettings(
+                carried: try SQLiteBundleStore(directory: scratch.path),
+                conversations: try SQLiteConversationStore(directory: scratch.path), contact: { contacts[$0] })
+            messengerSettings.sendsReadMarks = sendsReadMarks
+            return try await withNode(settings) { [messengerSettings] node in
+                let receiving = try node.receive()
+                async let answers: Void = {
+                    for await invitation in receiving.invitations { await answer(invitation) }
+                }()
+                let result = try await body(node, try node.startMessenger(messengerSettings))
+                node.beginShutdown()
+                await answers
+                return result
+            }
+        }
+    }
+
+    private func first(
+        _ events: AsyncStream<MessengerEvent>, _ isWanted: (MessengerEvent) -> Bool
+    ) async -> MessengerEvent? {
+        for await event in events where isWanted(event) { return event }
+        return nil
+    }
+
+    private func firstLine(_ events: AsyncStream<MessengerEvent>) async -> ChatEntry? {
+        for await case .entry(let entry) in events { return entry }
+        return nil
+    }
+
+    private func firstArrival(
+        _ events: AsyncStream<MessengerEvent>, where isWanted: (KeptArrival) -> Bool = { _ in true }
+    ) async -> KeptArrival? {
+        for await case .arrived(let arrival) in events where isWanted(arrival) { return arrival }
+        return nil
+    }
+
+    private func isMark(_ event: MessengerEvent, _ mark: ChatMark, of id: String) -> Bool {
+        if case .marked(let entry, _) = event { entry.id == id && entry.mark == mark } else { false }
+    }
+
+    @Test(
+        "A line arrives, is marked as delivered, and as read when it was; texts of any length, in one piece",
+        arguments: Way.allCases)
+    func conversation(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        try await bea.run(on: [segment], stage) { _, there in
+            let received = there.events()
+            try await ada.run(on: [segment], stage) { _, here in
+                let own = here.events()
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                let long = String(repeating: "👩‍👩‍👧 Grüße\n", count: 400)
+                for said in ["hello", String(repeating: "\u{10000}", count: 140), long] {
+                    let entry = try await here.say(said, in: .peer(bea.id))
+                    #expect(await first(own) { isMark($0, .delivered, of: entry.id) } != nil)
+                    #expect(await firstLine(received)?.text == said)
+                }
+                try await there.markRead(.peer(ada.id))
+                let lines = try await here.history(of: .peer(bea.id))
+                #expect(await first(own) { isMark($0, .read, of: lines[2].id) } != nil)
+                // 140 characters go in one message, whatever they are; nothing of a conversation is lost or doubled.
+                let found1 = try await there.history(of: .peer(ada.id)).map(\.text)
+                #expect(found1 == lines.map(\.text))
+                let found2 = try await there.arrivals().count
+                #expect(found2 > 3)
+            }
+        }
+    }
+
+    @Test("What is said while nobody is near goes when they come, after a restart of both, and once", arguments: Way.allCases)
+    func waiting(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        // Keys unknown: nothing can be sealed yet.
+        let id = try await ada.run(on: [segment], stage) { _, here in
+            try await here.say("are you there?", in: .peer(bea.id)).id
+        }
+        for _ in 0..<2 {
+            try await ada.run(on: [segment], stage) { _, here in
+                let own = here.events()
+                let mark = try await here.history(of: .peer(bea.id)).last?.mark
+                try await bea.run(on: [segment], stage) { _, there in
+                    if mark == .waiting { #expect(await first(own) { isMark($0, .delivered, of: id) } != nil) }
+                    _ = try await there.find("Ada", timeout: .seconds(60))
+                    _ = try await there.say("yes", in: .peer(ada.id))
+                    #expect(await firstLine(own)?.text == "yes")
+                }
+            }
+        }
+        try await bea.run(on: [segment], stage) { _, there in
+            let found3 = try await there.history(of: .peer(ada.id)).filter { !$0.isOurs }.map(\.text)
+            #expect(found3 == ["are you there?"])
+        }
+    }
+
+    @Test("The public room reaches all, once, with the names they go by", arguments: Way.allCases)
+    func room(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let people = [Person(1, "Ada"), Person(2, "Bea"), Person(3, "Cleo")]
+        try await people[0].run(on: [segment], stage) { _, ada in
+            try await people[1].run(on: [segment], stage) { _, bea in
+                try await people[2].run(on: [segment], stage) { _, cleo in
+                    let (heard, echo) = (cleo.events(), bea.events())
+                    for name in ["Bea", "Cleo"] { _ = try await ada.find(name, timeout: .seconds(60)) }
+                    _ = try await cleo.find("Ada", timeout: .seconds(60))
+                    _ = try await bea.find("Ada", timeout: .seconds(60))
+                    let found4 = try await ada.say("hello all", in: .everybody).mark
+                    #expect(found4 == .waiting)
+                    for events in [heard, echo] {
+                        let entry = try #require(await firstLine(events))
+                        #expect(entry.text == "hello all" && entry.author == people[0].id && entry.authorName?.claimed == "Ada")
+                    }
+                    _ = try await cleo.say("and to you", in: .everybody)
+                    #expect(await firstLine(echo)?.text == "and to you")
+                    let found5 = try await bea.history(of: .everybody).count
+                    #expect(found5 == 2)
+                    let found6 = try await ada.history(of: .everybody).first?.mark
+                    #expect(found6 == .sent)
+                }
+            }
+        }
+    }
+
+    @Test(
+        "What is said in the public room while nobody is near waits, and goes once when somebody comes", arguments: Way.allCases
+    )
+    func emptyRoom(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        // Said at once, while what was said before is looked through.
+        let first = try await ada.run(on: [segment], stage) { _, here in try await here.say("anybody?", in: .everybody) }
+        #expect(first.mark == .waiting)
+        try await ada.run(on: [segment], stage) { _, here in
+            let own = here.events()
+            let second = try await here.say("somebody?", in: .everybody)
+            #expect(try await here.history(of: .everybody).map(\.mark) == [.waiting, .waiting])
+            try await bea.run(on: [segment], stage) { _, there in
+                let received = there.events()
+                #expect(await self.first(own) { isMark($0, .sent, of: second.id) } != nil)
+                for text in ["anybody?", "somebody?"] { #expect(await firstLine(received)?.text == text) }
+                _ = try await here.say("good", in: .everybody)
+                #expect(await firstLine(received)?.text == "good")
+            }
+        }
+    }
+
+    @Test("A line that comes in two messages is one line, and one message")
+    func twice() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        try await bea.run(on: [segment], stage) { _, there in
+            let received = there.events()
+            try await ada.run(on: [segment], stage) { _, here in
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                let line = try await here.say("hello", in: .peer(bea.id))
+                #expect(await firstArrival(received) != nil)
+                _ = try here.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
+                _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
+                #expect(
+                    await first(received) { if case .entry(let line) = $0 { line.text == "the end" } else { false } } != nil)
+                #expect(try await there.arrivals().count == 1 + 1)
+                #expect(try await there.history(of: .peer(ada.id)).map(\.text) == ["hello", "the end"])
+            }
+        }
+    }
+
+    @Test("K2: what nobody has sealed is no line of anybody, and a mark from another changes nothing", arguments: Way.allCases)
+    func unproven(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea, mallory) = (Person(1, "Ada"), Person(2, "Bea"), Person(9, "Ada"))
+        try await bea.run(on: [segment], stage) { _, there in
+            let received = there.events()
+            let said = try await there.say("only for Ada", in: .peer(ada.id))
+            try await mallory.run(on: [segment], stage) { _, here in
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                _ = try here.send(.object(["text": .string("I am Ada")]), using: .broadcast)
+                let arrival = try #require(await firstArrival(received))
+                #expect(arrival.sender == nil)
+                _ = try here.send(.object(["read": .array([.string(said.id)])]), using: .full(bea.id))
+                _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
+                #expect(await firstArrival(received) { $0.sender != nil }?.sender == mallory.id)
+                let found7 = try await there.conversations().map(\.conversation)
+                #expect(found7 == [.peer(mallory.id), .peer(ada.id)])
+                let found8 = try await there.history(of: .peer(ada.id)).map(\.mark)
+                #expect(found8 == [.waiting])
+            }
+        }
+    }
+
+    @Test("R11: nothing that a blocked peer says is a line or a message, whichever way it comes", arguments: Way.allCases)
+    func blocked(_ way: Way) async throws {
+        let stage = Stage(way)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, cleo) = (Person(1, "Ada"), Person(3, "Cleo"))
+        var bea = Person(2, "Bea")
+        bea.blocked = [ada.id]
+        try await bea.run(on: [segment], stage) { [bea] _, there in
+            let received = there.events()
+            try await ada.run(on: [segment], stage) { _, here in
+                let own = here.events()
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                let line = try await here.say("sealed", in: .peer(bea.id))
+                // Also whether they are blocked is not told.
+                #expect(await first(own) { isMark($0, .delivered, of: line.id) } != nil)
+            }
+            // As phones say it: in the mesh's own session, by somebody who carries nothing.
+            var phone = stage.settings(ada.identity, "Ada")
+            phone.discovery = segment.join(host: "127.0.0.1")
+            try await withNode(phone) { phone in
+                let mesh = phone.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(60))
+                var text = MemoryContent(file: "text", Array("from a phone".utf8))
+                text.offer.items[0].kind = .text
+                #expect(await (try mesh.send(MemorySource(text), to: bea)).result.outcome == .completed)
+            }
+            try await cleo.run(on: [segment], stage) { _, here in
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                _ = try await here.say("hello", in: .peer(bea.id))
+                let line = await firstLine(received)
+                #expect(line?.text == "hello" && line?.author == cleo.id)
+            }
+            let conversations = try await there.conversations().map(\.conversation)
+            #expect(conversations == [.peer(cleo.id)])
+            #expect(try await there.arrivals().allSatisfy { $0.sender == cleo.id })
+        }
+    }
+
+    @Test("Who wants nobody to know what they have read tells nobody")
+    func noReadMarks() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let ada = Person(1, "Ada")
+        var bea = Person(2, "Bea")
+        bea.sendsReadMarks = false
+        try await bea.run(on: [segment], stage) { [bea] _, there in
+            let received = there.events()
+            try await ada.run(on: [segment], stage) { _, here in
+                let own = here.events()
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                let said = try await here.say("hello", in: .peer(bea.id))
+                #expect(await first(own) { isMark($0, .delivered, of: said.id) } != nil)
+                #expect(await firstLine(received)?.text == "hello")
+                try await there.markRead(.peer(ada.id))
+                // What comes after a mark that was sent.
+                _ = try await there.find("Ada", timeout: .seconds(60))
+                _ = try await there.say("what I meant to say", in: .peer(ada.id))
+                var last: ChatMark?
+                for await event in own {
+                    if case .marked(let line, _) = event, line.id == said.id { last = line.mark }
+                    if case .entry(let line) = event, !line.isOurs { break }
+                }
+                #expect(last == nil)
+                let marks = try await here.history(of: .peer(bea.id)).filter(\.isOurs).map(\.mark)
+                #expect(marks == [.delivered])
+            }
+        }
+    }
+
+    /// Ada sends Bea a photo with a caption as soon as they see each other.
+    private func sendPhoto(
+        _ answer: @escaping @Sendable (Invitation) async -> Void = { _ in },
+        _ body: @Sendable (Transfer, AsyncStream<MessengerEvent>) async throws -> Void
+    ) async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        try await bea.run(on: [segment], stage, answer) { _, there in
+            let received = there.events()
+            try await ada.run(on: [segment], stage) { _, here in
+                let refusal = #expect(throws: MessengerError.self) {
+                    try here.send(.null, with: MemorySource(Self.photo), to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!)
+                }
+                #expect(refusal?.description == MessageRule.receiverNotInRange.description)
+                _ = try await here.find("Bea", timeout: .seconds(60))
+                while true {
+                    do {
+                        let sent = try here.send(Self.caption, with: MemorySource(Self.photo), to: bea.id)
+                        try await body(sent.transfer, received)
+                        break
+                    } catch MessengerError.rule(.receiverNotInRange) {
+                        try await Task.sleep(for: .milliseconds(10))
+                    }
+                }
+            }
+        }
+    }
+
+    private static let photo = MemoryContent(file: "photo.jpg", (0..<5_000).map { UInt8(truncatingIfNeeded: $0 * 7) })
+    private static let caption = StructuredValue.object(["caption": .string("us")])
+
+    private func expectCaption(_ received: AsyncStream<MessengerEvent>) async throws {
+        let arrival = try #require(await firstArrival(received))
+        let content = try BundleContent(decoding: arrival.content[...])
+        #expect(content == .besideFile(Self.caption, name: "photo.jpg"))
+    }
+
+    @Test("A message with a file beside it: only in direct mode, and both arrive")
+    func fileBeside() async throws {
+        let sink = MemorySink()
+        try await sendPhoto {
+            _ = await $0.accept(into: sink).result
+        } _: { transfer, received in
+            try await expectCaption(received)
+            #expect(await transfer.result.outcome == .completed)
+        }
+        #expect(sink.end == .finished)
+        #expect(sink.received.entries.map(\.bytes) == Self.photo.entries.map(\.bytes))
+    }
+
+    @Test("A file that is cancelled is asked about no longer; what was written beside it arrives all the same")
+    func fileCancelled() async throws {
+        let (asked, ask) = AsyncStream.makeStream(of: Invitation.self)
+        try await sendPhoto {
+            ask.yield($0)
+        } _: { transfer, received in
+            let invitation = try #require(await asked.first { _ in true })
+            transfer.cancel()
+            #expect(await transfer.result.outcome == .cancelled(by: .here))
+            #expect(await invitation.ended == .cancelled(by: .there))
+            try await expectCaption(received)
+        }
+    }
+}

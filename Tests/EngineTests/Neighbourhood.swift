@@ -1,0 +1,141 @@
+import Logging
+import NearshareBase
+import NearshareCrypto
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTCP
+import NearshareTesting
+
+/// Nodes of one story, and who of them can reach whom: any pair can be kept apart, also in the middle of something.
+final class Neighbourhood: Sendable {
+    private struct State {
+        var owners: [UInt16: Int] = [:]
+        var apart: Set<Set<Int>> = []
+        /// Who can't be reached by anybody any more.
+        var cutOff: Set<Int> = []
+        /// Between whom connecting takes until it is let go on.
+        var held: Set<Set<Int>> = []
+        /// Between whom somebody connects at the moment.
+        var connecting: [Set<Int>] = []
+        var links: [(pair: Set<Int>, link: WeakLink)] = []
+    }
+
+    private struct WeakLink {
+        weak var link: (any StreamLink)?
+    }
+
+    private let state = Monitor(State())
+    private let stage: Stage
+
+    init(_ way: Way) {
+        stage = Stage(way)
+    }
+
+    static func identity(_ number: Int) -> LocalIdentity {
+        LocalIdentity(seed: [UInt8](repeating: UInt8(number + 1), count: 64))
+    }
+
+    func id(_ number: Int) -> PeerID { Self.identity(number).peerID }
+
+    func settings(_ number: Int) -> NodeSettings {
+        var settings = stage.settings(Self.identity(number), "node \(number)")
+        settings.transport = FencedTransport(number: number, inner: stage.transport, neighbourhood: self)
+        settings.limits.linksPerAddress = 64
+        return settings
+    }
+
+    func destination(_ number: Int, _ port: UInt16) -> PeerDestination { stage.destination(port, id: id(number)) }
+
+    /// Nothing goes between the two any more, and what goes at the moment breaks.
+    func keepApart(_ one: Int, _ other: Int) {
+        let broken = state.update { state in
+            state.apart.insert([one, other])
+            return state.links.filter { $0.pair == [one, other] }
+        }
+        for (_, link) in broken { link.link?.close() }
+    }
+
+    func letMeet(_ one: Int, _ other: Int) {
+        state.update { _ = $0.apart.remove([one, other]) }
+    }
+
+    /// As if the machine had lost its power: all its links break without a word, and nobody reaches it again.
+    func cutOff(_ number: Int) {
+        let broken = state.update { state in
+            state.cutOff.insert(number)
+            return state.links.filter { $0.pair.contains(number) }
+        }
+        for (_, link) in broken { link.link?.close() }
+    }
+
+    func bringBack(_ number: Int) {
+        state.update { _ = $0.cutOff.remove(number) }
+    }
+
+    /// Whoever connects from the one to the other waits from now on.
+    func holdConnecting(_ one: Int, _ other: Int) {
+        state.update { _ = $0.held.insert([one, other]) }
+    }
+
+    func letConnect(_ one: Int, _ other: Int) {
+        state.update { _ = $0.held.remove([one, other]) }
+    }
+
+    /// Nobody is just about to connect from the one to the other.
+    func areAtRest(_ one: Int, _ other: Int) -> Bool { !state.withLock { $0.connecting.contains([one, other]) } }
+
+    fileprivate func begin(_ number: Int, to port: UInt16) {
+        state.update { state in if let owner = state.owners[port] { state.connecting.append([number, owner]) } }
+    }
+
+    fileprivate func end(_ number: Int, to port: UInt16) {
+        state.update { state in
+            guard let owner = state.owners[port], let index = state.connecting.firstIndex(of: [number, owner]) else { return }
+            state.connecting.remove(at: index)
+        }
+    }
+
+    fileprivate func own(_ port: UInt16, _ number: Int) {
+        state.update { $0.owners[port] = number }
+    }
+
+    fileprivate func mayConnect(_ number: Int, to port: UInt16) -> Bool {
+        state.wait { state in
+            guard let owner = state.owners[port] else { return true }
+            if state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner]) { return false }
+            return state.held.contains([number, owner]) ? nil : true
+        }
+    }
+
+    fileprivate func keep(_ link: any StreamLink, _ number: Int, to port: UInt16) {
+        let isCut = state.update { state in
+            guard let owner = state.owners[port] else { return false }
+            state.links.removeAll { $0.link.link == nil }
+            state.links.append(([number, owner], WeakLink(link: link)))
+            return state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner])
+        }
+        // Cut while it came about.
+        if isCut { link.close() }
+    }
+}
+
+private struct FencedTransport: StreamTransport {
+    let number: Int
+    let inner: any StreamTransport
+    let neighbourhood: Neighbourhood
+
+    func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+        let listener = try inner.listen(port: port, interface: interface)
+        neighbourhood.own(listener.port, number)
+        return listener
+    }
+
+    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        neighbourhood.begin(number, to: address.port)
+        defer { neighbourhood.end(number, to: address.port) }
+        guard neighbourhood.mayConnect(number, to: address.port) else { throw LinkError(.unreachable, "kept apart") }
+        let link = try inner.connect(to: address, timeout: timeout)
+        neighbourhood.keep(link, number, to: address.port)
+        return link
+    }
+}

@@ -1,0 +1,233 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct NodeStoryTests {
+    private func content(_ count: Int) -> MemoryContent {
+        var bytes = (0..<251).map { UInt8($0) }
+        while bytes.count < count { bytes += bytes }
+        bytes.removeLast(bytes.count - count)
+        return MemoryContent(file: "a", bytes)
+    }
+
+    private func tree() -> MemoryContent {
+        var random = SeededRandom(seed: 3)
+        return .random(using: &random, largest: 20_000, allowsUnknown: true)
+    }
+
+    /// Ada sends, Bea does with each invitation as `answer` says.
+    /// - Returns: how it ended for Ada.
+    private func send(
+        _ content: MemoryContent, on stage: Stage, _ answer: @Sendable @escaping (Invitation) async -> Void,
+        meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
+    ) async throws -> TransferOutcome {
+        try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answers: Void = {
+                for await invitation in receiving.invitations { await answer(invitation) }
+            }()
+            let outcome = try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                    let transfer = connection.send(
+                        MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    await meanwhile(transfer)
+                    return await transfer.result.outcome
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+            return outcome
+        }
+    }
+
+    @Test("what is accepted arrives", arguments: Way.allCases) func sends(_ way: Way) async throws {
+        for content in [content(0), content(10), content(1_000_000), tree()] {
+            let sink = MemorySink()
+            let there = Monitor<TransferOutcome?>(nil)
+            let outcome = try await send(content, on: Stage(way)) { invitation in
+                #expect(invitation.peer.id == Stage.ada.peerID)
+                #expect(invitation.offer == content.offer)
+                let result = await invitation.accept(into: sink).result
+                there.update { $0 = result.outcome }
+            }
+            #expect(outcome == .completed)
+            #expect(there.withLock { $0 } == .completed)
+            #expect(sink.received.entries == content.entries && sink.end == .finished)
+        }
+    }
+
+    @Test("a decline is told with its reason; an invitation that is dropped is declined", arguments: Way.allCases)
+    func declines(_ way: Way) async throws {
+        #expect(try await send(content(1), on: Stage(way)) { $0.decline(.noSpace) } == .declined(.noSpace))
+        #expect(try await send(content(1), on: Stage(way)) { _ in } == .declined(.declined))
+    }
+
+    @Test("A9: what is accepted while the node shuts down ends all the same", arguments: Way.allCases)
+    func acceptedTooLate(_ way: Way) async throws {
+        let stage = Stage(way)
+        let sink = MemorySink()
+        try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            async let answer: TransferOutcome? = {
+                for await invitation in receiving.invitations {
+                    receiver.beginShutdown()
+                    return await invitation.accept(into: sink).result.outcome
+                }
+                return nil
+            }()
+            try await withNode(stage.sender) { sender in
+                _ = try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                    await connection.send(MemorySource(content(10)), resumeKey: Stage.resumeKey, timeout: .seconds(60)).result
+                }
+            }
+            #expect(await answer == .interrupted)
+        }
+        #expect(sink.received.entries.isEmpty)
+    }
+
+    @Test("A8: a cancel by the sender is seen at both ends", arguments: Way.allCases) func senderCancels(_ way: Way)
+        async throws
+    {
+        let sink = MemorySink(holdsAfter: 1)
+        let there = Monitor<TransferOutcome?>(nil)
+        let outcome = try await send(content(1_500_000), on: Stage(way)) { invitation in
+            let transfer = invitation.accept(into: sink)
+            let result = await transfer.result
+            there.update { $0 = result.outcome }
+        } meanwhile: { transfer in
+            for await _ in sink.held { break }
+            transfer.cancel()
+            _ = await transfer.result
+            sink.goOn()
+        }
+        #expect(outcome == .cancelled(by: .here))
+        #expect(there.withLock { $0 } == .cancelled(by: .there))
+        #expect(sink.end == .suspended)
+    }
+
+    @Test("A8: a cancel by the receiver is seen at both ends", arguments: Way.allCases) func receiverCancels(_ way: Way)
+        async throws
+    {
+        let sink = MemorySink(holdsAfter: 1)
+        let there = Monitor<TransferOutcome?>(nil)
+        let outcome = try await send(content(1_500_000), on: Stage(way)) { invitation in
+            let transfer = invitation.accept(into: sink, keepsPartial: false)
+            for await _ in sink.held { break }
+            transfer.cancel()
+            sink.goOn()
+            let result = await transfer.result
+            there.update { $0 = result.outcome }
+        }
+        #expect(outcome == .cancelled(by: .there))
+        #expect(there.withLock { $0 } == .cancelled(by: .here))
+        #expect(sink.end == .discarded)
+    }
+
+    @Test("R4: a slow sink holds back its own sender only", arguments: Way.allCases) func slowSink(_ way: Way) async throws {
+        let stage = Stage(way)
+        let content = content(1_500_000)
+        let (slow, fast) = (MemorySink(holdsAfter: 1), MemorySink())
+        try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(receiving.port)) { held in
+                    let first = held.send(MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    var invitations = receiving.invitations.makeAsyncIterator()
+                    let slowThere = try #require(await invitations.next()).accept(into: slow)
+                    for await _ in slow.held { break }
+                    let outcome = try await sender.withConnection(to: stage.destination(receiving.port)) { free in
+                        let second = free.send(MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        var invitations = receiving.invitations.makeAsyncIterator()
+                        _ = try #require(await invitations.next()).accept(into: fast)
+                        return await second.result.outcome
+                    }
+                    #expect(outcome == .completed)
+                    #expect(fast.received.entries == content.entries)
+                    #expect(first.snapshot.phase != .ended(.completed))
+                    slow.goOn()
+                    #expect(await first.result.outcome == .completed)
+                    #expect(await slowThere.result.outcome == .completed)
+                }
+            }
+        }
+        #expect(slow.received.entries == content.entries)
+    }
+
+    @Test("R4: two senders at once are both served", arguments: Way.allCases) func twoSenders(_ way: Way) async throws {
+        let stage = Stage(way)
+        let content = content(1_500_000)
+        let outcomes = try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            let port = receiving.port
+            @Sendable func send(_ settings: NodeSettings) async throws -> TransferOutcome {
+                try await withNode(settings) { sender in
+                    try await sender.withConnection(to: stage.destination(port)) { connection in
+                        let transfer = connection.send(
+                            MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        return await transfer.result.outcome
+                    }
+                }
+            }
+            async let first = send(stage.sender)
+            async let second = send(stage.settings(LocalIdentity(seed: [UInt8](repeating: 3, count: 64)), "Cem"))
+            var invitations = receiving.invitations.makeAsyncIterator()
+            let sinks = [MemorySink(), MemorySink()]
+            var senders: Set<PeerID> = []
+            var transfers: [Transfer] = []
+            for sink in sinks {
+                let invitation = try #require(await invitations.next())
+                senders.insert(invitation.peer.id)
+                transfers.append(invitation.accept(into: sink))
+            }
+            let outcomes = [try await first, try await second]
+            for transfer in transfers { _ = await transfer.result }
+            #expect(senders.count == 2)
+            #expect(sinks.allSatisfy { $0.received.entries == content.entries })
+            return outcomes
+        }
+        #expect(outcomes == [.completed, .completed])
+    }
+
+    @Test("a shutdown in the middle interrupts both, and the next try goes on", arguments: Way.allCases, [true, false])
+    func shutdown(_ way: Way, bySender: Bool) async throws {
+        let stage = Stage(way)
+        let content = content(1_500_000)
+        let sink = MemorySink(holdsAfter: 100_000)
+        let there = Monitor<TransferOutcome?>(nil)
+        let here = try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            return try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                    let transfer = connection.send(MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    var invitations = receiving.invitations.makeAsyncIterator()
+                    let incoming = try #require(await invitations.next()).accept(into: sink)
+                    for await _ in sink.held { break }
+                    (bySender ? sender : receiver).beginShutdown()
+                    let outcome = await transfer.result.outcome
+                    sink.goOn()
+                    let result = await incoming.result
+                    there.update { $0 = result.outcome }
+                    return outcome
+                }
+            }
+        }
+        #expect(here == .interrupted && there.withLock { $0 } == .interrupted)
+        #expect(sink.end == .suspended)
+        let kept = sink.received.resumePoint
+        #expect(kept.partialSize >= 100_000)
+        let again = MemorySink(kept: sink.received)
+        let resumed = Monitor<UInt64>(0)
+        let outcome = try await send(content, on: Stage(way)) { invitation in
+            let transfer = invitation.accept(into: again)
+            _ = await transfer.result
+            resumed.update { $0 = transfer.snapshot.resumed }
+        }
+        #expect(outcome == .completed)
+        #expect(again.received.entries == content.entries)
+        #expect(resumed.withLock { $0 } == kept.partialSize)
+    }
+}

@@ -1,0 +1,276 @@
+import NearshareBase
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+/// Members who go in the middle of something, with a goodbye or without: everybody else sees it, what they had to do with each
+/// other ends, and those who stay go on.
+@Suite(.timeLimit(.minutes(3))) struct SessionDepartureTests {
+    enum Going: CaseIterable, Sendable {
+        case leaves
+        /// All links are cut, and nobody hears a word.
+        case isCutOff
+    }
+
+    enum Moment: CaseIterable, Sendable {
+        case connected, floodedWithMessages, sendsResource, receivesResource, writesStream, readsStream
+    }
+
+    private static let settings: SessionSettings = {
+        var settings = SessionStoryTests.trusting
+        settings.timeout = .seconds(4)
+        return settings
+    }()
+
+    private func go(_ going: Going, _ number: Int, _ neighbourhood: Neighbourhood, _ session: Session) async {
+        switch going {
+        case .leaves: await session.leave(waiting: .zero)
+        case .isCutOff: neighbourhood.cutOff(number)
+        }
+    }
+
+    /// - Parameter staying: know that `gone` is gone, are told so once, and talk to each other.
+    private func expectGone(
+        _ gone: Int, _ going: Going, _ staying: [Int], _ neighbourhood: Neighbourhood, _ sessions: [Session]
+    ) async throws {
+        let id = neighbourhood.id(gone)
+        for number in staying {
+            var last: SessionChange?
+            for await change in sessions[number].changes where change.concerns(id) {
+                last = change
+                if change == .left(id) { break }
+            }
+            #expect(last == .left(id))
+            #expect(sessions[number].state(of: id) == nil)
+            await #expect(throws: SessionError.notConnected(id)) {
+                try await sessions[number].send(SessionMessage(bytes: []), to: [id])
+            }
+            await #expect(throws: SessionError.notConnected(id)) { try await sessions[number].waitUntilConnected(to: id) }
+        }
+        switch going {
+        case .leaves: await #expect(throws: SessionError.left) { try await sessions[gone].send(SessionMessage(bytes: [])) }
+        case .isCutOff:
+            try await sessions[gone].wait { $0.members.isEmpty }
+            guard
+                case .invalidParameter? = await #expect(
+                    throws: SessionError.self, performing: { try await sessions[gone].send(SessionMessage(bytes: [])) })
+            else {
+                Issue.record("sending to nobody is no error")
+                return
+            }
+        }
+        for (one, other) in zip(staying, staying.dropFirst()) {
+            try await sessions[one].send(SessionMessage(bytes: [99]), to: [neighbourhood.id(other)])
+            #expect(await sessions[other].messages.first { $0.sender == neighbourhood.id(one) }?.message.bytes == [99])
+        }
+    }
+
+    @Test("A8: a member goes in the middle of anything: all see it, nothing hangs", arguments: Moment.allCases, Going.allCases)
+    func goes(_ moment: Moment, _ going: Going) async throws {
+        for way in Way.allCases {
+            try await SessionStoryTests().withSession(of: 4, way, settings: Self.settings) { neighbourhood, sessions in
+                let affair = try await Affair(moment, of: 1, with: 2, neighbourhood, sessions)
+                await go(going, 1, neighbourhood, sessions[1])
+                try await affair.expectEnd()
+                try await expectGone(1, going, [0, 2, 3], neighbourhood, sessions)
+            }
+        }
+    }
+
+    @Test("A8: the relay goes in the middle of a resource and a stream", arguments: Way.allCases, Going.allCases)
+    func relayGoes(_ way: Way, _ going: Going) async throws {
+        try await SessionStoryTests().withSession(of: 3, way, apart: [(1, 2)], settings: Self.settings) {
+            neighbourhood, sessions in
+            var affairs: [Affair] = []
+            for moment in [Moment.sendsResource, .receivesResource, .writesStream, .readsStream] {
+                affairs.append(try await Affair(moment, of: 1, with: 2, neighbourhood, sessions))
+            }
+            await go(going, 0, neighbourhood, sessions[0])
+            for affair in affairs { try await affair.expectEnd() }
+            for (one, other) in [(1, 2), (2, 1)] {
+                try await expectGone(0, going, [one], neighbourhood, sessions)
+                // Nobody is left who could carry anything between them.
+                try await sessions[one].wait { $0.state(of: neighbourhood.id(other)) == nil }
+            }
+        }
+    }
+
+    @Test("A8: a member goes while another connects to it", arguments: Way.allCases, Going.allCases)
+    func goesWhileConnecting(_ way: Way, _ going: Going) async throws {
+        try await SessionStoryTests().withSession(of: 3, way, settings: Self.settings) { neighbourhood, sessions in
+            // Who has the lower id connects.
+            let (one, goer) = neighbourhood.id(1).hex < neighbourhood.id(2).hex ? (1, 2) : (2, 1)
+            neighbourhood.holdConnecting(one, goer)
+            defer { neighbourhood.letConnect(one, goer) }
+            neighbourhood.keepApart(one, goer)
+            neighbourhood.letMeet(one, goer)
+            try await sessions[one].wait { $0.state(of: neighbourhood.id(goer)) == .connecting }
+            await go(going, goer, neighbourhood, sessions[goer])
+            try await expectGone(goer, going, [0, one], neighbourhood, sessions)
+            // Connected at last, it finds nobody there, and that changes nothing.
+            #expect(going == .isCutOff || !neighbourhood.areAtRest(one, goer))
+            neighbourhood.letConnect(one, goer)
+            try await sessions[one].wait { _ in neighbourhood.areAtRest(one, goer) }
+            try await sessions[one].send(SessionMessage(bytes: [98]), to: [neighbourhood.id(0)])
+            #expect(await sessions[0].messages.first { _ in true }?.message.bytes == [98])
+            #expect(sessions[one].members.map(\.id) == [neighbourhood.id(0)])
+        }
+    }
+
+    @Test("A8: who invites goes, and who is invited goes, before there was an answer", arguments: Way.allCases, Going.allCases)
+    func goesWhileInvited(_ way: Way, _ going: Going) async throws {
+        for hostGoes in [true, false] {
+            try await SessionStoryTests().withSession(of: 2, way, settings: Self.settings) { neighbourhood, sessions in
+                try await withNode(neighbourhood.settings(2)) { guest in
+                    let receiving = try guest.receive()
+                    async let outcome = invite(sessions[0], neighbourhood.destination(2, receiving.port))
+                    let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+                    if hostGoes {
+                        await go(going, 0, neighbourhood, sessions[0])
+                    } else {
+                        switch going {
+                        case .leaves: guest.beginShutdown()
+                        case .isCutOff: neighbourhood.cutOff(2)
+                        }
+                    }
+                    // Told at once, not when timeout ends.
+                    #expect(await invitation.ended != nil)
+                    #expect(throws: SessionError.self) { try invitation.accept(Self.settings) }
+                    switch await outcome {
+                    case .failure(.left) where hostGoes && going == .leaves: break
+                    case .failure(.unavailable) where !hostGoes || going == .isCutOff: break
+                    case .failure(.declined) where !hostGoes && going == .leaves: break
+                    case let other: Issue.record("\(other)")
+                    }
+                    let (one, other) = hostGoes ? (1, 0) : (0, 1)
+                    if hostGoes {
+                        try await sessions[1].wait { $0.members.isEmpty }
+                    } else {
+                        #expect(sessions[one].members.map(\.id) == [neighbourhood.id(other)])
+                    }
+                }
+            }
+        }
+    }
+
+    private func invite(_ session: Session, _ guest: PeerDestination) async -> Result<PeerID, SessionError> {
+        do throws(SessionError) {
+            return .success(try await session.invite(guest))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    @Test("who begins anew before anybody missed them: all are told how many messages are lost", arguments: Way.allCases)
+    func beginsAnew(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        try await withNode(neighbourhood.settings(0)) { host in
+            _ = try host.receive()
+            let session = try host.beginSession(SessionStoryTests.trusting)
+            for life in 0..<2 {
+                var settings = neighbourhood.settings(1)
+                settings.name = DisplayName(truncating: "life \(life)")!
+                try await withNode(settings) { guest in
+                    let receiving = try guest.receive()
+                    async let invited = session.invite(neighbourhood.destination(1, receiving.port))
+                    let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+                    let joined = try invitation.accept(SessionStoryTests.trusting)
+                    #expect(try await invited == neighbourhood.id(1))
+                    if life == 1 {
+                        let change = await session.changes.first { if case .restarted = $0 { true } else { false } }
+                        #expect(change == .restarted(neighbourhood.id(1), lost: 3))
+                        try await session.send(SessionMessage(text: "for the second"))
+                        #expect(await joined.messages.first { _ in true }?.message.text == "for the second")
+                        return
+                    }
+                    try await session.waitUntilConnected(to: neighbourhood.id(1))
+                    // Nobody there takes them.
+                    for _ in 0..<3 { try await session.send(SessionMessage(text: "for the first")) }
+                    neighbourhood.cutOff(1)
+                    try await session.wait { $0.state(of: neighbourhood.id(1))?.isConnected != true }
+                }
+                neighbourhood.bringBack(1)
+            }
+        }
+    }
+}
+
+/// Something that is under way between two members.
+private struct Affair {
+    private let expectation: @Sendable () async throws -> Void
+
+    /// Waits until it is in its middle, and can't come to its end by itself.
+    init(
+        _ moment: SessionDepartureTests.Moment, of goer: Int, with partner: Int, _ neighbourhood: Neighbourhood,
+        _ sessions: [Session]
+    ) async throws {
+        switch moment {
+        case .connected: expectation = {}
+        case .floodedWithMessages:
+            let sender = sessions[partner]
+            let id = neighbourhood.id(goer)
+            let sending = Task { () -> SessionError? in
+                do throws(SessionError) {
+                    // The other side takes none of them.
+                    while true { try await sender.send(SessionMessage(bytes: [UInt8](repeating: 1, count: 1000)), to: [id]) }
+                } catch {
+                    return error
+                }
+            }
+            expectation = { #expect(await sending.value == .notConnected(id)) }
+        case .sendsResource:
+            expectation = try await Self.resource(from: goer, to: partner, neighbourhood, sessions)
+        case .receivesResource:
+            expectation = try await Self.resource(from: partner, to: goer, neighbourhood, sessions)
+        case .writesStream: expectation = try await Self.stream(from: goer, to: partner, neighbourhood, sessions)
+        case .readsStream: expectation = try await Self.stream(from: partner, to: goer, neighbourhood, sessions)
+        }
+    }
+
+    /// Both ends know by now that it is over.
+    func expectEnd() async throws { try await expectation() }
+
+    private static func resource(
+        from sender: Int, to receiver: Int, _ neighbourhood: Neighbourhood, _ sessions: [Session]
+    ) async throws -> @Sendable () async throws -> Void {
+        let id = neighbourhood.id(receiver)
+        let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
+        let sent = try #require(
+            try sessions[sender].sendResource(MemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id])
+        let invitation = try #require(await sessions[receiver].resources.first { _ in true })
+        let sink = MemorySink(holdsAfter: 1)
+        let received = invitation.accept(into: sink)
+        for await _ in sink.held { break }
+        return {
+            sink.goOn()
+            #expect(await sent.result.outcome == .interrupted)
+            #expect(await received.result.outcome == .interrupted)
+            #expect(sink.end == .suspended)
+        }
+    }
+
+    private static func stream(
+        from writer: Int, to reader: Int, _ neighbourhood: Neighbourhood, _ sessions: [Session]
+    ) async throws -> @Sendable () async throws -> Void {
+        let outgoing = try sessions[writer].openStream(named: "numbers", to: neighbourhood.id(reader))
+        let writing = Task { while true { try await outgoing.write([UInt8](repeating: 1, count: 64 << 10)) } }
+        let incoming = try #require(await sessions[reader].streams.first { _ in true })
+        #expect(try await incoming.stream.read() != nil)
+        // It waits now for a window that nobody opens.
+        return {
+            await #expect(throws: StreamError.self) { try await writing.value }
+            await #expect(throws: StreamError.self) { while try await incoming.stream.read() != nil {} }
+        }
+    }
+}
+
+extension SessionChange {
+    fileprivate func concerns(_ id: PeerID) -> Bool {
+        switch self {
+        case .joined(let member): member.id == id
+        case .state(let member, _), .restarted(let member, _), .left(let member): member == id
+        }
+    }
+}

@@ -1,0 +1,398 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+/// What somebody who was let into a session can do to the others by lying to them.
+@Suite(.timeLimit(.minutes(2))) struct SessionHostileTests {
+    private struct Scene {
+        let neighbourhood: Neighbourhood
+        let hostile: HostileMember
+        /// To node 0.
+        let link: HostileLink
+        /// Of nodes 0 and 1, who are connected.
+        let sessions: [Session]
+        let ports: [UInt16]
+        let third: Node
+        let thirdReceiving: Listener
+    }
+
+    private static let settings: SessionSettings = {
+        var settings = SessionStoryTests.trusting
+        settings.timeout = .seconds(3)
+        return settings
+    }()
+
+    /// The hostile one has begun a session and got node 0 into it, who has invited node 1. Node 2 is there.
+    private func withScene(_ way: Way, _ body: @escaping @Sendable (Scene) async throws -> Void) async throws {
+        let neighbourhood = Neighbourhood(way)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        try await withNode(neighbourhood.settings(0)) { first in
+            try await withNode(neighbourhood.settings(1)) { second in
+                try await withNode(neighbourhood.settings(2)) { third in
+                    let receiving = [
+                        try first.receive(), try second.receive(),
+                        try third.receive(),
+                    ]
+                    let link = try await hostile.connect(
+                        to: receiving[0].port, over: neighbourhood.settings(9).transport)
+                    defer { link.close() }
+                    async let joined = receiving[0].sessionInvitations.first { _ in true }?.accept(Self.settings)
+                    try await hostile.join(link)
+                    let session = try #require(await joined)
+                    async let other = receiving[1].sessionInvitations.first { _ in true }?.accept(Self.settings)
+                    _ = try await session.invite(neighbourhood.destination(1, receiving[1].port))
+                    let sessions = [session, try #require(await other)]
+                    try await session.waitUntilConnected(to: neighbourhood.id(1))
+                    try await sessions[1].waitUntilConnected(to: neighbourhood.id(0))
+                    try await body(
+                        Scene(
+                            neighbourhood: neighbourhood, hostile: hostile, link: link, sessions: sessions,
+                            ports: receiving.map(\.port), third: third, thirdReceiving: receiving[2]))
+                    for session in sessions { await session.leave(waiting: .zero) }
+                }
+            }
+        }
+    }
+
+    /// Both honest members are connected and hear each other.
+    private func expectHealthy(_ scene: Scene, _ word: UInt8) async throws {
+        for (one, other) in [(0, 1), (1, 0)] {
+            let target = scene.neighbourhood.id(other)
+            #expect(scene.sessions[one].state(of: target) == .connected(via: nil))
+            try await scene.sessions[one].send(SessionMessage(bytes: [word]), to: [target])
+            #expect(await scene.sessions[other].messages.first { _ in true }?.message.bytes == [word])
+        }
+    }
+
+    @Test(
+        "S3, S5, S7: invented members take places for a while, never more than there are, and fall out", arguments: Way.allCases
+    )
+    func invents(_ way: Way) async throws {
+        try await withScene(way) { scene in
+            let everybody = (1...64).map { Neighbourhood.identity($0 + 20).peerID }
+            let invented = (0..<63).map { number in
+                HostileMember.entry(
+                    Neighbourhood.identity(number + 20).fingerprint, String(repeating: "n", count: 63),
+                    addresses: (1...8).map { .init(host: "127.0.0.1", port: UInt16($0)) }, neighbours: everybody)
+            }
+            let itself = HostileMember.entry(scene.hostile.identity.fingerprint, revision: 1, neighbours: everybody)
+            scene.hostile.tell([itself] + invented, on: scene.link)
+            try await scene.sessions[0].wait { $0.members.count == 7 }
+            #expect(scene.sessions.allSatisfy { $0.members.count <= 7 })
+            await #expect(throws: SessionError.full) {
+                try await scene.sessions[0].invite(scene.neighbourhood.destination(2, scene.ports[2]))
+            }
+            try await expectHealthy(scene, 1)
+            // Nobody has ever proven one of these keys.
+            let genuine = [scene.neighbourhood.id(0), scene.neighbourhood.id(1), scene.hostile.id]
+            for session in scene.sessions {
+                try await session.wait { session in session.members.allSatisfy { genuine.contains($0.id) } }
+            }
+            try await expectHealthy(scene, 2)
+            async let third = scene.thirdReceiving.sessionInvitations.first { _ in true }?.accept(Self.settings)
+            #expect(
+                try await scene.sessions[0].invite(scene.neighbourhood.destination(2, scene.ports[2]))
+                    == scene.neighbourhood.id(2))
+            _ = try await third
+        }
+    }
+
+    @Test("S4, S6: nobody is talked out of a session by what a third one says", arguments: Way.allCases)
+    func kicks(_ way: Way) async throws {
+        try await withScene(way) { scene in
+            for incarnation in [0, 1, 500, 1024, 1_000_000, UInt32.max] {
+                scene.hostile.tell(
+                    (0...1).map {
+                        HostileMember.entry(
+                            Neighbourhood.identity($0).fingerprint, incarnation: incarnation, presence: .gone)
+                    }, on: scene.link)
+            }
+            // A word that comes after these.
+            scene.hostile.tell(
+                [HostileMember.entry(scene.hostile.identity.fingerprint, "still here", revision: 7)], on: scene.link)
+            for session in scene.sessions {
+                try await session.wait { session in
+                    session.members.contains { $0.name.shown == "still here" }
+                }
+            }
+            try await expectHealthy(scene, 1)
+            // Doubts end after two seconds; then they are still in it.
+            for session in scene.sessions {
+                await #expect(throws: CancellationError.self) {
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask {
+                            for await change in session.changes {
+                                // One who answers nobody but the first is itself given up by the second.
+                                if case .left(let id) = change, id != scene.hostile.id { Issue.record("\(change)") }
+                            }
+                        }
+                        group.addTask {
+                            try await Task.sleep(for: .milliseconds(2500))
+                            throw CancellationError()
+                        }
+                        while try await group.next() != nil {}
+                    }
+                }
+            }
+            try await expectHealthy(scene, 2)
+        }
+    }
+
+    @Test("R7, S7: a member that says what is no roster is let go, and nobody else", arguments: Way.allCases)
+    func malformed(_ way: Way) async throws {
+        try await withScene(way) { scene in
+            let entry = HostileMember.entry(scene.hostile.identity.fingerprint)
+            var long = SessionFrame.roster(scene.hostile.session, [entry]).encoded
+            // The length of the name stands behind type, session, count, fingerprint, two numbers and presence.
+            long[1 + 16 + 1 + 32 + 4 + 4 + 1] = 255
+            scene.link.say(long + [UInt8](repeating: 0x61, count: 300))
+            try await scene.link.waitUntilOver()
+            let id = scene.hostile.id
+            for session in scene.sessions { try await session.wait { $0.state(of: id)?.isConnected != true } }
+            try await expectHealthy(scene, 1)
+        }
+    }
+
+    @Test("A1: streams, messages and packets of somebody who was not let in are refused", arguments: Way.allCases)
+    func beforeWelcome(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        try await withNode(neighbourhood.settings(0)) { node in
+            let receiving = try node.receive()
+            let hostile = HostileMember(Neighbourhood.identity(9))
+            let link = try await hostile.connect(to: receiving.port, over: neighbourhood.settings(9).transport)
+            defer { link.close() }
+            let purposes: [StreamPurpose] = [.bytes, .messages, .relay]
+            for (index, purpose) in purposes.enumerated() {
+                let id = StreamID(rawValue: UInt32(2 * index + 1))
+                link.say(StreamFrame.open(id, purpose, StreamName("to 0123456789abcdef")!).encoded)
+                link.say(StreamFrame.data(id, [1, 2, 3]).encoded)
+                try await link.wait { $0 == StreamFrame.reset(id, .refused).encoded }
+            }
+            link.say([FrameType.datagram, 0, 1])
+            link.say(SessionFrame.accept(hostile.session).encoded)
+            link.say(SessionFrame.leave(hostile.session).encoded)
+            hostile.tell([HostileMember.entry(Neighbourhood.identity(0).fingerprint, presence: .gone)], on: link)
+            // All of it makes no sense and is passed over; an invitation is still heard, one.
+            link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
+            let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+            link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
+            try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
+            link.say(StreamFrame.open(StreamID(rawValue: 7), .bytes, StreamName("early")!).encoded)
+            try await link.wait { $0 == StreamFrame.reset(StreamID(rawValue: 7), .refused).encoded }
+            invitation.decline()
+        }
+    }
+
+    @Test("R11, S11: who invites again and again and is declined is soon not heard any more", arguments: Way.allCases)
+    func invitesAgain(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        let asked = try await withNode(neighbourhood.settings(0)) { node in
+            let receiving = try node.receive()
+            return try await withThrowingTaskGroup(of: Int.self) { group in
+                group.addTask {
+                    var count = 0
+                    for await invitation in receiving.sessionInvitations {
+                        count += 1
+                        invitation.decline()
+                    }
+                    return count
+                }
+                for _ in 0..<20 {
+                    let link = try await hostile.connect(to: receiving.port, over: neighbourhood.settings(9).transport)
+                    link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
+                    try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
+                    link.close()
+                }
+                node.beginShutdown()
+                return try await group.next() ?? 0
+            }
+        }
+        #expect(asked == InvitationRateLimiter.timeout)
+    }
+
+    @Test("R3, S7: a member opens as many streams as it likes, and gets 64", arguments: Way.allCases)
+    func streams(_ way: Way) async throws {
+        try await withScene(way) { scene in
+            let count: UInt32 = 1000
+            for number in 1...count {
+                scene.link.say(StreamFrame.open(StreamID(rawValue: 2 * number + 1), .bytes, StreamName("s")!).encoded)
+            }
+            let last = StreamID(rawValue: 2 * count + 1)
+            try await scene.link.wait { $0 == StreamFrame.reset(last, .tooMany).encoded }
+            let refused = scene.link.frames.count {
+                if case .reset(_, .tooMany)? = try? StreamFrame(decoding: $0[...]) { true } else { false }
+            }
+            // The stream for messages is one of the 64.
+            #expect(refused == Int(count) - 63)
+            // Opened and cut at once, again and again: what the program has not looked at is bounded too.
+            for number in count + 1...3 * count {
+                let id = StreamID(rawValue: 2 * number + 1)
+                scene.link.say(StreamFrame.open(id, .bytes, StreamName("s")!).encoded)
+                scene.link.say(StreamFrame.reset(id, .cancelled).encoded)
+            }
+            try await expectHealthy(scene, 1)
+        }
+    }
+
+    @Test(
+        "S9: a second stream for messages ends the link and nothing else",
+        arguments: Way.allCases)
+    func floods(_ way: Way) async throws {
+        try await withScene(way) { scene in
+            scene.link.say(StreamFrame.open(StreamID(rawValue: 3), .messages, StreamName("")!).encoded)
+            try await scene.link.waitUntilOver()
+            try await expectHealthy(scene, 1)
+        }
+    }
+
+    enum Mischief: CaseIterable, Sendable { case drops, doubles, swaps, alters, cuts, none }
+
+    @Test(
+        "K13, S1: a relay that drops, doubles, swaps, alters or cuts what it carries reads nothing and spoils no message",
+        arguments: Way.allCases, Mischief.allCases)
+    func relays(_ way: Way, _ mischief: Mischief) async throws {
+        let neighbourhood = Neighbourhood(way)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        neighbourhood.keepApart(0, 1)
+        try await withNode(neighbourhood.settings(0)) { first in
+            try await withNode(neighbourhood.settings(1)) { second in
+                let receiving = [try first.receive(), try second.receive()]
+                var links: [HostileLink] = []
+                var sessions: [Session] = []
+                for number in 0...1 {
+                    let link = try await hostile.connect(
+                        to: receiving[number].port, over: neighbourhood.settings(9).transport)
+                    links.append(link)
+                    // With time to notice that something was swallowed.
+                    async let joined = receiving[number].sessionInvitations.first { _ in true }?.accept(
+                        SessionStoryTests.trusting)
+                    try await hostile.join(link)
+                    sessions.append(try #require(await joined))
+                }
+                defer { for link in links { link.close() } }
+                let relay = HostileRelay(hostile, links, (0...1).map(neighbourhood.id), mischief)
+                relay.begin()
+                let neighbours = (0...1).map(neighbourhood.id)
+                for (number, link) in links.enumerated() {
+                    hostile.tell(
+                        [
+                            HostileMember.entry(hostile.identity.fingerprint, revision: 1, neighbours: neighbours),
+                            HostileMember.entry(Neighbourhood.identity(1 - number).fingerprint, neighbours: [hostile.id]),
+                        ], on: link)
+                }
+                let (sender, receiver) = (sessions[0], sessions[1])
+                try await sender.wait { $0.members.count == 2 }
+                let marker = Array("not for whoever carries it".utf8)
+                async let sending: Void = {
+                    for number in 0..<200 {
+                        let bytes = marker + [UInt8(number)]
+                        try await sender.send(SessionMessage(bytes: bytes), to: [neighbourhood.id(1)])
+                    }
+                }()
+                var next = 0
+                for await received in receiver.messages {
+                    #expect(received.sender == neighbourhood.id(0) && received.message.bytes == marker + [UInt8(next)])
+                    next += 1
+                    if next == 200 { break }
+                }
+                #expect(next == 200)
+                try await sending
+                #expect(relay.hasSpoiled == (mischief != .none))
+                #expect(!relay.carried.contains { $0.firstRange(of: marker) != nil })
+                for session in sessions { await session.leave(waiting: .zero) }
+            }
+        }
+    }
+}
+
+/// Moves the bytes of relayed links between two members, and spoils the first of them once.
+private final class HostileRelay: Sendable {
+    private struct State {
+        /// Where a stream of one link goes on on the other.
+        var onward: [Int: [UInt32: UInt32]] = [0: [:], 1: [:]]
+        var next: [UInt32] = [101, 101]
+        var dataCount = 0
+        var held: (link: Int, frame: StreamFrame)?
+        var hasSpoiled = false
+        var carried: [[UInt8]] = []
+    }
+
+    private let hostile: HostileMember
+    private let links: [HostileLink]
+    private let members: [PeerID]
+    private let mischief: SessionHostileTests.Mischief
+    private let state = Monitor(State())
+    /// Handshake and greeting are over by then.
+    private static let spoiledData = 9
+
+    init(_ hostile: HostileMember, _ links: [HostileLink], _ members: [PeerID], _ mischief: SessionHostileTests.Mischief) {
+        (self.hostile, self.links, self.members, self.mischief) = (hostile, links, members, mischief)
+    }
+
+    var hasSpoiled: Bool { state.withLock { $0.hasSpoiled } }
+    var carried: [[UInt8]] { state.withLock { $0.carried } }
+
+    func begin() {
+        for number in 0...1 {
+            links[number].onFrame { frame in
+                if let frame = try? StreamFrame(decoding: frame[...]) { self.take(frame, from: number) }
+            }
+        }
+    }
+
+    private func take(_ frame: StreamFrame, from number: Int) {
+        let target = links[1 - number]
+        // In one step with saying it, so that both threads keep the order.
+        state.update { state in
+            if case .open(let id, .relay, _) = frame {
+                let other = state.next[1 - number]
+                state.next[1 - number] += 2
+                state.onward[number]![id.rawValue] = other
+                state.onward[1 - number]![other] = id.rawValue
+                target.say(
+                    StreamFrame.open(StreamID(rawValue: other), .relay, StreamName("from \(members[number].hex)")!).encoded)
+                return
+            }
+            guard let other = state.onward[number]![frame.id.rawValue].map({ StreamID(rawValue: $0) }) else { return }
+            switch frame {
+            case .data(_, let bytes):
+                state.carried.append(Array(bytes))
+                for frame in spoiled(.data(other, bytes), &state, number) { target.say(frame.encoded) }
+            case .credit(_, let limit): target.say(StreamFrame.credit(other, upTo: limit).encoded)
+            case .finish: target.say(StreamFrame.finish(other).encoded)
+            case .reset(_, let reason): target.say(StreamFrame.reset(other, reason).encoded)
+            case .open: break
+            }
+        }
+    }
+
+    private func spoiled(_ frame: StreamFrame, _ state: inout State, _ number: Int) -> [StreamFrame] {
+        guard mischief != .none, case .data(let id, let bytes) = frame else { return [frame] }
+        if let held = state.held, held.link == number {
+            state.held = nil
+            // Of another stream by now, it would be for nobody.
+            return held.frame.id == id ? [frame, held.frame] : [frame]
+        }
+        state.dataCount += 1
+        guard state.dataCount >= Self.spoiledData, !state.hasSpoiled else { return [frame] }
+        state.hasSpoiled = true
+        switch mischief {
+        case .drops: return []
+        case .doubles: return [frame, frame]
+        case .swaps:
+            state.held = (number, frame)
+            return []
+        case .alters:
+            var altered = Array(bytes)
+            altered[altered.count / 2] ^= 1
+            return [.data(id, altered[...])]
+        case .cuts: return [.reset(id, .cancelled)]
+        case .none: return [frame]
+        }
+    }
+}

@@ -1,0 +1,167 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+/// Who is let in without a person's answer to each invitation.
+@Suite(.timeLimit(.minutes(1))) struct SessionPolicyTests {
+    /// Node 0 invites node 1, which answers by a policy.
+    /// - Returns: how it ended for node 0.
+    private func invite(
+        _ way: Way, policy: InvitationPolicy, host hostTrust: TrustPolicy = .anyKey, secret: [UInt8]? = nil,
+        trustStatus: @escaping @Sendable (AuthenticatedPeer, DisplayName?) -> TrustStatus = { _, _ in .new },
+        meanwhile: @escaping @Sendable (_ host: Session) async -> Void = { _ in },
+        joined: @escaping @Sendable (_ guest: Session) async throws -> Void = { _ in }
+    ) async throws -> Result<PeerID, SessionError> {
+        let neighbourhood = Neighbourhood(way)
+        var guestSettings = neighbourhood.settings(1)
+        guestSettings.trustStatus = trustStatus
+        return try await withNode(guestSettings) { guest in
+            let receiving = try guest.receive()
+            return try await withNode(neighbourhood.settings(0)) { host in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    let joinedCount = Monitor(0)
+                    // Asks about whom it does not know.
+                    group.addTask {
+                        for await session in receiving.sessions(policy) {
+                            joinedCount.update { $0 += 1 }
+                            try await joined(session)
+                        }
+                    }
+                    var settings = SessionSettings()
+                    settings.trust = hostTrust
+                    let session = try host.beginSession(settings)
+                    group.addTask { await meanwhile(session) }
+                    let outcome: Result<PeerID, SessionError>
+                    do throws(SessionError) {
+                        outcome = .success(
+                            try await session.invite(
+                                neighbourhood.destination(1, receiving.port), secret: secret, timeout: .seconds(20)))
+                    } catch {
+                        outcome = .failure(error)
+                    }
+                    await session.leave()
+                    guest.beginShutdown()
+                    try await group.waitForAll()
+                    // Whoever is let in is asked about afterwards; nobody comes in by an invitation that is declined.
+                    #expect(joinedCount.withLock { $0 } == (outcome == .failure(.declined) ? 0 : 1))
+                    return outcome
+                }
+            }
+        }
+    }
+
+    private static let host = Neighbourhood.identity(0).peerID
+    private static let guest = Neighbourhood.identity(1).peerID
+
+    @Test(
+        "K1: who is invited by a program's own policy is asked about who invites; both sides see one code",
+        arguments: Way.allCases)
+    func bothSee(_ way: Way) async throws {
+        for answer in [true, false, nil] as [Bool?] {
+            let codes = Codes()
+            let outcome = try await invite(
+                way, policy: InvitationPolicy { _ in true }, host: .askAtFirstMeeting,
+                meanwhile: { session in
+                    for await question in session.identityQuestions {
+                        codes.note(question.check.shortCode)
+                        question.answer(isSame: true)
+                    }
+                },
+                joined: { session in
+                    #expect(session.members.isEmpty)
+                    var questions = session.identityQuestions.makeAsyncIterator()
+                    // Dropped at the end of this.
+                    if let question = await questions.next() {
+                        #expect(question.check.peer.id == Self.host && question.check.voucher == nil)
+                        codes.note(question.check.shortCode)
+                        if let answer { question.answer(isSame: answer) }
+                    }
+                    // Over with the session, which nobody has come into where the answer was no.
+                    for await change in session.changes {
+                        if answer != true { Issue.record("\(change)") }
+                    }
+                })
+            #expect(codes.all.count == 2 && Set(codes.all).count == 1)
+            switch (answer, outcome) {
+            case (true?, .success(Self.guest)), (false?, .failure(.untrusted)), (nil, .failure(.untrusted)): break
+            default: Issue.record("\(String(describing: answer)) led to \(outcome)")
+            }
+        }
+    }
+
+    @Test("K14: the policy for friends goes by the proven key, and asks nobody", arguments: Way.allCases)
+    func friends(_ way: Way) async throws {
+        for (friend, expected) in [(Self.host, .success(Self.guest)), (Self.guest, .failure(.declined))]
+            as [(PeerID, Result<PeerID, SessionError>)]
+        {
+            let outcome = try await invite(
+                way, policy: .friends,
+                trustStatus: { peer, _ in
+                    // Whoever has the friend's name and another key is no friend.
+                    peer.id == friend
+                        ? .known(.verified, isFriend: true) : .nameClash(knownAs: Neighbourhood.identity(5).fingerprint)
+                },
+                joined: { session in
+                    #expect(session.members.map(\.id) == [Self.host])
+                    for await question in session.identityQuestions { Issue.record("\(question.check.peer.id.hex)") }
+                })
+            #expect(outcome == expected)
+        }
+    }
+
+    @Test("K6: the policy for a secret asks nobody about who proves it", arguments: Way.allCases)
+    func secrets(_ way: Way) async throws {
+        for (said, expected) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined))]
+            as [(String, Result<PeerID, SessionError>)]
+        {
+            let outcome = try await invite(
+                way, policy: .secret(Array("cherry".utf8)), secret: Array(said.utf8),
+                joined: { session in
+                    #expect(session.members.map(\.id) == [Self.host])
+                    for await question in session.identityQuestions { Issue.record("\(question.check.peer.id.hex)") }
+                })
+            #expect(outcome == expected)
+        }
+    }
+
+    @Test(
+        "A8: who invites gives up while the guest's person looks at the code: the guest's session is over",
+        arguments: Way.allCases)
+    func givesUp(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        try await withNode(neighbourhood.settings(1)) { guest in
+            let receiving = try guest.receive()
+            try await withNode(neighbourhood.settings(0)) { host in
+                let session = try host.beginSession(SessionStoryTests.trusting)
+                let guestDestination = neighbourhood.destination(1, receiving.port)
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        await #expect(throws: SessionError.left) { try await session.invite(guestDestination) }
+                    }
+                    for await joined in receiving.sessions(InvitationPolicy { _ in true }) {
+                        var questions = joined.identityQuestions.makeAsyncIterator()
+                        let question = try #require(await questions.next())
+                        await session.leave()
+                        for await change in joined.changes { Issue.record("\(change)") }
+                        question.answer(isSame: true)
+                        await #expect(throws: SessionError.left) { try await joined.send(SessionMessage(bytes: [])) }
+                        break
+                    }
+                    try await group.waitForAll()
+                }
+            }
+        }
+    }
+
+    private final class Codes: Sendable {
+        private let state = Monitor<[ShortAuthenticationDigits]>([])
+
+        var all: [ShortAuthenticationDigits] { state.withLock { $0 } }
+
+        func note(_ code: ShortAuthenticationDigits) { state.update { $0.append(code) } }
+    }
+}

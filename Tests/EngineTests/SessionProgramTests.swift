@@ -1,0 +1,122 @@
+import Glibc
+import Nearshare
+import NearshareTesting
+import Testing
+
+/// What a program does with a session in a few lines.
+@Suite(.timeLimit(.minutes(2))) struct SessionProgramTests {
+    /// - Parameter body: is given the session of who began it, and of who was invited.
+    private func withTwo(
+        _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings = SessionStoryTests.trusting,
+        _ body: @escaping @Sendable (Session, Session) async throws -> Void
+    ) async throws {
+        try await withNode(neighbourhood.settings(0)) { first in
+            try await withNode(neighbourhood.settings(1)) { second in
+                let receiving = try second.receive()
+                let begun = try first.beginSession(settings)
+                async let invited = begun.invite(neighbourhood.destination(1, receiving.port))
+                let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+                let joined = try invitation.accept(settings)
+                try await body(begun, joined)
+                _ = try await invited
+            }
+        }
+    }
+
+    @Test("who has just accepted can wait until streams are welcome", arguments: Way.allCases)
+    func waitsUntilConnected(_ way: Way) async throws {
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
+            let other = try #require(joined.members.first)
+            try await joined.waitUntilConnected(to: other.id)
+            let stream = try joined.openStream(named: "greeting", to: other.id)
+            try await stream.write([1, 2, 3])
+            let incoming = try #require(await begun.streams.first { _ in true })
+            #expect(try await incoming.stream.read() == [1, 2, 3])
+            await begun.leave()
+            await #expect(throws: SessionError.self) { try await begun.waitUntilConnected(to: other.id) }
+        }
+    }
+
+    @Test("who was let in once comes back after a break without a question", arguments: Way.allCases)
+    func asksOnce(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        try await withTwo(neighbourhood, way, SessionSettings()) { begun, joined in
+            var questions = begun.identityQuestions.makeAsyncIterator()
+            try #require(await questions.next()).answer(isSame: true)
+            try await joined.waitUntilConnected(to: neighbourhood.id(0))
+            try await begun.send(SessionMessage(text: "before"))
+            let messages = joined.messages.makeAsyncIterator()
+            #expect(await messages.next()?.message.text == "before")
+            neighbourhood.keepApart(0, 1)
+            neighbourhood.letMeet(0, 1)
+            try await begun.send(SessionMessage(text: "after"))
+            #expect(await messages.next()?.message.text == "after")
+            await begun.leave()
+            #expect(await questions.next() == nil)
+        }
+    }
+
+    @Test("what is opened too early is an error here, never a refusal there", arguments: Way.allCases)
+    func opensEarly(_ way: Way) async throws {
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
+            let other = try #require(joined.members.first).id
+            var early: ByteStream?
+            do throws(SessionError) {
+                early = try joined.openStream(named: "early", to: other)
+            } catch {
+                #expect(error == .notConnected(other))
+            }
+            guard let early else { return }
+            try await early.write([1])
+            let incoming = try #require(await begun.streams.first { _ in true })
+            #expect(try await incoming.stream.read() == [1])
+        }
+    }
+
+    struct Reading: Codable, Equatable {
+        var celsius: Double
+        var raw: [UInt8]
+    }
+
+    @Test("structured messages arrive as what was sent, texts as texts", arguments: Way.allCases)
+    func structuredMessages(_ way: Way) async throws {
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
+            let reading = Reading(celsius: 21.5, raw: [0, 255])
+            try await joined.send(SessionMessage(encoding: reading))
+            try await joined.send(SessionMessage(["greeting": "hello", "to": ["anna", "ben"]]))
+            try await joined.send(SessionMessage(text: "good bye"))
+            try await joined.send(SessionMessage(kind: .structured, bytes: [0xff]))
+            let messages = begun.messages.makeAsyncIterator()
+            #expect(try await messages.next()?.message.decode(Reading.self) == reading)
+            #expect(try await messages.next()?.message.structured?["to"]?[1] == "ben")
+            let text = try #require(await messages.next()?.message)
+            #expect(text.text == "good bye")
+            #expect(try text.structured == nil)
+            #expect(throws: MalformedInput.self) { try text.decode(Reading.self) }
+            // Made wrongly: delivered, and told when it is read.
+            let wrong = try #require(await messages.next()?.message)
+            #expect(throws: MalformedInput.self) { try wrong.structured }
+        }
+    }
+
+    @Test("a file goes by path into the inbox, under the name that the sender gives it", arguments: Way.allCases)
+    func filesByPath(_ way: Way) async throws {
+        let scratch = ScratchFolder()
+        let inbox = try Inbox(path: scratch("inbox"), spoolPath: scratch("spool"))
+        let file = try #require(fopen(scratch("notes.txt"), "w"))
+        fputs("hello", file)
+        fclose(file)
+        try await withTwo(Neighbourhood(way), way) { begun, joined in
+            let other = try #require(joined.members.first?.id)
+            try await joined.waitUntilConnected(to: other)
+            #expect(throws: StorageError.self) { try joined.sendResource(at: scratch("missing"), to: [other]) }
+            let transfers = try joined.sendResource(
+                at: scratch("notes.txt"), named: ClaimedFileName("agenda.txt"), to: [other])
+            let invitation = try #require(await begun.resources.first { _ in true })
+            #expect(invitation.offer.items.map(\.name) == [ClaimedFileName("agenda.txt")])
+            let result = await (try invitation.accept(into: inbox)).result
+            #expect(result.delivered.map(\.path) == ["\(inbox.path)/agenda.txt"])
+            #expect(await transfers[other]?.result.outcome == .completed)
+        }
+    }
+}

@@ -1,0 +1,299 @@
+import NearshareBase
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTCP
+import NearshareTesting
+import Testing
+
+/// Who is let into a session, and what members may count on once they are in.
+extension SessionStoryTests {
+    /// Node 0 invites node 1, which does with the invitation as `answer` says.
+    /// - Returns: how it ended for node 0.
+    private func invite(
+        _ way: Way, secret: [UInt8]? = nil, timeout: Duration = .seconds(30), settings: SessionSettings = Self.trusting,
+        adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
+        answer: @escaping @Sendable (SessionInvitation) async throws -> Void,
+        meanwhile: @escaping @Sendable (Session) async -> Void = { _ in }
+    ) async throws -> Result<PeerID, SessionError> {
+        let neighbourhood = Neighbourhood(way)
+        var host = neighbourhood.settings(0)
+        var guest = neighbourhood.settings(1)
+        adjust(0, &host)
+        adjust(1, &guest)
+        return try await withNode(guest) { [host] guest in
+            let receiving = try guest.receive()
+            return try await withNode(host) { host in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { for await invitation in receiving.sessionInvitations { try await answer(invitation) } }
+                    let session = try host.beginSession(settings)
+                    group.addTask { await meanwhile(session) }
+                    let outcome: Result<PeerID, SessionError>
+                    do throws(SessionError) {
+                        outcome = .success(
+                            try await session.invite(
+                                neighbourhood.destination(1, receiving.port), context: [1, 2], secret: secret,
+                                timeout: timeout))
+                    } catch {
+                        outcome = .failure(error)
+                    }
+                    await session.leave()
+                    guest.beginShutdown()
+                    try await group.waitForAll()
+                    return outcome
+                }
+            }
+        }
+    }
+
+    private static let guest = Neighbourhood.identity(1).peerID
+
+    @Test("an invitation is accepted, declined, or dropped, which declines it", arguments: Way.allCases)
+    func answers(_ way: Way) async throws {
+        let accepted = try await invite(way) { invitation in
+            #expect(invitation.context == [1, 2] && invitation.peer.id == Neighbourhood.identity(0).peerID)
+            _ = try invitation.accept(Self.trusting)
+        }
+        #expect(accepted == .success(Self.guest))
+        #expect(try await invite(way) { $0.decline() } == .failure(.declined))
+        #expect(try await invite(way) { _ in } == .failure(.declined))
+    }
+
+    @Test("A9: accepted after it expired, an invitation says so", arguments: Way.allCases) func expires(_ way: Way) async throws
+    {
+        let outcome = try await invite(way, timeout: .seconds(1)) { invitation in
+            #expect(await invitation.ended == .timedOut("the invitation was not answered in time"))
+            #expect(throws: SessionError.timedOut("the invitation was not answered in time")) {
+                try invitation.accept(Self.trusting)
+            }
+        }
+        guard case .failure(.timedOut) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+    }
+
+    @Test("A2: cancelling takes an invitation back, and accepting it then is an error", arguments: Way.allCases)
+    func withdraws(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        try await withNode(neighbourhood.settings(1)) { guest in
+            let receiving = try guest.receive()
+            try await withNode(neighbourhood.settings(0)) { host in
+                let session = try host.beginSession(Self.trusting)
+                await withTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        await #expect(throws: SessionError.cancelled) {
+                            try await session.invite(neighbourhood.destination(1, receiving.port))
+                        }
+                    }
+                    let invitation = await receiving.sessionInvitations.first { _ in true }
+                    group.cancelAll()
+                    #expect(await invitation?.ended != nil)
+                    #expect(throws: SessionError.self) { try invitation?.accept(Self.trusting) }
+                }
+                #expect(session.members.isEmpty)
+            }
+        }
+    }
+
+    @Test("K6, S12: a policy lets in who proves the secret, and nobody else", arguments: Way.allCases) func secrets(_ way: Way)
+        async throws
+    {
+        for (said, outcome) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined)), (nil, .failure(.declined))]
+            as [(String?, Result<PeerID, SessionError>)]
+        {
+            let result = try await invite(way, secret: said.map { Array($0.utf8) }) { invitation in
+                if invitation.proves(Array("cherry".utf8)) { _ = try invitation.accept(Self.trusting) }
+            }
+            #expect(result == outcome, "\(said ?? "none")")
+        }
+    }
+
+    @Test("K1: a short code that is not the same, or a question that is dropped, lets nobody in", arguments: Way.allCases)
+    func questions(_ way: Way) async throws {
+        for answer in [true, false, nil] as [Bool?] {
+            let outcome = try await invite(way, settings: SessionSettings()) { invitation in
+                _ = try invitation.accept(Self.trusting)
+            } meanwhile: { session in
+                for await question in session.identityQuestions {
+                    #expect(question.check.peer.id == Self.guest && question.check.voucher == nil)
+                    if let answer { question.answer(isSame: answer) }
+                }
+            }
+            switch (answer, outcome) {
+            case (true?, .success(Self.guest)), (false?, .failure(.untrusted)), (nil, .failure(.untrusted)): break
+            default: Issue.record("\(String(describing: answer)) led to \(outcome)")
+            }
+        }
+    }
+
+    @Test("K12: preferences that don't fit together are refused, and nobody is invited", arguments: Way.allCases)
+    func encryption(_ way: Way) async throws {
+        for (here, there, fits) in [
+            (.required, .none, false), (.none, .required, false), (.optional, .none, true), (.required, .optional, true),
+        ] as [(EncryptionPreference, EncryptionPreference, Bool)] {
+            let outcome = try await invite(way) { number, settings in
+                settings.encryption = number == 0 ? here : there
+            } answer: { invitation in
+                #expect(fits)
+                _ = try invitation.accept(Self.trusting)
+            }
+            switch (fits, outcome) {
+            case (true, .success(Self.guest)), (false, .failure(.incompatible)): break
+            default: Issue.record("\(here) with \(there) led to \(outcome)")
+            }
+        }
+    }
+
+    @Test("what may be lost comes at once, over packets where they arrive, else over links", arguments: [true, false])
+    func unreliable(_ hasPackets: Bool) async throws {
+        try await withSession(of: 2, .tcp) { _, settings in
+            if hasPackets { settings.datagrams = UDPTransport() }
+        } _: { neighbourhood, sessions in
+            // Each that comes is answered; one of those that follow gets through, whatever is lost.
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    while !Task.isCancelled {
+                        try? await sessions[0].send(SessionMessage(bytes: [4]), mode: .unreliable)
+                        try? await Task.sleep(for: .milliseconds(20))
+                    }
+                }
+                let received = await sessions[1].messages.first { _ in true }
+                #expect(
+                    received?.mode == .unreliable && received?.sender == neighbourhood.id(0) && received?.message.bytes == [4])
+                group.cancelAll()
+            }
+            await #expect(throws: SessionError.self) {
+                try await sessions[0].send(SessionMessage(bytes: [UInt8](repeating: 0, count: 1201)), mode: .unreliable)
+            }
+        }
+    }
+
+    @Test("a resource goes to four members at once; one of them declines", arguments: Way.allCases)
+    func resourceToFour(_ way: Way) async throws {
+        try await withSession(of: 5, way) { neighbourhood, sessions in
+            let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 300_000))
+            let ids = (1...4).map(neighbourhood.id)
+            let transfers = try sessions[0].sendResource(MemorySource(content), to: ids, resumeKey: Stage.resumeKey)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 1...4 {
+                    group.addTask {
+                        let invitation = try #require(await sessions[number].resources.first { _ in true })
+                        guard number < 4 else { return invitation.decline() }
+                        let sink = MemorySink()
+                        #expect(await invitation.accept(into: sink).result.outcome == .completed)
+                        #expect(sink.received.entries == content.entries)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            for id in ids.dropLast() { #expect(await transfers[id]?.result.outcome == .completed) }
+            #expect(await transfers[ids[3]]?.result.outcome == .declined(.declined))
+        }
+    }
+
+    @Test("A8: a resource is cancelled from either end, and both know", arguments: Way.allCases) func cancels(_ way: Way)
+        async throws
+    {
+        try await withSession(of: 2, way) { neighbourhood, sessions in
+            let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
+            for isSender in [true, false] {
+                let id = neighbourhood.id(1)
+                let sent = try sessions[0].sendResource(MemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id]
+                let invitation = try #require(await sessions[1].resources.first { _ in true })
+                let sink = MemorySink(holdsAfter: 1)
+                let received = invitation.accept(into: sink)
+                for await _ in sink.held { break }
+                isSender ? sent?.cancel() : received.cancel()
+                sink.goOn()
+                #expect(await sent?.result.outcome == .cancelled(by: isSender ? .here : .there))
+                #expect(await received.result.outcome == .cancelled(by: isSender ? .there : .here))
+            }
+        }
+    }
+
+    @Test("S8: a slow reader of one stream stops its own writer, and no other stream or message", arguments: Way.allCases)
+    func slowReader(_ way: Way) async throws {
+        try await withSession(of: 2, way) { neighbourhood, sessions in
+            let slow = try sessions[0].openStream(named: "slow", to: neighbourhood.id(1))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                // Far more than all windows and buffers together: it can't end before it is read.
+                group.addTask {
+                    for _ in 0..<64 { try await slow.write([UInt8](repeating: 1, count: 256 << 10)) }
+                    slow.finish()
+                }
+                let slowThere = try #require(await sessions[1].streams.first { _ in true })
+                let fast = try sessions[0].openStream(named: "fast", to: neighbourhood.id(1))
+                group.addTask {
+                    for _ in 0..<16 { try await fast.write([UInt8](repeating: 2, count: 256 << 10)) }
+                    fast.finish()
+                }
+                let fastThere = try #require(await sessions[1].streams.first { _ in true })
+                var count = 0
+                for try await bytes in fastThere.stream { count += bytes.count }
+                #expect(count == 4 << 20)
+                try await sessions[0].send(SessionMessage(bytes: [1]))
+                #expect(await sessions[1].messages.first { _ in true }?.message.bytes == [1])
+                count = 0
+                for try await bytes in slowThere.stream { count += bytes.count }
+                #expect(count == 16 << 20)
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    @Test("two members of one name are two members", arguments: Way.allCases) func oneName(_ way: Way) async throws {
+        try await withSession(of: 3, way) {
+            $1.name = DisplayName(truncating: "twin")!
+        } _: { neighbourhood, sessions in
+            #expect(Set(sessions[0].members.map(\.name.claimed)) == ["twin"])
+            try await sessions[0].send(SessionMessage(bytes: [1]), to: [neighbourhood.id(1)])
+            try await sessions[0].send(SessionMessage(bytes: [2]), to: [neighbourhood.id(2)])
+            for number in 1...2 {
+                #expect(await sessions[number].messages.first { _ in true }?.message.bytes == [UInt8(number)])
+            }
+        }
+    }
+
+    @Test("who is between leaves: the others lose each other, visibly", arguments: Way.allCases) func relayLeaves(_ way: Way)
+        async throws
+    {
+        try await withSession(of: 3, way, apart: [(1, 2)]) { neighbourhood, sessions in
+            await sessions[0].leave()
+            for (one, other) in [(1, 2), (2, 1)] {
+                try await sessions[one].wait { $0.state(of: neighbourhood.id(0)) == nil }
+                try await sessions[one].wait { $0.state(of: neighbourhood.id(other))?.isConnected != true }
+                #expect(throws: SessionError.notConnected(neighbourhood.id(other))) {
+                    try sessions[one].openStream(named: "x", to: neighbourhood.id(other))
+                }
+            }
+        }
+    }
+
+    @Test("invalid parameters are told as such", arguments: Way.allCases) func parameters(_ way: Way) async throws {
+        try await withSession(of: 2, way) { neighbourhood, sessions in
+            func refuses(_ body: () async throws -> Void) async {
+                do {
+                    try await body()
+                    Issue.record("it was taken")
+                } catch SessionError.invalidParameter {
+                } catch {
+                    Issue.record("\(error)")
+                }
+            }
+            let session = sessions[0]
+            let other = neighbourhood.id(1)
+            await refuses { try await session.send(SessionMessage(bytes: [UInt8](repeating: 0, count: (1 << 20) + 1))) }
+            await refuses { try await session.send(SessionMessage(bytes: []), to: []) }
+            await refuses { _ = try session.openStream(named: String(repeating: "x", count: 256), to: other) }
+            await refuses {
+                _ = try await session.invite(neighbourhood.destination(1, 1), context: [UInt8](repeating: 0, count: 1025))
+            }
+            await refuses { _ = try await session.invite(neighbourhood.destination(1, 1), timeout: .seconds(601)) }
+            let source = MemorySource(MemoryContent(file: "a", [1]))
+            await refuses { _ = try session.sendResource(source, to: [], resumeKey: Stage.resumeKey) }
+            await refuses { _ = try session.sendResource(source, to: [other, other], resumeKey: Stage.resumeKey) }
+            await refuses { _ = try session.sendResource(source, to: [other], resumeKey: [1]) }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct SessionStoryTests {
+    /// Runs a session: node 0 begins it, all others accept. All are in it when `body` runs.
+    func withSession(
+        of count: Int, _ way: Way, apart: [(Int, Int)] = [], settings: SessionSettings = Self.trusting,
+        adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
+        _ body: @escaping @Sendable (Neighbourhood, [Session]) async throws -> Void
+    ) async throws {
+        let neighbourhood = Neighbourhood(way)
+        for (one, other) in apart { neighbourhood.keepApart(one, other) }
+        try await gather(0, count, neighbourhood, way, settings, adjust, []) { ports, joined in
+            try await body(neighbourhood, joined)
+        }
+    }
+
+    /// Nodes one inside the other; the innermost invites.
+    private func gather(
+        _ number: Int, _ count: Int, _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings,
+        _ adjust: @Sendable (Int, inout NodeSettings) -> Void, _ others: [(Node, Listener)],
+        _ body: @escaping @Sendable ([UInt16], [Session]) async throws -> Void
+    ) async throws {
+        var nodeSettings = neighbourhood.settings(number)
+        adjust(number, &nodeSettings)
+        try await withNode(nodeSettings) { node in
+            let receiving = try node.receive()
+            let all = others + [(node, receiving)]
+            guard all.count == count else {
+                return try await gather(number + 1, count, neighbourhood, way, settings, adjust, all, body)
+            }
+            let first = try all[0].0.beginSession(settings)
+            var sessions = [first]
+            for (index, (_, receiving)) in all.enumerated().dropFirst() {
+                async let joined = receiving.sessionInvitations.first { _ in true }?.accept(settings)
+                let id = try await first.invite(neighbourhood.destination(index, receiving.port))
+                #expect(id == neighbourhood.id(index))
+                sessions.append(try #require(await joined))
+            }
+            for session in sessions { try await session.waitUntilAllAreConnected(count - 1) }
+            try await body(all.map(\.1.port), sessions)
+            for session in sessions { await session.leave() }
+        }
+    }
+
+    static let trusting: SessionSettings = {
+        var settings = SessionSettings()
+        settings.trust = .anyKey
+        return settings
+    }()
+
+    @Test("what one says, all others hear, in order", arguments: Way.allCases) func messages(_ way: Way) async throws {
+        try await withSession(of: 3, way) { neighbourhood, sessions in
+            for number in 0..<500 {
+                try await sessions[0].send(SessionMessage(bytes: [UInt8(number >> 8), UInt8(number & 255)]))
+            }
+            for session in sessions.dropFirst() {
+                var next = 0
+                for await received in session.messages {
+                    #expect(received.sender == neighbourhood.id(0))
+                    #expect(received.message.bytes == [UInt8(next >> 8), UInt8(next & 255)])
+                    next += 1
+                    if next == 500 { break }
+                }
+                #expect(next == 500)
+            }
+        }
+    }
+
+    @Test("eight nodes all reach each other; a ninth is refused", arguments: Way.allCases) func eight(_ way: Way) async throws {
+        try await withSession(of: 8, way) { neighbourhood, sessions in
+            for session in sessions { #expect(session.members.count == 7) }
+            for (number, session) in sessions.enumerated() { try await session.send(SessionMessage(bytes: [UInt8(number)])) }
+            for (number, session) in sessions.enumerated() {
+                var heard: Set<UInt8> = []
+                for await received in session.messages {
+                    heard.insert(received.message.bytes[0])
+                    if heard.count == 7 { break }
+                }
+                #expect(heard == Set((0..<8).map { UInt8($0) }.filter { $0 != UInt8(number) }))
+            }
+            try await withNode(neighbourhood.settings(8)) { node in
+                let receiving = try node.receive()
+                await #expect(throws: SessionError.full) {
+                    try await sessions[3].invite(neighbourhood.destination(8, receiving.port))
+                }
+            }
+        }
+    }
+
+    @Test("S2: A and C, kept apart, talk through B as themselves, and directly once they can", arguments: Way.allCases)
+    func relays(_ way: Way) async throws {
+        try await withSession(of: 3, way, apart: [(1, 2)]) { neighbourhood, sessions in
+            #expect(sessions[1].state(of: neighbourhood.id(2)) == .connected(via: neighbourhood.id(0)))
+            try await sessions[1].send(SessionMessage(bytes: [7]), to: [neighbourhood.id(2)])
+            let received = await sessions[2].messages.first { _ in true }
+            #expect(received?.sender == neighbourhood.id(1) && received?.message.bytes == [7])
+
+            let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 1_000_000))
+            let transfers = try sessions[1].sendResource(
+                MemorySource(content), to: [neighbourhood.id(2)], resumeKey: Stage.resumeKey)
+            let sink = MemorySink()
+            let invitation = try #require(await sessions[2].resources.first { _ in true })
+            #expect(invitation.peer.id == neighbourhood.id(1))
+            #expect(await invitation.accept(into: sink).result.outcome == .completed)
+            #expect(await transfers[neighbourhood.id(2)]?.result.outcome == .completed)
+            #expect(sink.received.entries == content.entries)
+
+            let stream = try sessions[2].openStream(named: "numbers", to: neighbourhood.id(1))
+            try await stream.write([1, 2, 3])
+            stream.finish()
+            let incoming = try #require(await sessions[1].streams.first { _ in true })
+            #expect(incoming.stream.name.text == "numbers" && incoming.sender == neighbourhood.id(2))
+            var bytes: [UInt8] = []
+            for try await more in incoming.stream { bytes += more }
+            #expect(bytes == [1, 2, 3])
+
+            neighbourhood.letMeet(1, 2)
+            try await sessions[1].wait { $0.state(of: neighbourhood.id(2)) == .connected(via: nil) }
+            try await sessions[2].send(SessionMessage(bytes: [8]), to: [neighbourhood.id(1)])
+            #expect(await sessions[1].messages.first { _ in true }?.message.bytes == [8])
+        }
+    }
+
+    @Test(
+        "after a break the session goes on without a new invitation, and no message is lost or doubled", arguments: Way.allCases
+    )
+    func reconnects(_ way: Way) async throws {
+        try await withSession(of: 2, way) { neighbourhood, sessions in
+            let count = 3000
+            async let sending: Void = {
+                for number in 0..<count {
+                    try await sessions[0].send(SessionMessage(bytes: [UInt8(number >> 8), UInt8(number & 255)]))
+                    if number % 1000 == 500 {
+                        neighbourhood.keepApart(0, 1)
+                        neighbourhood.letMeet(0, 1)
+                    }
+                }
+            }()
+            var next = 0
+            for await received in sessions[1].messages {
+                #expect(received.message.bytes == [UInt8(next >> 8), UInt8(next & 255)])
+                next += 1
+                if next == count { break }
+            }
+            #expect(next == count)
+            try await sending
+        }
+    }
+
+    @Test("who leaves is gone for all; sending to them is an error", arguments: Way.allCases) func leaves(_ way: Way)
+        async throws
+    {
+        try await withSession(of: 3, way) { neighbourhood, sessions in
+            await sessions[2].leave()
+            try await sessions[0].wait { $0.members.count == 1 }
+            try await sessions[1].wait { $0.members.count == 1 }
+            await #expect(throws: SessionError.notConnected(neighbourhood.id(2))) {
+                try await sessions[0].send(SessionMessage(bytes: [1]), to: [neighbourhood.id(2)])
+            }
+            await #expect(throws: SessionError.left) { try await sessions[2].send(SessionMessage(bytes: [1])) }
+            await #expect(throws: SessionError.self) { try await sessions[0].send(SessionMessage(bytes: [1]), to: []) }
+        }
+    }
+}
+
+extension Session {
+    func state(of member: PeerID) -> MemberState? { members.first { $0.id == member }?.state }
+
+    func waitUntilAllAreConnected(_ count: Int) async throws {
+        try await wait { $0.members.count == count && $0.members.allSatisfy(\.state.isConnected) }
+    }
+
+    /// Looks again after each change.
+    func wait(until isSo: @Sendable (Session) -> Bool) async throws {
+        while !isSo(self) { try await Task.sleep(for: .milliseconds(5)) }
+    }
+}

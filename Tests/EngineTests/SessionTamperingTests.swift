@@ -1,0 +1,44 @@
+import NearshareBase
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+extension SessionStoryTests {
+    @Test(
+        "K13: what was dropped, doubled, swapped or altered on the way is noticed and never delivered; the session goes on",
+        arguments: Way.allCases, TamperingTransport.Mischief.allCases)
+    func tampering(_ way: Way, _ mischief: TamperingTransport.Mischief) async throws {
+        // Shared, for either may be the one that connects again.
+        let linksLeft = Monitor(3)
+        try await withSession(of: 2, way) { _, settings in
+            settings.transport = TamperingTransport(inner: settings.transport, mischief: mischief, linksLeft: linksLeft)
+        } _: { neighbourhood, sessions in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                let count = Monitor(0)
+                // Until every spoiled link has been noticed and replaced.
+                group.addTask {
+                    while linksLeft.withLock({ $0 > 0 }) || count.withLock({ $0 < 500 }) {
+                        let number = count.update { count in
+                            count += 1
+                            return count - 1
+                        }
+                        try await sessions[0].send(
+                            SessionMessage(bytes: [UInt8(number >> 16), UInt8(number >> 8 & 255), UInt8(number & 255)]))
+                    }
+                    try await sessions[0].send(SessionMessage(bytes: []))
+                }
+                var next = 0
+                for await received in sessions[1].messages {
+                    guard !received.message.bytes.isEmpty else { break }
+                    #expect(received.message.bytes.reduce(0) { $0 << 8 | Int($1) } == next)
+                    next += 1
+                }
+                try await group.waitForAll()
+                #expect(next == count.withLock { $0 })
+            }
+            #expect(sessions[0].members.map(\.id) == [neighbourhood.id(1)])
+        }
+    }
+}

@@ -1,0 +1,231 @@
+import NearshareBase
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTCP
+import NearshareTesting
+import Testing
+
+/// What somebody who sees and sends packets and bytes on the network can read, and can make members believe.
+@Suite(.timeLimit(.minutes(2))) struct SessionWireTests {
+    private static let marker = Array("nobody on the way reads this line".utf8)
+
+    // MARK: Packets
+
+    /// Two members whose packets are known to arrive.
+    private func withPackets(
+        _ body: @escaping @Sendable (PacketStory) async throws -> Void
+    ) async throws {
+        let taps = [PacketTap(), PacketTap()]
+        try await SessionStoryTests().withSession(of: 2, .tcp) { number, settings in
+            settings.datagrams = taps[number]
+        } _: { neighbourhood, sessions in
+            let story = PacketStory(sessions: sessions, tap: taps[0], back: taps[1])
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await story.collect() }
+                while !taps[0].packets.contains(where: { $0.bytes.count >= PacketStory.packetByteCount }) {
+                    try await story.deliver()
+                }
+                // What went over the link before that counts as well.
+                try await story.deliver()
+                try await body(story)
+                await sessions[1].leave()
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    @Test("S13, S14, K11, K13: forged, altered, cut, reflected and repeated packets are never delivered; genuine ones once")
+    func forgedPackets() async throws {
+        try await withPackets { story in
+            let held = try await story.hold()
+            let attacker = try UDPTransport().open(port: 0, interface: "lo")
+            defer { attacker.close() }
+            var attacks: [[UInt8]] = []
+            for index in held.bytes.indices {
+                var altered = held.bytes
+                altered[index] ^= 1 << (index % 8)
+                attacks.append(altered)
+            }
+            attacks += held.bytes.indices.map { Array(held.bytes[..<$0]) }
+            attacks += [held.bytes + [0], held.bytes + held.bytes, held.bytes + [UInt8](repeating: 0, count: 3000)]
+            let tag = held.bytes.prefix(8)
+            var random = SeededRandom(seed: 1)
+            for count in [0, 1, 4, 19, 20, 21, 1000, 2040, 2041, 60_000] { attacks.append(Array(tag) + random.bytes(count)) }
+            // The other direction's, and what has come before.
+            attacks += story.back.packets.map { Array(tag + $0.bytes.dropFirst(8)) }
+            attacks += story.tap.packets.map(\.bytes).filter { $0 != held.bytes }.suffix(50)
+            for burst in stride(from: 0, to: attacks.count, by: 40) {
+                for attack in attacks[burst..<min(burst + 40, attacks.count)] { attacker.send(attack, to: held.target) }
+                // In the order in which they came: the burst has been looked at by then.
+                try await story.deliver()
+            }
+            // The genuine one, from elsewhere, many times.
+            try await story.wait(for: held) { attacker.send(held.bytes, to: held.target) }
+            for _ in 0..<20 { attacker.send(held.bytes, to: held.target) }
+            try await story.deliver()
+            let received = story.received
+            #expect(received.allSatisfy { $0.sender == story.sessions[1].members.first?.id })
+            #expect(Set(received.map(\.message.bytes)).isSubset(of: story.sent))
+            #expect(received.filter { $0.message.bytes == held.payload }.count == 1)
+            // A packet is delivered once; what went over the link before packets were proven is not repeated either.
+            #expect(Set(received.map(\.message.bytes)).count == received.count)
+        }
+    }
+
+    @Test(
+        "R3: members that send what may be lost to a program that does not look fill a bounded queue", arguments: Way.allCases)
+    func flood(_ way: Way) async throws {
+        try await SessionStoryTests().withSession(of: 2, way) { neighbourhood, sessions in
+            let pacing = try sessions[0].openStream(named: "pacing", to: neighbourhood.id(1))
+            try await pacing.write([0])
+            let echo = try #require(await sessions[1].streams.first { _ in true }).stream
+            _ = try await echo.read()
+            for _ in 0..<60 {
+                for _ in 0..<50 { try await sessions[0].send(SessionMessage(bytes: [1]), mode: .unreliable) }
+                // Goes behind them.
+                try await pacing.write([1])
+                _ = try await echo.read()
+            }
+            await sessions[1].leave()
+            var count = 0
+            for await _ in sessions[1].messages { count += 1 }
+            #expect((1...1024).contains(count))
+        }
+    }
+
+    // MARK: Encryption
+
+    @Test("K12, S1: what is visible on the wire is what both encryption preferences say; packets are hidden in every case")
+    func visible() async throws {
+        for host in EncryptionPreference.allCases {
+            for guest in EncryptionPreference.allCases {
+                let isOpen: Bool? =
+                    switch (host, guest) {
+                    case (.required, .none), (.none, .required): nil
+                    case (.none, _), (_, .none): true
+                    default: false
+                    }
+                let (saw, packets) = try await talk(host, guest, fits: isOpen != nil)
+                #expect(saw == (isOpen ?? false), "\(host) with \(guest)")
+                #expect(!packets.contains { $0.firstRange(of: Self.marker) != nil }, "\(host) with \(guest)")
+            }
+        }
+    }
+
+    /// Says, streams, sends and tosses the marker through a wiretap.
+    private func talk(
+        _ host: EncryptionPreference, _ guest: EncryptionPreference, fits: Bool
+    ) async throws -> (saw: Bool, packets: [[UInt8]]) {
+        let stage = Stage(.tcp)
+        let tap = PacketTap()
+        var (hostSettings, guestSettings) = (stage.sender, stage.receiver)
+        (hostSettings.encryption, guestSettings.encryption) = (host, guest)
+        (hostSettings.datagrams, guestSettings.datagrams) = (tap, PacketTap())
+        return try await withNode(guestSettings) { [hostSettings] guest in
+            let receiving = try guest.receive()
+            let wire = try Wiretap(to: LinkAddress(host: "127.0.0.1", port: receiving.port))
+            defer { wire.end() }
+            try await withNode(hostSettings) { host in
+                let session = try host.beginSession(SessionStoryTests.trusting)
+                guard fits else {
+                    await #expect(throws: SessionError.self) { try await session.invite(stage.destination(wire.port)) }
+                    return
+                }
+                async let joined = receiving.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+                let other = try await session.invite(stage.destination(wire.port))
+                let there = try #require(await joined)
+                try await session.waitUntilConnected(to: other)
+                try await session.send(SessionMessage(bytes: Self.marker))
+                #expect(await there.messages.first { _ in true }?.message.bytes == Self.marker)
+                let stream = try session.openStream(named: "s", to: other)
+                try await stream.write(Self.marker)
+                #expect(try await there.streams.first { _ in true }?.stream.read() == Self.marker)
+                let content = MemoryContent(file: "a", Self.marker)
+                let sent = try session.sendResource(MemorySource(content), to: [other], resumeKey: Stage.resumeKey)
+                let invitation = try #require(await there.resources.first { _ in true })
+                #expect(await invitation.accept(into: MemorySink()).result.outcome == .completed)
+                #expect(await sent[other]?.result.outcome == .completed)
+                // Until one goes in a packet.
+                while !tap.packets.contains(where: { $0.bytes.count > Self.marker.count }) {
+                    try await session.send(SessionMessage(bytes: Self.marker), mode: .unreliable)
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                await session.leave()
+            }
+            guest.beginShutdown()
+            await wire.ended()
+            return (wire.saw(Self.marker), tap.packets.map(\.bytes))
+        }
+    }
+}
+
+/// Unreliable messages from the first to the second of two members, each of its own content.
+private final class PacketStory: Sendable {
+    struct Held {
+        let bytes: [UInt8]
+        let target: LinkAddress
+        /// What it says, sealed.
+        let payload: [UInt8]
+    }
+
+    /// Of one that carries a message, which no other packet has.
+    static let packetByteCount = 100
+
+    private struct State {
+        var received: [Session.ReceivedMessage] = []
+        var sent: Set<[UInt8]> = []
+    }
+
+    let sessions: [Session]
+    let tap: PacketTap
+    let back: PacketTap
+    private let state = Monitor(State())
+
+    init(sessions: [Session], tap: PacketTap, back: PacketTap) {
+        (self.sessions, self.tap, self.back) = (sessions, tap, back)
+    }
+
+    var received: [Session.ReceivedMessage] { state.withLock { $0.received } }
+    var sent: Set<[UInt8]> { state.withLock { $0.sent } }
+
+    func collect() async {
+        for await message in sessions[1].messages { state.update { $0.received.append(message) } }
+    }
+
+    private func send() async throws -> [UInt8] {
+        let payload = state.update { state in
+            let number = state.sent.count
+            let payload = [UInt8](repeating: UInt8(number >> 8), count: 100) + [UInt8(number & 255)]
+            state.sent.insert(payload)
+            return payload
+        }
+        try await sessions[0].send(SessionMessage(bytes: payload), mode: .unreliable)
+        return payload
+    }
+
+    /// Sends some until one arrives.
+    func deliver() async throws {
+        var payloads: Set<[UInt8]> = []
+        while !received.contains(where: { payloads.contains($0.message.bytes) }) {
+            payloads.insert(try await send())
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    /// One that was sent and did not arrive.
+    func hold() async throws -> Held {
+        tap.hold(true)
+        defer { tap.hold(false) }
+        let payload = try await send()
+        let packet = try #require(tap.packets.last)
+        return Held(bytes: packet.bytes, target: packet.target, payload: payload)
+    }
+
+    func wait(for held: Held, _ send: () -> Void) async throws {
+        while !received.contains(where: { $0.message.bytes == held.payload }) {
+            send()
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+}

@@ -1,0 +1,164 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareEngine
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct StrangerTests {
+    /// Reads on a thread that may block until the other side ends the link.
+    /// - Returns: how many bytes came before.
+    private func readToEnd(_ link: any StreamLink) async -> Int {
+        await withCheckedContinuation { continuation in
+            let task: @Sendable () -> Void = {
+                var total = 0
+                var buffer = [UInt8](repeating: 0, count: 1024)
+                while let count = try? buffer.withUnsafeMutableBytes({ try link.read(into: $0) }), count > 0 { total += count }
+                continuation.resume(returning: total)
+            }
+            Blocking.run(task)
+        }
+    }
+
+    private func write(_ bytes: [UInt8], to link: any StreamLink) {
+        _ = try? bytes.withUnsafeBytes { try link.write($0) }
+    }
+
+    @Test("R9: garbage is answered with the end of the link, and others are still served", arguments: Way.allCases)
+    func garbage(_ way: Way) async throws {
+        let stage = Stage(way)
+        try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            let address = LinkAddress(host: "127.0.0.1", port: receiving.port)
+            for bytes in [
+                Array("GET / HTTP/1.1\r\n\r\n".utf8), Preamble.supported.encoded + [0, 32] + [UInt8](repeating: 0, count: 32),
+            ] {
+                let link = try stage.transport.connect(to: address, timeout: .seconds(5))
+                write(bytes, to: link)
+                #expect(await readToEnd(link) == 0)
+                link.close()
+            }
+            try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                    let name = try await connection.peerName
+                    #expect(name.claimed == "Bea")
+                }
+            }
+        }
+    }
+
+    @Test("R5: a silent stranger is cut after the time for the handshake", arguments: Way.allCases)
+    func silent(_ way: Way) async throws {
+        let stage = Stage(way)
+        let clock = MovableClock()
+        var settings = stage.receiver
+        settings.clock = { clock.now }
+        try await withNode(settings) { receiver in
+            let receiving = try receiver.receive()
+            let link = try stage.transport.connect(
+                to: LinkAddress(host: "127.0.0.1", port: receiving.port), timeout: .seconds(5))
+            write(Array(Preamble.supported.encoded.prefix(5)), to: link)
+            async let received = readToEnd(link)
+            // The node measures from the moment at which it has taken the link; moving on twice covers either order.
+            let mover = Task {
+                while !Task.isCancelled {
+                    clock.moveForward(by: .seconds(11))
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            #expect(await received == 0)
+            mover.cancel()
+            link.close()
+        }
+    }
+
+    @Test("R3: more links than allowed are refused, and there is room again after one has ended")
+    func tooMany() async throws {
+        let stage = Stage(.memory)
+        var settings = stage.receiver
+        settings.limits.linksPerAddress = 2
+        try await withNode(settings) { receiver in
+            let receiving = try receiver.receive()
+            let address = LinkAddress(host: "127.0.0.1", port: receiving.port)
+            let links = try (0..<2).map { _ in try stage.transport.connect(to: address, timeout: .seconds(5)) }
+            let third = try stage.transport.connect(to: address, timeout: .seconds(5))
+            #expect(await readToEnd(third) == 0)
+            for link in links { link.close() }
+            try await withNode(stage.sender) { sender in
+                // The node may need a moment to notice that the two are gone.
+                var isServed = false
+                for _ in 0..<1000 where !isServed {
+                    isServed = (try? await sender.withConnection(to: stage.destination(receiving.port)) { _ in true }) ?? false
+                }
+                #expect(isServed)
+            }
+        }
+    }
+
+    @Test("K4, D1: another key than the announced one is refused", arguments: Way.allCases) func wrongID(_ way: Way)
+        async throws
+    {
+        let stage = Stage(way)
+        try await withNode(stage.receiver) { receiver in
+            let receiving = try receiver.receive()
+            try await withNode(stage.sender) { sender in
+                let error = await #expect(throws: NodeError.self) {
+                    try await sender.withConnection(to: stage.destination(receiving.port, id: Stage.ada.peerID)) { _ in }
+                }
+                guard case .identityMismatch? = error else {
+                    Issue.record("\(String(describing: error))")
+                    return
+                }
+            }
+        }
+    }
+
+    @Test("K9: a link to ourselves is refused") func ourselves() async throws {
+        let stage = Stage(.memory)
+        try await withNode(stage.receiver) { node in
+            let receiving = try node.receive()
+            await #expect(throws: NodeError.self) {
+                try await node.withConnection(to: stage.destination(receiving.port)) { _ in }
+            }
+        }
+    }
+
+    @Test("R11: a blocked peer gets no invitation through", arguments: Way.allCases) func blocked(_ way: Way) async throws {
+        let stage = Stage(way)
+        var settings = stage.receiver
+        settings.trustStatus = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new }
+        for _ in 0..<10 {
+            let invited = try await withNode(settings) { receiver in
+                let receiving = try receiver.receive()
+                try await withNode(stage.sender) { sender in
+                    _ = try? await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                        let transfer = connection.send(
+                            MemorySource(MemoryContent(file: "a", [1])), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        // Whether the offer was on its way before the link closed decides which of the two it is.
+                        let outcome = await transfer.result.outcome
+                        #expect(outcome == .interrupted || outcome == .declined(.declined))
+                    }
+                }
+                receiver.beginShutdown()
+                var count = 0
+                for await _ in receiving.invitations { count += 1 }
+                return count
+            }
+            #expect(invited == 0)
+        }
+    }
+
+    @Test("nobody there is said plainly") func nobody() async throws {
+        let stage = Stage(.memory)
+        try await withNode(stage.sender) { sender in
+            let error = await #expect(throws: NodeError.self) {
+                try await sender.withConnection(to: stage.destination(9)) { _ in }
+            }
+            guard case .unreachable? = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+        }
+    }
+}

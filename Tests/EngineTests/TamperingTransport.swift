@@ -1,0 +1,82 @@
+import NearshareInterfaces
+import NearshareTesting
+
+/// Ways that don't keep what they carry, as a relay of ill will: once on each of the first links.
+struct TamperingTransport: StreamTransport {
+    enum Mischief: CaseIterable {
+        case drops, doubles, swaps, alters
+    }
+
+    let inner: any StreamTransport
+    let mischief: Mischief
+    /// So many are still to be spoiled.
+    let linksLeft: Monitor<Int>
+
+    func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+        try inner.listen(port: port, interface: interface)
+    }
+
+    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        let link = try inner.connect(to: address, timeout: timeout)
+        let isSpoiled = linksLeft.update { left in
+            guard left > 0 else { return false }
+            left -= 1
+            return true
+        }
+        return isSpoiled ? TamperingLink(link, mischief) : link
+    }
+}
+
+private final class TamperingLink: StreamLink {
+    private struct State {
+        var writes = 0
+        var held: [UInt8]?
+    }
+
+    private let inner: any StreamLink
+    private let mischief: TamperingTransport.Mischief
+    private let state = Monitor(State())
+    /// Handshake, greeting and the way into the session are over by then.
+    private static let spoiledWrite = 40
+
+    init(_ inner: any StreamLink, _ mischief: TamperingTransport.Mischief) {
+        self.inner = inner
+        self.mischief = mischief
+    }
+
+    var remote: LinkAddress { inner.remote }
+    var localHost: String? { inner.localHost }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try inner.read(into: buffer) }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+        for piece in pieces(Array(bytes)) {
+            try piece.withUnsafeBufferPointer { (raw) throws(LinkError) in try inner.write(UnsafeRawBufferPointer(raw)) }
+        }
+    }
+
+    /// All through ``write(_:)``, so that nothing gets past.
+    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { 0 }
+
+    private func pieces(_ bytes: [UInt8]) -> [[UInt8]] {
+        state.update { state in
+            state.writes += 1
+            if let held = state.held.take() { return [bytes, held] }
+            guard state.writes == Self.spoiledWrite else { return [bytes] }
+            switch mischief {
+            case .drops: return []
+            case .doubles: return [bytes, bytes]
+            case .swaps:
+                state.held = bytes
+                return []
+            case .alters:
+                var altered = bytes
+                altered[altered.count / 2] ^= 1
+                return [altered]
+            }
+        }
+    }
+
+    func finishWriting() { inner.finishWriting() }
+    func close() { inner.close() }
+}

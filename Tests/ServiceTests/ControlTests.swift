@@ -1,0 +1,205 @@
+import FoundationEssentials
+import Glibc
+import NearshareBase
+import NearshareInterfaces
+import NearshareService
+import NearshareTesting
+import Synchronization
+import Testing
+
+/// Answers what it is asked with what it was asked, and tells every event to everybody.
+private final class EchoDoor: NodeClient {
+    private let listeners = Mutex<[AsyncStream<ControlEvent>.Continuation]>([])
+
+    func ask(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+        switch request {
+        case .say(let text, _): return .accepted(text)
+        case .find(let text, let seconds):
+            // A slow question, which others must not wait for.
+            try? await Task.sleep(for: .seconds(seconds))
+            throw ControlFailure(.peerNotFound, text)
+        case .stop:
+            for listener in listeners.withLock({ $0 }) { listener.finish() }
+            return .done
+        default: return .done
+        }
+    }
+
+    func events() async -> AsyncStream<ControlEvent> {
+        let (stream, continuation) = AsyncStream<ControlEvent>.makeStream()
+        listeners.withLock { $0.append(continuation) }
+        return stream
+    }
+
+    func tell(_ event: ControlEvent) {
+        for listener in listeners.withLock({ $0 }) { listener.yield(event) }
+    }
+
+    var listenerCount: Int { listeners.withLock { $0.count } }
+}
+
+@Suite("the socket of a node", .timeLimit(.minutes(1)))
+struct ControlTests {
+    private let scratch = ScratchFolder()
+    private var path: String { scratch("node.sock") }
+
+    private func serving(_ door: EchoDoor, _ body: @Sendable () async throws -> Void) async throws {
+        let server = try ControlServer(path: path)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await server.run(door) }
+            defer { group.cancelAll() }
+            try await body()
+        }
+    }
+
+    private func asking(_ body: @Sendable (ControlClient) async throws -> Void) async throws {
+        let client = try #require(ControlClient(path: path))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await client.run() }
+            defer { group.cancelAll() }
+            try await body(client)
+        }
+    }
+
+    private func expectAnswer(_ client: ControlClient) async throws {
+        let reply = try await client.ask(.status)
+        #expect(reply == .done)
+    }
+
+    private let anna = PeerID(bytes: [1, 1, 1, 1, 1, 1, 1, 1])!
+
+    @Test("Questions are answered, also while another waits; a failure comes as it was thrown")
+    func questions() async throws {
+        try await serving(EchoDoor()) {
+            try await asking { client in
+                async let slow = client.ask(.find("nobody", seconds: 0.3))
+                for number in 0..<50 {
+                    let text = "line \(number)\nwith \"quotes\" and \u{1f469}"
+                    let reply = try await client.ask(.say(text, in: .peer(anna)))
+                    #expect(reply == .accepted(text))
+                }
+                do {
+                    _ = try await slow
+                    Issue.record("nobody was found")
+                } catch {
+                    #expect(error as? ControlFailure == ControlFailure(.peerNotFound, "nobody"))
+                }
+            }
+        }
+    }
+
+    @Test("Events come to all who follow, in their order, and end with the node")
+    func events() async throws {
+        let door = EchoDoor()
+        try await serving(door) {
+            try await asking { one in
+                try await asking { other in
+                    let (first, second) = (try await one.events(), try await other.events())
+                    #expect(door.listenerCount == 2)
+                    for number in 0..<500 { door.tell(.notice("\(number)")) }
+                    for stream in [first, second] {
+                        var iterator = stream.makeAsyncIterator()
+                        for number in 0..<500 { #expect(await iterator.next() == .notice("\(number)")) }
+                    }
+                    _ = try await one.ask(.stop)
+                    for stream in [first, second] {
+                        var iterator = stream.makeAsyncIterator()
+                        #expect(await iterator.next() == nil)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("K5: only its owner can open it, and a path that is too long is told")
+    func permissions() async throws {
+        try await serving(EchoDoor()) {
+            var status = stat()
+            #expect(stat(path, &status) == 0)
+            #expect(status.st_mode & 0o777 == 0o600)
+        }
+        // Gone with the node.
+        #expect(access(path, F_OK) != 0)
+        #expect(ControlClient(path: path) == nil)
+        let long = "/tmp/" + String(repeating: "x", count: 120)
+        let failure = #expect(throws: StorageError.self) { try ControlServer(path: long) }
+        #expect(failure?.description.contains("too long") == true)
+    }
+
+    @Test("A file of a node that was killed is no node, and the next one takes its place")
+    func stale() async throws {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let isBound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+        #expect(isBound)
+        close(descriptor)
+        #expect(ControlClient(path: path) == nil)
+        try await serving(EchoDoor()) {
+            try await asking { client in try await expectAnswer(client) }
+        }
+    }
+
+    @Test(
+        "X2: lines that are no requests end their connection, and nobody else's",
+        arguments: [
+            "hello\n", "{}\n", "{\"request\":{\"_0\":1}}\n", "\u{0}\n", String(repeating: "x", count: (1 << 20) + 4_096),
+            String(repeating: "[", count: 100_000) + "\n",
+        ])
+    func nonsense(_ line: String) async throws {
+        try await serving(EchoDoor()) {
+            try await asking { client in
+                try await expectAnswer(client)
+                let stranger = try #require(Raw(path: path))
+                stranger.write(line)
+                #expect(await stranger.isClosedByPeer())
+                try await expectAnswer(client)
+            }
+        }
+    }
+}
+
+/// Somebody who writes what they like.
+private final class Raw: Sendable {
+    private let descriptor: Int32
+
+    init?(path: String) {
+        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let descriptor = descriptor
+        let isConnected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+        if !isConnected { return nil }
+    }
+
+    deinit { close(descriptor) }
+
+    func write(_ text: String) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    func isClosedByPeer() async -> Bool {
+        await withCheckedContinuation { continuation in
+            BlockingThread.start { [descriptor] in
+                var byte: UInt8 = 0
+                let count = recv(descriptor, &byte, 1, 0)
+                continuation.resume(returning: count == 0 || (count < 0 && errno == ECONNRESET))
+            }
+        }
+    }
+}

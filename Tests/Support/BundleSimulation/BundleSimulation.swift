@@ -1,0 +1,298 @@
+import NearshareBase
+package import NearshareBundles
+import NearshareCrypto
+import NearshareTesting
+import Synchronization
+
+/// Many carriers on virtual time, in one thread: the product's own ``BundleRouter``, with links that lose packets and nodes that
+/// walk. The same each time for the same seed.
+package struct BundleSimulation {
+    package struct Scenario: Sendable {
+        package var name: String
+        package var count: Int
+        package var degree: Double
+        package var motion: Landscape.Motion
+        package var profile: PropagationProfile
+        /// Share of packets that get lost; 0 for reliable links.
+        package var loss: Double
+        /// Messages between two, and to everybody, sent one by one between ``warmUp`` and ``lastSent``.
+        package var messageCount: Int
+        package var broadcastCount: Int
+        package var warmUp: Double
+        package var lastSent: Double
+        package var duration: Double
+        package var seed: UInt64
+
+        package init(
+            _ name: String, count: Int, degree: Double, motion: Landscape.Motion, profile: PropagationProfile,
+            loss: Double, messageCount: Int, broadcastCount: Int, warmUp: Double = 600, lastSent: Double = 1_800,
+            duration: Double = 3_600, seed: UInt64 = 1
+        ) {
+            self.name = name
+            self.count = count
+            self.degree = degree
+            self.motion = motion
+            self.profile = profile
+            self.loss = loss
+            self.messageCount = messageCount
+            self.broadcastCount = broadcastCount
+            self.warmUp = warmUp
+            self.lastSent = lastSent
+            self.duration = duration
+            self.seed = seed
+        }
+    }
+
+    /// By reference, so that events are moved about in a queue without copying what is in them.
+    private final class Packet {
+        let content: BundlePacket
+
+        init(_ content: BundlePacket) {
+            self.content = content
+        }
+    }
+
+    private enum Event {
+        case packet(Packet, from: Int32, to: Int32)
+        case wake(Int32)
+        case send(Int32, to: Int32?)
+        case step
+    }
+
+    /// One message, as it went.
+    struct Course {
+        var yardstick: Yardstick
+        let id: BundleID
+        var deliveries: [Int32: Double] = [:]
+        var acknowledgedAt: Double?
+        var copyCount = 0
+        var acknowledgementCount = 0
+    }
+
+    package let scenario: Scenario
+    var landscape: Landscape
+    /// Never copied, and left to the end of the process.
+    let carriers: UnsafeMutableBufferPointer<BundleRouter>
+    private(set) var courses: [Course] = []
+    private(set) var reportCount = 0
+    private(set) var receiptCount = 0
+    private(set) var controlByteCount = 0
+    private(set) var messageByteCount = 0
+    private(set) var encounterCount = 0
+    private var keys: [RouterKeys] = []
+    private var addresses: [EndpointID] = []
+    private var numbers: [EndpointID: Int32] = [:]
+    private var wakes: [Int64]
+    private var messages: [BundleID: (message: Bundle, signature: [UInt8], byteCount: Int)] = [:]
+    /// The course of each message, and of each acknowledgement.
+    private var courseOf: [BundleID: (course: Int, isAcknowledgement: Bool)] = [:]
+    private var queue = EventQueue<Event>()
+    private var random: SeededRandom
+    private var now: Int64 = 0
+
+    private static let start: Int64 = 1_800_000_000_000
+    private static let step: Double = 1
+
+    package init(_ scenario: Scenario) {
+        self.scenario = scenario
+        random = SeededRandom(seed: scenario.seed)
+        landscape = Landscape(
+            count: scenario.count, degree: scenario.degree, motion: scenario.motion, seed: scenario.seed)
+        wakes = Array(repeating: .max, count: scenario.count)
+        let checks = SignatureChecks()
+        var settings = BundleRouterSettings()
+        settings.profile = scenario.profile
+        settings.isSigned = { copy, id in checks.isSigned(copy, id) }
+        carriers = .allocate(capacity: scenario.count)
+        for number in 0..<scenario.count {
+            let pair = RouterKeys(
+                agreementKey: try! AgreementPrivateKey(seed: random.bytes(32)),
+                signingKey: try! SigningPrivateKey(seed: random.bytes(32)))
+            keys.append(pair)
+            carriers.initializeElement(
+                at: number,
+                to: BundleRouter(keys: pair, settings: settings, random: SeededRandom(seed: random.next()), now: moment))
+            addresses.append(pair.contact.address)
+            numbers[pair.contact.address] = Int32(number)
+        }
+    }
+
+    private var moment: Moment {
+        Moment(
+            monotonic: MonotonicInstant(nanoseconds: now + 1_000_000_000),
+            wall: WallTime(milliseconds: Self.start + now / 1_000_000))
+    }
+
+    private var seconds: Double { Double(now) / 1e9 }
+
+    // MARK: Running
+
+    public mutating func run() -> CarryOutcome {
+        let began = ContinuousClock.now
+        for (a, others) in landscape.neighbours.enumerated() {
+            for b in others where b > a { linkUp(a, Int(b)) }
+        }
+        plan()
+        if case .waypoint = scenario.motion { queue.insert(.step, at: Int64(Self.step * 1e9)) }
+        let end = Int64(scenario.duration * 1e9)
+        var peak = 0
+        var nextMeasure: Int64 = 0
+        while let at = queue.next, at <= end {
+            let (at, event) = queue.removeFirst()
+            now = at
+            if at >= nextMeasure {
+                peak = max(peak, carriers.lazy.map(\.byteCount).max()!)
+                nextMeasure = at + 60_000_000_000
+            }
+            switch event {
+            case .packet(let packet, let from, let to): deliver(packet.content, from: Int(from), to: Int(to))
+            case .wake(let number): wake(Int(number), at: at)
+            case .send(let from, let to): send(from: Int(from), to: to.map(Int.init))
+            case .step: step()
+            }
+        }
+        return CarryOutcome(self, peakByteCount: peak, took: ContinuousClock.now - began)
+    }
+
+    private mutating func plan() {
+        func moment() -> Int64 { Int64(Double.random(in: scenario.warmUp...scenario.lastSent, using: &random) * 1e9) }
+        for _ in 0..<scenario.messageCount {
+            let from = Int32.random(in: 0..<Int32(scenario.count), using: &random)
+            var to = from
+            while to == from { to = Int32.random(in: 0..<Int32(scenario.count), using: &random) }
+            queue.insert(.send(from, to: to), at: moment())
+        }
+        for _ in 0..<scenario.broadcastCount {
+            queue.insert(.send(Int32.random(in: 0..<Int32(scenario.count), using: &random), to: nil), at: moment())
+        }
+    }
+
+    private mutating func step() {
+        let (up, down) = landscape.move(to: Float(seconds), step: Float(Self.step))
+        for (a, b) in down { linkDown(a, b) }
+        for (a, b) in up { linkUp(a, b) }
+        queue.insert(.step, at: now + Int64(Self.step * 1e9))
+    }
+
+    private mutating func linkUp(_ a: Int, _ b: Int) {
+        encounterCount += 1
+        for index in courses.indices { courses[index].yardstick.linkUp(a, b, now: seconds, in: landscape.neighbours) }
+        let link = BundleLink(isRadio: false, isReliable: scenario.loss == 0)
+        carriers[a].neighbourUp(addresses[b], link, now: moment)
+        carriers[b].neighbourUp(addresses[a], link, now: moment)
+        settle(a)
+        settle(b)
+    }
+
+    private mutating func linkDown(_ a: Int, _ b: Int) {
+        carriers[a].neighbourDown(addresses[b], now: moment)
+        carriers[b].neighbourDown(addresses[a], now: moment)
+        settle(a)
+        settle(b)
+    }
+
+    private mutating func wake(_ number: Int, at: Int64) {
+        guard wakes[number] == at else { return }
+        wakes[number] = .max
+        carriers[number].advance(to: moment)
+        settle(number)
+    }
+
+    private mutating func deliver(_ packet: BundlePacket, from: Int, to: Int) {
+        // Out of range by now.
+        guard landscape.neighbours[from].contains(Int32(to)) else { return }
+        carriers[to].receive(packet, from: addresses[from], now: moment)
+        settle(to)
+    }
+
+    private mutating func send(from: Int, to: Int?) {
+        let content = try! BundleContent.structured(.string("hello, number \(courses.count)")).encoded()
+        let message = OutgoingMessage(
+            content, from: keys[from], to: to.map { keys[$0].contact }, isSealed: to != nil, isPrivate: false,
+            profile: scenario.profile, created: moment.wall, random: &random)
+        courseOf[message.id] = (courses.count, false)
+        courses.append(
+            Course(
+                yardstick: Yardstick(
+                    source: from, receiver: to, created: seconds,
+                    timeToLive: min(Double(scenario.profile.timeToLive), scenario.duration - seconds),
+                    hopLimit: scenario.profile.hopLimit, in: landscape.neighbours),
+                id: message.id))
+        try! carriers[from].send(message, now: moment)
+        settle(from)
+    }
+
+    /// Does what a carrier asks for, and notes when it wants to be woken.
+    private mutating func settle(_ number: Int) {
+        for action in carriers[number].takeActions() {
+            switch action {
+            case .keep(let kept):
+                let message = kept.copy.message
+                guard messages[kept.id] == nil else { continue }
+                messages[kept.id] = (message, kept.copy.signature, message.encoded.count)
+                if message.kind == .acknowledgement, let body = try? BundleAcknowledgement(decoding: message.body),
+                    let course = courseOf[body.id]
+                {
+                    courseOf[kept.id] = (course.course, true)
+                }
+            case .drop, .remember: continue
+            case .forward(let id, let to, let hops, let way, let carriers):
+                let kept = messages[id]!
+                let copy = BundleCopy(
+                    hops: hops, way: way, carriers: carriers, message: kept.message, signature: kept.signature)
+                let (course, isAcknowledgement) = courseOf[id]!
+                if isAcknowledgement {
+                    courses[course].acknowledgementCount += 1
+                } else {
+                    courses[course].copyCount += 1
+                }
+                messageByteCount += kept.byteCount + 4 * carriers.count + 100
+                write(.copy(copy), from: number, to: to)
+            case .send(let packet, let to):
+                switch packet {
+                case .report(let report):
+                    reportCount += 1
+                    controlByteCount +=
+                        48 + (report.summary.map { 14 + $0.filter.bytes.count } ?? 0)
+                        + (report.reach.map { 2 + $0.bytes.count } ?? 0)
+                case .receipt(let ids):
+                    receiptCount += 1
+                    controlByteCount += 32 + 8 * ids.count
+                case .copy: break
+                }
+                write(packet, from: number, to: to)
+            case .tell(.received(let message)):
+                guard let course = courseOf[message.id]?.course else { continue }
+                precondition(courses[course].deliveries[Int32(number)] == nil, "delivered twice")
+                courses[course].deliveries[Int32(number)] = seconds
+            case .tell(.delivered(let id)): courses[courseOf[id]!.course].acknowledgedAt = seconds
+            case .tell: continue
+            }
+        }
+        guard let deadline = carriers[number].deadline else { return }
+        let at = max(now, deadline.nanoseconds - 1_000_000_000)
+        guard at < wakes[number] else { return }
+        wakes[number] = at
+        queue.insert(.wake(Int32(number)), at: at)
+    }
+
+    private mutating func write(_ packet: BundlePacket, from: Int, to: EndpointID) {
+        if scenario.loss > 0, Double.random(in: 0..<1, using: &random) < scenario.loss { return }
+        let delay = Int64.random(in: 10_000_000...50_000_000, using: &random)
+        queue.insert(.packet(Packet(packet), from: Int32(from), to: numbers[to]!), at: now + delay)
+    }
+}
+
+/// Signatures are checked as in the product, but each only once in the process.
+private final class SignatureChecks: Sendable {
+    private let checked = Mutex<[BundleID: [UInt8]]>([:])
+
+    func isSigned(_ copy: BundleCopy, _ id: BundleID) -> Bool {
+        checked.withLock { checked in
+            if let signature = checked[id] { return signature == copy.signature }
+            guard copy.message.isValid(copy.signature) else { return false }
+            checked[id] = copy.signature
+            return true
+        }
+    }
+}

@@ -1,0 +1,183 @@
+package import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+
+/// Something to send that exists in memory only: entries in stream order, and the offer that goes with them.
+package struct MemoryContent: Sendable, Hashable {
+    package struct Entry: Sendable, Hashable {
+        package var header: EntryHeader
+        package var bytes: [UInt8]
+
+        package init(header: EntryHeader, bytes: [UInt8]) {
+            self.header = header
+            self.bytes = bytes
+        }
+    }
+
+    package var entries: [Entry]
+    package var offer: Offer
+
+    package init(entries: [Entry], offer: Offer) {
+        self.entries = entries
+        self.offer = offer
+    }
+
+    /// One file.
+    package init(file name: String, _ bytes: [UInt8]) {
+        let name = ClaimedFileName(name)!
+        let size = UInt64(bytes.count)
+        entries = [
+            Entry(
+                header: EntryHeader(item: 0, kind: .file, path: [name], size: size, modified: nil, permissions: nil),
+                bytes: bytes)
+        ]
+        offer = Offer(
+            items: [OfferedItem(kind: .file, name: name, size: size, entryCount: 1, mediaType: .unknown)], itemCount: 1,
+            entryCount: 1, totalSize: size)
+    }
+
+    /// One to four items, files and folders with files, folders and links in them.
+    /// - Parameters:
+    ///   - largest: bytes in a file at the most.
+    ///   - allowsUnknown: files of unknown size may be among them.
+    package static func random(using random: inout SeededRandom, largest: Int, allowsUnknown: Bool = false) -> MemoryContent {
+        var entries: [Entry] = []
+        var items: [OfferedItem] = []
+        for item in 0..<UInt32.random(in: 1...4, using: &random) {
+            let name = random.fileName()
+            let before = entries.count
+            var size: UInt64? = 0
+            if random.once(in: 2) {
+                let bytes = random.bytes(Int.random(in: 0...largest, using: &random))
+                size = allowsUnknown && random.once(in: 3) ? nil : UInt64(bytes.count)
+                let header = EntryHeader(
+                    item: item, kind: .file, path: [name], size: size, modified: Int64(item), permissions: nil)
+                entries.append(Entry(header: header, bytes: bytes))
+            } else {
+                entries.append(Entry(header: folder(item, [name]), bytes: []))
+                for _ in 0..<Int.random(in: 0...6, using: &random) {
+                    let entry = inner(item, [name, random.fileName()], &random, largest)
+                    size! += UInt64(entry.bytes.count)
+                    entries.append(entry)
+                }
+            }
+            items.append(
+                OfferedItem(
+                    kind: entries[before].header.kind == .folder ? .folder : .file, name: name, size: size,
+                    entryCount: UInt64(entries.count - before), mediaType: .unknown))
+        }
+        let total = items.allSatisfy { $0.size != nil } ? items.reduce(0) { $0 + $1.size! } : nil
+        return MemoryContent(
+            entries: entries,
+            offer: Offer(
+                items: items, itemCount: UInt32(items.count), entryCount: UInt64(entries.count), totalSize: total))
+    }
+
+    private static func folder(_ item: UInt32, _ path: [ClaimedFileName]) -> EntryHeader {
+        EntryHeader(item: item, kind: .folder, path: path, size: 0, modified: nil, permissions: 0o755)
+    }
+
+    private static func inner(
+        _ item: UInt32, _ path: [ClaimedFileName], _ random: inout SeededRandom, _ largest: Int
+    ) -> Entry {
+        switch Int.random(in: 0..<5, using: &random) {
+        case 0: return Entry(header: folder(item, path), bytes: [])
+        case 1:
+            let header = EntryHeader(
+                item: item, kind: .link(target: random.bytes(5)), path: path, size: 0, modified: 1, permissions: nil)
+            return Entry(header: header, bytes: [])
+        default:
+            let bytes = random.bytes(Int.random(in: 0...largest, using: &random))
+            let header = EntryHeader(
+                item: item, kind: .file, path: path, size: UInt64(bytes.count), modified: nil, permissions: 0o644)
+            return Entry(header: header, bytes: bytes)
+        }
+    }
+}
+
+/// Walks ``MemoryContent``.
+package struct MemoryProvider: ContentProvider, Sendable {
+    private let entries: [MemoryContent.Entry]
+    private let largestRead: Int
+    private var next = 0
+    private var position = 0
+
+    /// - Parameter largestRead: no read gives more, however much room there is.
+    package init(_ content: MemoryContent, largestRead: Int = .max) {
+        entries = content.entries
+        self.largestRead = largestRead
+    }
+
+    package mutating func nextEntry() throws(Never) -> EntryHeader? {
+        guard next < entries.count else { return nil }
+        defer { next += 1 }
+        position = 0
+        return entries[next].header
+    }
+
+    package mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(Never) -> Int {
+        let bytes = entries[next - 1].bytes[position...].prefix(min(buffer.count, largestRead))
+        buffer.copyBytes(from: bytes)
+        position += bytes.count
+        return bytes.count
+    }
+
+    package mutating func seek(to offset: UInt64) throws(Never) {
+        position = Int(offset)
+    }
+}
+
+/// Keeps what comes out of a content stream, and what an earlier try has left.
+package struct MemoryReceiver: ContentReceiver, Sendable {
+    /// Also the one that has begun, unless it is left out by ``resumePoint``'s answer.
+    package private(set) var entries: [MemoryContent.Entry] = []
+    private var complete = 0
+
+    package init() {}
+
+    /// As if an earlier try had stopped after so many complete entries and bytes.
+    package init(kept content: MemoryContent, entries count: Int, bytes: Int) {
+        entries = Array(content.entries.prefix(count))
+        complete = count
+        if bytes > 0 {
+            entries.append(
+                MemoryContent.Entry(
+                    header: content.entries[count].header, bytes: Array(content.entries[count].bytes.prefix(bytes))))
+        }
+    }
+
+    /// What is there, in the form in which a sender is asked to go on.
+    package var resumePoint: ResumePoint {
+        var digest = EntriesDigest()
+        for entry in entries.prefix(complete) { digest.append(entry.header) }
+        // The beginning of something of unknown size can't be gone on with.
+        let partial = entries.count > complete && entries[complete].header.size != nil ? entries[complete].bytes : []
+        return ResumePoint(
+            completeEntries: UInt64(complete), entriesDigest: complete > 0 ? digest.bytes : [],
+            partialSize: UInt64(partial.count), partialDigest: partial.isEmpty ? [] : SHA256Hasher.digest(partial))
+    }
+
+    package mutating func start(completeEntries: UInt64, offset: UInt64) throws(Never) {
+        let partial = offset > 0 ? Array(entries[Int(completeEntries)].bytes.prefix(Int(offset))) : []
+        let header = offset > 0 ? entries[Int(completeEntries)].header : nil
+        entries.removeLast(entries.count - Int(completeEntries))
+        if let header { entries.append(MemoryContent.Entry(header: header, bytes: partial)) }
+        complete = Int(completeEntries)
+    }
+
+    package mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Never) {
+        if offset == 0 {
+            entries.append(MemoryContent.Entry(header: header, bytes: []))
+        } else {
+            entries[complete].header = header
+        }
+    }
+
+    package mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Never) {
+        entries[complete].bytes += bytes
+    }
+
+    package mutating func endEntry() throws(Never) {
+        complete += 1
+    }
+}

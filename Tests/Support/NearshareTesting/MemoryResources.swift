@@ -1,0 +1,95 @@
+package import NearshareBase
+package import NearshareInterfaces
+
+/// The in-memory twin of files to send.
+package struct MemorySource: ResourceSource {
+    private let content: MemoryContent
+
+    package init(_ content: MemoryContent) {
+        self.content = content
+    }
+
+    package var offer: Offer { content.offer }
+
+    package func makeReader() throws(StorageError) -> any ResourceReader { MemoryReader(content) }
+}
+
+private final class MemoryReader: ResourceReader {
+    private var provider: MemoryProvider
+
+    init(_ content: MemoryContent) {
+        provider = MemoryProvider(content)
+    }
+
+    func nextEntry() throws(StorageError) -> EntryHeader? { provider.nextEntry() }
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int { provider.read(into: buffer) }
+    func seek(to offset: UInt64) throws(StorageError) { provider.seek(to: offset) }
+    func cancel() {}
+}
+
+/// The in-memory twin of an inbox's sink. It can be made slow: it then stops at a point until it is let go on.
+package final class MemorySink: ResourceSink, Sendable {
+    package enum End: Sendable, Hashable {
+        case finished
+        case suspended
+        case discarded
+    }
+
+    private struct State {
+        var receiver: MemoryReceiver
+        var holdsAfter: Int
+        var written = 0
+        var end: End?
+    }
+
+    private let state: Monitor<State>
+    private let heldContinuation: AsyncStream<Void>.Continuation
+    /// Gives a value each time that a write begins to wait.
+    package let held: AsyncStream<Void>
+
+    /// - Parameters:
+    ///   - kept: what an earlier try has left.
+    ///   - holdsAfter: so many bytes are taken before it waits for ``goOn()``.
+    package init(kept: MemoryReceiver = MemoryReceiver(), holdsAfter: Int = .max) {
+        state = Monitor(State(receiver: kept, holdsAfter: holdsAfter))
+        (held, heldContinuation) = AsyncStream.makeStream()
+    }
+
+    package func goOn() {
+        state.update { $0.holdsAfter = .max }
+    }
+
+    package var received: MemoryReceiver { state.withLock { $0.receiver } }
+    package var end: End? { state.withLock { $0.end } }
+
+    package func resumePoint() throws(StorageError) -> ResumePoint { state.withLock { $0.receiver.resumePoint } }
+
+    package func resume(at point: ResumePoint) throws(StorageError) {
+        state.withLock { $0.receiver.start(completeEntries: point.completeEntries, offset: point.partialSize) }
+    }
+
+    package func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
+        state.withLock { $0.receiver.begin(entry, at: offset, digest: entriesDigest) }
+    }
+
+    package func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        if state.withLock({ $0.written >= $0.holdsAfter }) { heldContinuation.yield() }
+        state.wait { $0.written >= $0.holdsAfter ? nil : () }
+        state.withLock { state in
+            state.receiver.content(bytes)
+            state.written += bytes.count
+        }
+    }
+
+    package func endEntry() throws(StorageError) {
+        state.withLock { $0.receiver.endEntry() }
+    }
+
+    package func finish() throws(StorageError) -> [DeliveredItem] {
+        state.withLock { $0.end = .finished }
+        return []
+    }
+
+    package func suspend() { state.withLock { $0.end = .suspended } }
+    package func discard() { state.withLock { $0.end = .discarded } }
+}

@@ -1,0 +1,49 @@
+package import NearshareBase
+
+/// Chance that can be repeated: the same seed gives the same numbers on every machine (SplitMix64).
+package struct SeededRandom: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    package init(seed: UInt64) {
+        state = seed
+    }
+
+    package mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+
+    package mutating func bytes(_ count: Int) -> [UInt8] {
+        (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
+    }
+
+    /// True once in `n` times.
+    package mutating func once(in n: Int) -> Bool { Int.random(in: 0..<n, using: &self) == 0 }
+
+    /// A name of 1 to 12 letters.
+    package mutating func fileName() -> ClaimedFileName {
+        let letters = Array("abcdefghijklmnopqrstuvwxyz".utf8)
+        let count = Int.random(in: 1...12, using: &self)
+        return ClaimedFileName(bytes: (0..<count).map { _ in letters[Int.random(in: 0..<26, using: &self)] })!
+    }
+}
+
+extension [UInt8] {
+    /// One to four random changes: a bit flipped, a byte replaced, put in, or taken out.
+    package func mutated(using random: inout SeededRandom) -> [UInt8] {
+        var bytes = self
+        for _ in 0..<Int.random(in: 1...4, using: &random) {
+            let index = Int.random(in: 0...bytes.count, using: &random)
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0 where index < bytes.count: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+            case 1 where index < bytes.count: bytes[index] = [0, 1, 0x7f, 0x80, 0xff].randomElement(using: &random)!
+            case 2 where index < bytes.count: bytes.remove(at: index)
+            default: bytes.insert(UInt8(truncatingIfNeeded: random.next()), at: index)
+            }
+        }
+        return bytes
+    }
+}

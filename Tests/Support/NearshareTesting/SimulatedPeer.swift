@@ -1,0 +1,231 @@
+package import NearshareBase
+internal import NearshareCrypto
+package import NearshareDirect
+
+/// One end of a ``SimulatedNetwork``: the protocol's machines with a driver that has neither threads nor files.
+package struct SimulatedPeer: Sendable {
+    private struct Outgoing: Sendable {
+        var source: MemoryContent
+        var provider: MemoryProvider
+        var content: OutgoingContent?
+        var limit: UInt64 = 0
+        var sent: UInt64 = 0
+        var isStopped = false
+    }
+
+    private struct Incoming: Sendable {
+        var content: IncomingContent
+        var receiver: MemoryReceiver
+        var stored: UInt64 = 0
+    }
+
+    private var handshake: DirectHandshake
+    private var sealer: RecordSealer?
+    private var opener: RecordOpener?
+    private var pending: [UInt8] = []
+    private var output: [UInt8] = []
+    private var notes: [String] = []
+    private var outgoing: [TransferID: Outgoing] = [:]
+    private var incoming: [TransferID: Incoming] = [:]
+    private let nonce: [UInt8]
+    private let role: HandshakeRole
+    private let limits: DirectLimits
+    private let name: DisplayName
+
+    /// nil until the handshake is finished.
+    package private(set) var connection: DirectConnection?
+    package private(set) var closure: DirectClosure?
+    /// How transfers have ended here, in both directions.
+    package private(set) var outcomes: [TransferID: TransferOutcome] = [:]
+    /// Invitations that wait for an answer.
+    package private(set) var invitations: [TransferID: TransferOffer] = [:]
+    /// What has been received, also in part, by transfer.
+    package private(set) var received: [TransferID: MemoryReceiver] = [:]
+    /// The link is there, and both have greeted each other.
+    package private(set) var isEstablished = false
+
+    init(index: Int, now: MonotonicInstant, limits: DirectLimits, random: inout SeededRandom) {
+        role = index == 0 ? .initiator : .responder
+        name = DisplayName(truncating: "peer \(index)")!
+        self.limits = limits
+        nonce = random.bytes(ShortAuthenticationString.nonceByteCount)
+        handshake = DirectHandshake(
+            role: role, identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)), ephemeral: random.bytes(32),
+            ciphers: 6)
+        // Only an identity of another protocol fails here.
+        output = try! handshake.start()
+    }
+
+    // MARK: What a person does
+
+    package mutating func offer(_ id: TransferID, _ source: MemoryContent, timeout: UInt16 = 60, now: MonotonicInstant) {
+        guard connection != nil else { return }
+        outgoing[id] = Outgoing(source: source, provider: MemoryProvider(source))
+        let wire = TransferOffer(
+            id: id, timeout: timeout, resumeKey: ResumeKey.of(source.offer), context: [], offer: source.offer)
+        perform(connection!.offer(wire, now: now), now: now)
+    }
+
+    /// - Parameter kept: what an earlier try has left.
+    package mutating func accept(_ id: TransferID, kept: MemoryReceiver = MemoryReceiver(), now: MonotonicInstant) {
+        guard let offer = invitations.removeValue(forKey: id) else { return }
+        incoming[id] = Incoming(content: IncomingContent(offer: offer.offer, asked: kept.resumePoint), receiver: kept)
+        received[id] = kept
+        perform(connection!.accept(id, now: now), now: now)
+        perform(connection!.resumePoint(kept.resumePoint, of: id), now: now)
+    }
+
+    package mutating func decline(_ id: TransferID, _ reason: DeclineReason, now: MonotonicInstant) {
+        invitations[id] = nil
+        perform(connection!.decline(id, because: reason), now: now)
+    }
+
+    package mutating func cancel(_ id: TransferID, _ reason: CancelReason = .cancelled, now: MonotonicInstant) {
+        guard connection != nil else { return }
+        perform(connection!.cancel(id, because: reason, now: now), now: now)
+    }
+
+    package mutating func close(_ reason: CloseReason, now: MonotonicInstant) {
+        guard connection != nil else { return }
+        perform(connection!.close(reason), now: now)
+    }
+
+    // MARK: What the network does
+
+    var deadline: MonotonicInstant? { connection?.deadline }
+
+    mutating func advance(to now: MonotonicInstant) {
+        guard connection != nil else { return }
+        perform(connection!.advance(to: now), now: now)
+    }
+
+    mutating func receive(_ bytes: [UInt8], now: MonotonicInstant) {
+        guard closure == nil else { return }
+        guard opener == nil else {
+            connection!.heard(now: now)
+            pending += bytes
+            return takeRecords(now: now)
+        }
+        switch handshake.receive(bytes) {
+        case .needsMore: break
+        case .send(let answer): output += answer
+        case .established(let link, let answer):
+            output += answer
+            (sealer, opener, pending) = (link.sealer, link.opener, link.leftover)
+            let code = ShortAuthenticationString(role: role, handshakeHash: link.handshakeHash, nonce: nonce)
+            connection = DirectConnection(
+                ownName: name, ownTime: WallTime(milliseconds: 0), shortCode: code, limits: limits, now: now)
+            perform(connection!.start(), now: now)
+            takeRecords(now: now)
+        case .failed(let failure, let answer):
+            output += answer
+            closure = .violation(MalformedInput("\(failure)"))
+        }
+    }
+
+    /// What is to be sent, with as much content as the receiver has granted, and what is to be noted.
+    mutating func takeOutput(now: MonotonicInstant) -> (bytes: [UInt8], notes: [String]) {
+        if closure == nil { for id in outgoing.keys.sorted(by: { $0.rawValue < $1.rawValue }) { pump(id) } }
+        defer { (output, notes) = ([], []) }
+        return (output, notes)
+    }
+
+    // MARK: Driving
+
+    private mutating func pump(_ id: TransferID) {
+        guard var transfer = outgoing[id], transfer.content != nil, !transfer.isStopped else { return }
+        while transfer.limit > transfer.sent, !transfer.content!.isFinished {
+            let room = Int(min(transfer.limit - transfer.sent, UInt64(RecordFormat.maximumContentByteCount)))
+            var body = [UInt8](repeating: 0, count: room)
+            let count = body.withUnsafeMutableBytes { transfer.content!.fill($0, from: &transfer.provider) }
+            guard count > 0 else { break }
+            transfer.sent += UInt64(count)
+            let header = [FrameType.content] + withUnsafeBytes(of: id.rawValue.bigEndian) { Array($0) }
+            output += sealer!.seal(header + body[..<count])
+        }
+        if transfer.content!.isFinished {
+            connection!.sentEverything(id)
+            transfer.isStopped = true
+            notes.append("sent everything of \(id)")
+        }
+        outgoing[id] = transfer
+    }
+
+    private mutating func takeRecords(now: MonotonicInstant) {
+        do {
+            while closure == nil,
+                let length = try pending.withUnsafeBytes({ try RecordOpener.recordByteCount($0) }), pending.count >= length
+            {
+                var record = Array(pending.prefix(length))
+                pending.removeFirst(length)
+                let range = try record.withUnsafeMutableBytes { try opener!.openInPlace($0) }
+                let frame = Array(record[range])
+                if frame[0] == FrameType.content {
+                    try takeContent(frame, now: now)
+                } else if let control = try ControlFrame.decode(frame) {
+                    perform(connection!.receive(control, now: now), now: now)
+                }
+            }
+        } catch IncomingContentError<Never>.violation(let what) {
+            perform(connection!.violation(what), now: now)
+        } catch {
+            perform(connection!.violation(MalformedInput("\(error)")), now: now)
+        }
+    }
+
+    private mutating func takeContent(_ frame: [UInt8], now: MonotonicInstant) throws {
+        let id = TransferID(rawValue: frame[1..<9].reduce(0) { $0 << 8 | UInt64($1) })
+        let (verdict, reactions) = connection!.contentArrived(id, count: frame.count - 9, now: now)
+        perform(reactions, now: now)
+        guard verdict == .deliver, var transfer = incoming[id] else { return }
+        try frame.withUnsafeBytes {
+            try transfer.content.consume(UnsafeRawBufferPointer(rebasing: $0[9...]), into: &transfer.receiver)
+        }
+        transfer.stored += UInt64(frame.count - 9)
+        incoming[id] = transfer
+        received[id] = transfer.receiver
+        perform(connection!.contentStored(id, upTo: transfer.stored), now: now)
+        if transfer.content.isComplete, connection!.mayFinish(id) { perform(connection!.finished(id), now: now) }
+    }
+
+    private mutating func perform(_ reactions: [DirectReaction], now: MonotonicInstant) {
+        for reaction in reactions {
+            switch reaction {
+            case .send(let frame): output += sealer!.seal(frame.encoded)
+            case .greeted: break
+            case .shortCodeReady(let text):
+                isEstablished = true
+                notes.append("sees \(text)")
+            case .comparisonAsked, .comparisonAnswered: break
+            case .invited(let offer, _):
+                invitations[offer.id] = offer
+                notes.append("invited to \(offer.id)")
+            case .accepted(let id): notes.append("accepted \(id)")
+            case .startSending(let id, let point):
+                guard var transfer = outgoing[id] else { continue }
+                var start = StartPoint.beginning
+                if point != .start, let found = StartPoint.find(point, in: &transfer.provider) {
+                    start = found
+                } else {
+                    transfer.provider = MemoryProvider(transfer.source)
+                }
+                transfer.content = OutgoingContent(from: start)
+                outgoing[id] = transfer
+                notes.append("sends \(id) from \(start.completeEntries), \(start.offset)")
+            case .mayUse(let id, let limit):
+                let before = outgoing[id]?.limit ?? 0
+                outgoing[id]?.limit = max(before, limit)
+            case .stopSending(let id): outgoing[id]?.isStopped = true
+            case .outgoingEnded(let id, let outcome), .incomingEnded(let id, let outcome):
+                outgoing[id] = nil
+                incoming[id] = nil
+                invitations[id] = nil
+                outcomes[id] = outcome
+                notes.append("\(id) ended: \(outcome)")
+            case .closed(let why):
+                closure = why
+                notes.append("closed: \(why)")
+            }
+        }
+    }
+}

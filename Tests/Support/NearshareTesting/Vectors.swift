@@ -1,0 +1,53 @@
+import FoundationEssentials
+import NearshareBase
+import NearshareCrypto
+
+/// Vectors of other implementations of the protocols spoken here, kept outside of this repository.
+///
+/// They are looked for in the folder that `NEARSHARE_VECTORS` names, then beside the checkout. Tests that need them say that they are
+/// skipped where there are none.
+package enum Vectors {
+    package static let folder: String = {
+        if let given = ProcessInfo.processInfo.environment["NEARSHARE_VECTORS"] { return given }
+        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+        return "\(root)/../shared/bitchat/vectors"
+    }()
+
+    package static func isThere(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(folder)/\(name)") }
+
+    package static func read<Value: Decodable>(_: Value.Type = Value.self, from name: String) throws -> Value {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(Value.self, from: try Data(contentsOf: URL(filePath: "\(folder)/\(name)")))
+    }
+
+    /// A value given in full or, when it is long, by its hash.
+    package struct Blob: Decodable, Sendable {
+        package var hex: String?
+        package var length: Int
+        package var sha256: String?
+
+        package init(hex: String?, length: Int, sha256: String?) {
+            self.hex = hex
+            self.length = length
+            self.sha256 = sha256
+        }
+
+        /// nil when only the hash is given.
+        package var bytes: [UInt8]? { hex.flatMap(Hex.decode) }
+
+        package func matches(_ bytes: some Collection<UInt8>) -> Bool {
+            guard bytes.count == length else { return false }
+            return hex.map { $0 == Hex.encode(bytes) } ?? (sha256 == Hex.encode(SHA256Hasher.digest(Array(bytes))))
+        }
+    }
+
+    /// The bytes that a seed stands for: a linear congruential generator's upper bytes.
+    package static func bytes(seed: UInt32, count: Int) -> [UInt8] {
+        var state = seed
+        return (0..<count).map { _ in
+            state = state &* 1_664_525 &+ 1_013_904_223
+            return UInt8(state >> 24)
+        }
+    }
+}
