@@ -67,7 +67,7 @@ let protocols: [Target] = [
 
 // What the protocols need from the machine, and the adapters that provide it on Linux.
 let platform: [Target] = [
-    module("NearshareInterfaces", "Platform", ["NearshareBase"]),
+    module("NearshareInterfaces", "Platform", ["NearshareBase", "CNearshareShims"]),
     module("NearshareTCP", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
     module("NearshareDBus", "Platform", ["NearshareBase", "NearshareInterfaces", "CSystemd", "CNearshareShims"]),
     module(

@@ -68,4 +68,4 @@ int nearshare_clock_is_synchronized(void) {
     return code < 0 ? -1 : !(state.status & STA_UNSYNC);
 }
 
-int nearshare_event(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+int nearshare_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }

@@ -12,7 +12,7 @@ final class CentralLink: FrameLink {
     let pieces = FramePieces.stream
     private let writing: Int32
     private let notified: Int32
-    private let bell = EventFD()
+    private let wakeup = EventFD()
     private let isClosed = Atomic(false)
     private let onClose: @Sendable () -> Void
 
@@ -78,7 +78,7 @@ final class CentralLink: FrameLink {
     private func wait(for descriptor: Int32, _ events: Int32, _ milliseconds: Int32) -> Bool {
         var waiting = [
             pollfd(fd: descriptor, events: Int16(events), revents: 0),
-            pollfd(fd: bell.descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0),
         ]
         let ready = poll(&waiting, nfds_t(waiting.count), milliseconds)
         if ready < 0 { return errno == EINTR }
@@ -87,7 +87,7 @@ final class CentralLink: FrameLink {
 
     func close() {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        bell.ring()
+        wakeup.signal()
         // BlueZ unsubscribes when its ends see this.
         shutdown(writing, Int32(SHUT_RDWR))
         shutdown(notified, Int32(SHUT_RDWR))

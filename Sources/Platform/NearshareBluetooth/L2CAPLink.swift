@@ -27,7 +27,7 @@ final class L2CAPLink: StreamLink {
 
     let remote: LinkAddress
     private let descriptor: Int32
-    private let bell = EventFD()
+    private let wakeup = EventFD()
     private let sendLimit: Int
     private let state = Monitor(State())
     private let onClose: @Sendable () -> Void
@@ -110,7 +110,7 @@ final class L2CAPLink: StreamLink {
     private func wait(milliseconds: Int32) {
         var waiting = [
             pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: bell.descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0),
         ]
         _ = poll(&waiting, nfds_t(waiting.count), milliseconds)
     }
@@ -156,7 +156,7 @@ final class L2CAPLink: StreamLink {
             return (!state.isClosed, state.hasSentEnd && !state.isOver)
         }
         guard isFirst else { return }
-        bell.ring()
+        wakeup.signal()
         guard isWaiting else { return cut() }
         BlockingThread.start { [self] in
             linger()

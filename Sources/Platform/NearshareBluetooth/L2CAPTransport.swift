@@ -106,7 +106,7 @@ final class L2CAPTransport: StreamTransport {
 final class L2CAPListener: StreamListener {
     let port: UInt16
     private let descriptor: Int32
-    private let bell = EventFD()
+    private let wakeup = EventFD()
     private let radio: AdapterThread
     private let isClosed = Atomic(false)
 
@@ -125,7 +125,7 @@ final class L2CAPListener: StreamListener {
         while true {
             var waiting = [
                 pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
-                pollfd(fd: bell.descriptor, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0),
             ]
             let ready = poll(&waiting, nfds_t(waiting.count), -1)
             if isClosed.load(ordering: .acquiring) { throw LinkError(.closed, "no longer listening") }
@@ -148,6 +148,6 @@ final class L2CAPListener: StreamListener {
 
     func close() {
         isClosed.store(true, ordering: .releasing)
-        bell.ring()
+        wakeup.signal()
     }
 }

@@ -45,7 +45,7 @@ package final class StreamSource: Sendable {
         state = Monitor(State(free: Set(0..<receivers)))
         seatNumbers = 0..<receivers
         // Without one, a cancelled reader ends when the stream next has something.
-        wake = Descriptor(taking: nearshare_event())
+        wake = Descriptor(taking: nearshare_eventfd())
         let item = OfferedItem(kind: .file, name: name, size: nil, entryCount: 1, mediaType: .unknown)
         offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: nil)
     }

@@ -40,8 +40,8 @@ int nearshare_random(void *buffer, size_t count);
 /// Whether a time service keeps the system clock: 1 or 0, -1 where that can't be told.
 int nearshare_clock_is_synchronized(void);
 
-/// eventfd(2), close-on-exec and non-blocking: something to wake a poll(2) with.
-int nearshare_event(void);
+/// eventfd(2), close-on-exec and non-blocking. Returns the descriptor, or -1 with errno set.
+int nearshare_eventfd(void);
 
 /// Loads libsystemd, whose functions may be called after that, from any thread: it brings six more libraries, and most runs of
 /// the tool need none of them. Returns NULL, or why it can't be loaded.

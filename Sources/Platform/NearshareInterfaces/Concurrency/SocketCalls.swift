@@ -1,0 +1,29 @@
+internal import Glibc
+
+/// What the kernel calls an error, in lower case.
+package func systemErrorText(_ code: Int32 = errno) -> String { String(cString: strerror(code)).lowercased() }
+
+/// Calls on sockets that several adapters make.
+package enum SocketCalls {
+    /// Connects a blocking socket, for at most `timeout`.
+    /// - Parameter connect: connect(2) on the descriptor.
+    /// - Returns: 0, or the number of the error; `ETIMEDOUT` when time is over.
+    package static func connect(_ descriptor: Int32, timeout: Duration, _ connect: () -> Int32) -> Int32 {
+        let flags = fcntl(descriptor, F_GETFL)
+        _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK)
+        defer { _ = fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) }
+        guard connect() != 0 else { return 0 }
+        guard errno == EINPROGRESS else { return errno }
+        guard !DescriptorPoll.wait(for: descriptor, .writable, timeout: timeout).isEmpty else { return ETIMEDOUT }
+        var code: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
+        return code
+    }
+
+    /// Sets an integer option; options that the kernel does not have are no error.
+    package static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Bool {
+        var value = value
+        return setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
+    }
+}
