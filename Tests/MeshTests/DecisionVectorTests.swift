@@ -27,7 +27,7 @@ import Testing
     func relaying() throws {
         let file = try Vectors.read(Relays.self, from: "relay.json")
         for vector in file.vectors {
-            let rule = RelayRule(
+            let rule = RelayDecision(
                 RelayContext(
                     type: MeshPacketType(rawValue: vector.type), ttl: vector.ttlIn, hasRecipient: vector.recipientHex != nil,
                     degree: vector.degree))
@@ -182,7 +182,7 @@ import Testing
             let stripped = Array(full.prefix(vector.strippedLength))
             #expect(Array(MeshPadding.unpadded(full[...])) == stripped, "\(vector.id)")
             #expect(((try? MeshFrame(decoding: stripped[...])) == nil) == vector.decodeOfStrippedFails, "\(vector.id)")
-            let mended = try? MeshFrame(decodingAssembled: stripped)
+            let mended = try? MeshFrame(decodingReassembled: stripped)
             #expect((mended != nil) == vector.decodeAfterReappendingOk, "\(vector.id)")
             let isWhole = mended.map { Array($0.bytes) == full } ?? false
             #expect(isWhole, "\(vector.id)")
@@ -224,7 +224,7 @@ import Testing
                 case "accept": .accept
                 case "reject senderMismatch": .senderMismatch
                 case "reject stale": .stale
-                case "reject selfAnnounce": .ourselves
+                case "reject selfAnnounce": .ownAnnouncement
                 default: nil
                 }
             #expect(verdict == expected, "\(vector.note)")
@@ -290,13 +290,13 @@ import Testing
             names[duplicate.iosDedupId] = id
         }
         for message in file.publicMessageIds {
-            let id = MeshMessageNames.publicMessageID(
+            let id = DerivedMessageID.publicMessage(
                 sender: PeerID(fitting: try #require(Hex.decode(message.senderIdHex))),
                 timestamp: try #require(UInt64(message.timestampMs)), text: message.content)
             #expect(id == message.stableId, "\(message.content)")
         }
         for media in file.privateMediaIds {
-            let id = MeshMessageNames.privateMediaID(
+            let id = DerivedMessageID.privateMedia(
                 sender: PeerID(fitting: try #require(Hex.decode(media.senderIdHex))),
                 recipient: PeerID(fitting: try #require(Hex.decode(media.recipientIdHex))), fileName: media.fileName)
             #expect(id == media.stableId, "\(media.fileName)")

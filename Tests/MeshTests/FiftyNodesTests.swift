@@ -103,7 +103,7 @@ import Testing
             }
             for file in mesh.nodes[node].events.files.dropFirst(stored) {
                 stored += 1
-                mesh.node(node) { $0.stored(MeshFileKey(file.id, with: file.sender), now: $1) }
+                mesh.node(node) { $0.confirmStored(MeshFileKey(file.id, with: file.sender), now: $1) }
             }
         }
     }

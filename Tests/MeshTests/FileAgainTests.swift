@@ -32,7 +32,7 @@ import Testing
             }
             for file in mesh.nodes[node].events.files.dropFirst(stored) {
                 stored += 1
-                mesh.node(node) { $0.stored(MeshFileKey(file.id, with: file.sender), now: $1) }
+                mesh.node(node) { $0.confirmStored(MeshFileKey(file.id, with: file.sender), now: $1) }
             }
         }
     }
@@ -64,7 +64,7 @@ import Testing
         mesh.node(2) { $0.cancelSending(sent[1], now: $1) }
         takeAll(0, in: &mesh, for: .seconds(10))
         #expect(mesh.nodes[1].events.outcomes == [.stored])
-        #expect(mesh.nodes[2].events.outcomes == [.cancelledHere])
+        #expect(mesh.nodes[2].events.outcomes == [.cancelledLocally])
         #expect(mesh.nodes[0].events.files.map(\.sender) == [mesh.nodes[1].router.id])
     }
 
@@ -114,7 +114,7 @@ import Testing
         var mesh = three(seed: 74)
         let ben = mesh.nodes[1].router.id
         try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
-        #expect(throws: MeshSendError.onItsWay) { try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) } }
+        #expect(throws: MeshSendError.alreadyInProgress) { try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) } }
         takeAll(1, in: &mesh, for: .seconds(10))
         #expect(mesh.nodes[0].events.outcomes == [.stored])
         #expect(mesh.nodes[1].events.files.count == 1)

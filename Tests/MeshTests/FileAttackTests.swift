@@ -21,8 +21,8 @@ import Testing
         return mesh
     }
 
-    private func offer(_ name: String, size: UInt32 = 3, fragment: UInt8 = 1) -> MeshFileControl.Offer {
-        MeshFileControl.Offer(
+    private func offer(_ name: String, size: UInt32 = 3, fragment: UInt8 = 1) -> MeshFileOffer {
+        MeshFileOffer(
             id: Self.realID, size: size, fragmentCount: 1,
             fragmentID: MeshFragment.ID(bytes: [UInt8](repeating: fragment, count: 8))!,
             name: ClaimedFileName(bytes: Array(name.utf8))!, mediaType: "text/plain")
@@ -66,7 +66,7 @@ import Testing
         mesh.node(1) { $0.accept(id, now: $1) }
         try sendUnasked(in: &mesh)
         #expect(mesh.nodes[1].events.files.isEmpty)
-        #expect(!mesh.nodes[1].router.isExpected(id))
+        #expect(!mesh.nodes[1].router.isReceiving(id))
     }
 
     @Test("A3: a file that has come is not taken twice") func twice() throws {
@@ -76,7 +76,7 @@ import Testing
         mesh.node(1) { $0.accept(id, now: $1) }
         try sendUnasked(in: &mesh)
         try sendUnasked(in: &mesh)
-        mesh.node(1) { $0.stored(id, now: $1) }
+        mesh.node(1) { $0.confirmStored(id, now: $1) }
         try sendUnasked(in: &mesh)
         #expect(mesh.nodes[1].events.files.count == 1)
     }
@@ -98,7 +98,7 @@ import Testing
         try sendUnasked(in: &mesh)
         mesh.run(for: .seconds(2))
         #expect(mesh.nodes[1].events.files.map(\.sender) == [mesh.nodes[2].router.id])
-        mesh.node(1) { $0.stored(id, now: $1) }
+        mesh.node(1) { $0.confirmStored(id, now: $1) }
         mesh.run(for: .seconds(1))
         #expect(mesh.nodes[2].events.outcome(of: try #require(sent)) == .stored)
     }
@@ -109,7 +109,9 @@ import Testing
         try mesh.node(0) { _ = try $0.sendFile(Self.real, to: ben, now: $1) }
         mesh.run(for: .seconds(70))
         #expect(mesh.nodes[0].events.outcomes == [.refused(.expired)])
-        let ended = mesh.nodes[1].events.contains { if case .incomingEnded(_, .refused(.expired)) = $0 { true } else { false } }
+        let ended = mesh.nodes[1].events.contains {
+            if case .fileReceiveEnded(_, .refused(.expired)) = $0 { true } else { false }
+        }
         #expect(ended)
     }
 
@@ -126,7 +128,7 @@ import Testing
         mesh.run(for: .seconds(3))
         #expect(mesh.nodes[1].events.files.isEmpty)
         #expect(mesh.nodes[0].events.outcomes == [.refused(.declined)])
-        let ended = mesh.nodes[1].events.contains { if case .incomingEnded(id, _) = $0 { true } else { false } }
+        let ended = mesh.nodes[1].events.contains { if case .fileReceiveEnded(id, _) = $0 { true } else { false } }
         #expect(ended)
     }
 
@@ -159,14 +161,14 @@ import Testing
         let texts = mesh.nodes[1].events.texts
         #expect(texts.count { $0 == "flood" } <= 250 && texts.contains("flood"))
         #expect(texts.contains("not the flood"))
-        #expect(mesh.nodes[1].router.provenPeer(mallory) != nil)
+        #expect(mesh.nodes[1].router.authenticatedPeer(mallory) != nil)
     }
 
     @Test("R4, R11: a flood of offers is refused, and keeps nobody else's out") func flood() throws {
         var mesh = stage(seed: 87)
         let ben = mesh.nodes[1].router.id
         for number in 0..<200 {
-            let another = MeshFileControl.Offer(
+            let another = MeshFileOffer(
                 id: MeshFileControl.FileID(bytes: [UInt8](repeating: UInt8(number), count: 32))!, size: 5_000_000,
                 fragmentCount: 400, fragmentID: MeshFragment.ID(bytes: [UInt8](repeating: UInt8(number), count: 8))!,
                 name: ClaimedFileName(bytes: [65])!, mediaType: "a/b")

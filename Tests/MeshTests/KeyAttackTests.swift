@@ -10,44 +10,44 @@ import Testing
     // MARK: Handshakes
 
     @Test("K1, K4: who answers under another's id, or changes the id on the way, gets no session") func otherIDs() throws {
-        var victim = Victim()
-        let (anna, mallory) = (Stranger(seed: 200), Stranger(seed: 201))
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 200), UntrustedPeer(seed: 201))
         for stranger in [anna, mallory] { victim.receive(try stranger.announcement(at: victim.now)) }
         // Mallory's key under Anna's id.
-        #expect(try StrangerSession(of: mallory, as: anna.id, with: &victim) != nil)
-        #expect(victim.router.provenPeer(anna.id) == nil)
+        #expect(try UntrustedPeerSession(of: mallory, as: anna.id, with: &victim) != nil)
+        #expect(victim.router.authenticatedPeer(anna.id) == nil)
         // The first message under Anna's id, the third under its own, and the other way round.
         for ids in [[anna.id, mallory.id], [mallory.id, anna.id]] {
-            #expect(try StrangerSession(of: mallory, as: ids[0], thenAs: ids[1], with: &victim) != nil)
+            #expect(try UntrustedPeerSession(of: mallory, as: ids[0], thenAs: ids[1], with: &victim) != nil)
         }
-        #expect(victim.router.provenPeer(anna.id) == nil && victim.router.provenPeer(mallory.id) == nil)
-        #expect(try StrangerSession(of: anna, with: &victim) != nil)
-        #expect(victim.router.provenPeer(anna.id)?.id == anna.id)
+        #expect(victim.router.authenticatedPeer(anna.id) == nil && victim.router.authenticatedPeer(mallory.id) == nil)
+        #expect(try UntrustedPeerSession(of: anna, with: &victim) != nil)
+        #expect(victim.router.authenticatedPeer(anna.id)?.id == anna.id)
     }
 
     @Test("K9: low-order points, our own messages reflected, and packets in our name make no session") func degenerate() throws
     {
-        var victim = Victim()
-        let anna = Stranger(seed: 202)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 202)
         victim.receive(try anna.announcement(at: victim.now))
         for (number, byte) in [UInt8(0), 1, 0xff].enumerated() {
             var point = [UInt8](repeating: byte == 1 ? 0 : byte, count: 32)
             if byte == 1 { point[0] = 1 }
-            victim.receive(try StrangerSession.packet(point, from: anna.id, to: victim, number: UInt64(number)))
+            victim.receive(try UntrustedPeerSession.packet(point, from: anna.id, to: victim, number: UInt64(number)))
         }
         #expect(victim.written(.noiseHandshake, on: 0).isEmpty)
         victim.act { $0.ensureSession(with: anna.id, now: $1) }
         let first = try #require(victim.written(.noiseHandshake, on: 0).first)
         for (number, sender) in [anna.id, victim.router.id].enumerated() {
             victim.receive(
-                try StrangerSession.packet(Array(first.payload), from: sender, to: victim, number: UInt64(10 + number)))
+                try UntrustedPeerSession.packet(Array(first.payload), from: sender, to: victim, number: UInt64(10 + number)))
         }
         // Back and forth, with whatever it answers.
         for (number, answer) in victim.written(.noiseHandshake, on: 0).enumerated() {
             victim.receive(
-                try StrangerSession.packet(Array(answer.payload), from: anna.id, to: victim, number: UInt64(20 + number)))
+                try UntrustedPeerSession.packet(Array(answer.payload), from: anna.id, to: victim, number: UInt64(20 + number)))
         }
-        #expect(victim.router.provenPeer(anna.id) == nil)
+        #expect(victim.router.authenticatedPeer(anna.id) == nil)
         let zero = MeshAnnouncement(
             nickname: "zero", noiseKey: [UInt8](repeating: 0, count: 32),
             signingKey: anna.identity.signingKey.publicKey.bytes)
@@ -58,29 +58,29 @@ import Testing
     }
 
     @Test("R9: forged first messages are answered at a rate, and end no genuine handshake") func forgedHandshakes() throws {
-        var victim = Victim()
-        var mallory = Stranger(seed: 203)
-        let anna = Stranger(seed: 204)
+        var victim = AttackedRouter()
+        var mallory = UntrustedPeer(seed: 203)
+        let anna = UntrustedPeer(seed: 204)
         victim.receive(try anna.announcement(at: victim.now))
         // Anna begins; before her third message comes a flood in her name, and in others'.
-        var session = try #require(try StrangerSession(of: anna, with: &victim, isHeldBack: true))
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim, isHeldBack: true))
         victim.forgetWritten()
         for number in 0..<500 as Range<UInt64> {
             let sender = number % 2 == 0 ? anna.id : mallory.randomID()
             victim.receive(
-                try StrangerSession.packet(mallory.bytes(32), from: sender, to: victim, number: 100 + number), from: 1)
+                try UntrustedPeerSession.packet(mallory.bytes(32), from: sender, to: victim, number: 100 + number), from: 1)
         }
         let answers = victim.written(.noiseHandshake, on: 0).count + victim.written(.noiseHandshake, on: 1).count
         #expect(answers <= 2 * 60)
         try session.finish(with: &victim)
-        #expect(victim.router.provenPeer(anna.id)?.id == anna.id)
+        #expect(victim.router.authenticatedPeer(anna.id)?.id == anna.id)
     }
 
     @Test("who signs what they begin is answered, also when their process is killed every other second") func killedAgain()
         throws
     {
-        var victim = Victim()
-        let anna = Stranger(seed: 211)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 211)
         victim.receive(try anna.announcement(at: victim.now))
         for number in 0..<40 {
             var state = HandshakeState(
@@ -97,22 +97,23 @@ import Testing
     }
 
     @Test("K11: handshakes and what was sealed count once, however they are packed again") func replays() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 205)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 205)
         victim.receive(try anna.announcement(at: victim.now))
-        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let text = MeshNoisePayload.privateMessage(MeshPrivateMessage(id: "1", text: "once"))
         let sealed = try session.seal(text)
         for number in 0..<5 as Range<UInt64> {
-            victim.receive(try anna.signed(StrangerSession.sealedPacket(sealed, from: anna, to: victim, number: number)))
+            victim.receive(try anna.signed(UntrustedPeerSession.sealedPacket(sealed, from: anna, to: victim, number: number)))
         }
         #expect(victim.events.texts == ["once"])
         // Its first and third message again, in new packets: the session stays.
         for (number, message) in session.said.enumerated() {
-            victim.receive(try StrangerSession.packet(message, from: anna.id, to: victim, number: UInt64(50 + number)), from: 1)
+            victim.receive(
+                try UntrustedPeerSession.packet(message, from: anna.id, to: victim, number: UInt64(50 + number)), from: 1)
         }
         let next = try session.seal(.privateMessage(MeshPrivateMessage(id: "2", text: "still")))
-        victim.receive(try anna.signed(StrangerSession.sealedPacket(next, from: anna, to: victim, number: 60)))
+        victim.receive(try anna.signed(UntrustedPeerSession.sealedPacket(next, from: anna, to: victim, number: 60)))
         #expect(victim.events.texts == ["once", "still"])
         let sessions = victim.events.count { if case .sessionEstablished = $0 { true } else { false } }
         #expect(sessions == 1)
@@ -121,15 +122,15 @@ import Testing
     @Test("K11: the window's edges: 1023 messages late is read once, 1024 late is not") func windowEdges() throws {
         var settings = MeshRouter.Settings()
         settings.sealedBurst = 10_000
-        var victim = Victim(settings: settings)
-        let anna = Stranger(seed: 206)
+        var victim = AttackedRouter(settings: settings)
+        let anna = UntrustedPeer(seed: 206)
         victim.receive(try anna.announcement(at: victim.now))
-        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let sealed = try (0..<1026).map {
             try session.seal(.privateMessage(MeshPrivateMessage(id: "\($0)", text: "\($0)")))
         }
         for number in [1025, 2, 1, 2, 1025] {
-            let packet = StrangerSession.sealedPacket(sealed[number], from: anna, to: victim, number: UInt64(number))
+            let packet = UntrustedPeerSession.sealedPacket(sealed[number], from: anna, to: victim, number: UInt64(number))
             victim.receive(try anna.signed(packet))
             victim.run(for: .milliseconds(3))
         }
@@ -138,15 +139,15 @@ import Testing
 
     @Test("K13: what is sealed and cut short, flipped anywhere, or in another order is read as it was, or not at all")
     func damaged() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 207)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 207)
         victim.receive(try anna.announcement(at: victim.now))
-        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let sealed = try (0..<3).map { try session.seal(.privateMessage(MeshPrivateMessage(id: "\($0)", text: "\($0)"))) }
         var number: UInt64 = 0
         func receive(_ message: [UInt8]) throws {
             number += 1
-            victim.receive(try anna.signed(StrangerSession.sealedPacket(message, from: anna, to: victim, number: number)))
+            victim.receive(try anna.signed(UntrustedPeerSession.sealedPacket(message, from: anna, to: victim, number: number)))
         }
         for index in sealed[0].indices {
             var flipped = sealed[0]
@@ -163,8 +164,8 @@ import Testing
     // MARK: Announced keys
 
     @Test("K2: who comes back with another signing key stays out, until a session proves it") func pinnedKeys() throws {
-        var victim = Victim()
-        let (anna, mallory) = (Stranger(seed: 208), Stranger(seed: 209))
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 208), UntrustedPeer(seed: 209))
         victim.receive(try anna.announcement("anna", at: victim.now))
         victim.receive(try anna.leave(at: victim.now + 1))
         #expect(victim.router.peer(anna.id) == nil)
@@ -174,10 +175,10 @@ import Testing
         victim.receive(try anna.announcement("mallory", at: victim.now, signer: forged))
         #expect(victim.router.peer(anna.id) == nil)
         // She has a new one, and says so where only she can.
-        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let state = MeshPeerState(capabilities: [.privateMedia], signingKey: forged.publicKey.bytes)
         victim.receive(
-            try StrangerSession.sealedPacket(session.seal(.peerState(state)), from: anna, to: victim, number: 1).encoded())
+            try UntrustedPeerSession.sealedPacket(session.seal(.peerState(state)), from: anna, to: victim, number: 1).encoded())
         victim.receive(try anna.announcement("anna again", at: victim.now + 10, signer: forged))
         #expect(victim.router.peer(anna.id)?.name.claimed == "anna again")
         victim.receive(try anna.announcement("old key", at: victim.now + 20))
@@ -185,13 +186,13 @@ import Testing
     }
 
     @Test("K12: who can seal files is not heard without a seal, whatever it announces later") func downgrade() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 210)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 210)
         victim.receive(try anna.announcement(at: victim.now, capabilities: [.privateMedia]))
-        var session = try #require(try StrangerSession(of: anna, with: &victim))
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let state = MeshPeerState(capabilities: [.privateMedia], signingKey: anna.identity.signingKey.publicKey.bytes)
         victim.receive(
-            try StrangerSession.sealedPacket(session.seal(.peerState(state)), from: anna, to: victim, number: 1).encoded())
+            try UntrustedPeerSession.sealedPacket(session.seal(.peerState(state)), from: anna, to: victim, number: 1).encoded())
         victim.receive(try anna.announcement(at: victim.now + 5, capabilities: []))
         #expect(victim.router.peer(anna.id)?.capabilities == [.privateMedia])
         let file = try MeshFile(name: "a", mediaType: "image/png", content: [1, 2, 3]).encoded()
@@ -201,18 +202,20 @@ import Testing
         victim.receive(try anna.signed(open))
         #expect(victim.events.files.isEmpty)
         let sealed = try session.seal(.file(file[...]))
-        victim.receive(try anna.signed(StrangerSession.sealedPacket(sealed, from: anna, to: victim, number: 7)))
-        #expect(victim.events.files.map(\.provenSender?.id) == [anna.id])
+        victim.receive(try anna.signed(UntrustedPeerSession.sealedPacket(sealed, from: anna, to: victim, number: 7)))
+        #expect(victim.events.files.map(\.authenticatedSender?.id) == [anna.id])
     }
 
-    @Test("K14: what is told of a sealed message names the proven key, not a field of the packet") func provenSender() throws {
-        var victim = Victim()
-        let (anna, mallory) = (Stranger(seed: 211), Stranger(seed: 212))
+    @Test("K14: what is told of a sealed message names the proven key, not a field of the packet") func authenticatedSender()
+        throws
+    {
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 211), UntrustedPeer(seed: 212))
         for stranger in [anna, mallory] { victim.receive(try stranger.announcement(at: victim.now)) }
-        var session = try #require(try StrangerSession(of: mallory, with: &victim))
+        var session = try #require(try UntrustedPeerSession(of: mallory, with: &victim))
         let sealed = try session.seal(.privateMessage(MeshPrivateMessage(id: "1", text: "from anna")))
         // Mallory's words under Anna's id: there is no session with her.
-        var packet = StrangerSession.sealedPacket(sealed, from: anna, to: victim, number: 1)
+        var packet = UntrustedPeerSession.sealedPacket(sealed, from: anna, to: victim, number: 1)
         victim.receive(try packet.encoded())
         #expect(victim.events.texts.isEmpty)
         packet.sender = mallory.id

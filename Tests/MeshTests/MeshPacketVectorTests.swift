@@ -152,7 +152,7 @@ import Testing
         }
         for vector in file.vectors {
             let payload = try vector.payload.make()
-            #expect(Deflate.isWorthTrying(payload[...]) == vector.shouldAttemptCompression, "\(vector.id): \(vector.note)")
+            #expect(Deflate.isCompressible(payload[...]) == vector.shouldAttemptCompression, "\(vector.id): \(vector.note)")
             let frame = try MeshFrame(packet(payload, .v2))
             #expect(frame.isCompressed == vector.oracleCompresses, "\(vector.id): \(vector.note)")
             #expect(try MeshFrame(decoding: frame.bytes).packet == frame.packet, "\(vector.id): \(vector.note)")

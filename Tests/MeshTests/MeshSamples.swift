@@ -48,7 +48,7 @@ enum MeshSamples {
     static let payloads: [MeshNoisePayload] = {
         let challenge = MeshVerification.Challenge(noiseKeyHex: Hex.encode(key), nonce: Array(key.prefix(16)))
         let fileID = MeshFileControl.FileID(bytes: key)!
-        let offer = MeshFileControl.Offer(
+        let offer = MeshFileOffer(
             id: fileID, size: 5_242_880, fragmentCount: 10_000, fragmentID: fragmentID,
             name: ClaimedFileName("photo.jpg")!, mediaType: "image/jpeg")
         let controls: [MeshFileControl] = [

@@ -11,12 +11,12 @@ import Testing
 
     @Test("M1: whatever comes, the router goes on", arguments: Array(UInt64(100)..<104)) func fuzz(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
-        var victim = Victim(links: 3)
-        var anna = Stranger(seed: seed)
+        var victim = AttackedRouter(links: 3)
+        var anna = UntrustedPeer(seed: seed)
         let genuine = [
             try anna.announcement(at: victim.now), try anna.message("hello", at: victim.now),
             try anna.leave(at: victim.now),
-            try Stranger.fragment(1, of: 3, anna.bytes(100), from: anna.id, at: victim.now),
+            try UntrustedPeer.fragment(1, of: 3, anna.bytes(100), from: anna.id, at: victim.now),
             try MeshPacket(
                 type: .noiseHandshake, timestamp: victim.now, sender: anna.id, recipient: victim.router.id,
                 payload: anna.bytes(32)[...]
@@ -40,7 +40,7 @@ import Testing
             if random.once(in: 50) { victim.run(for: .milliseconds(Int.random(in: 1...400, using: &random))) }
         }
         victim.run(for: .seconds(30))
-        var ben = Stranger(seed: seed + 1)
+        var ben = UntrustedPeer(seed: seed + 1)
         victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
         victim.receive(try ben.message("still there?", at: victim.now + 1), from: 1)
         #expect(victim.events.texts.contains("still there?"), "seed \(seed)")
@@ -48,8 +48,8 @@ import Testing
     }
 
     @Test("M2: what is forged is neither believed, nor passed on, nor keeps the genuine out") func forgeries() throws {
-        var victim = Victim()
-        let (anna, mallory) = (Stranger(seed: 1), Stranger(seed: 2))
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 1), UntrustedPeer(seed: 2))
         victim.receive(try anna.announcement(at: victim.now))
         victim.run(for: .seconds(1))
         victim.forgetWritten()
@@ -67,15 +67,15 @@ import Testing
         victim.run(for: .seconds(1))
         #expect(victim.router.peer(anna.id)?.name.claimed == "stranger")
         #expect(victim.events.texts.isEmpty && victim.events.files.isEmpty)
-        #expect(Set((victim.written[Victim.link(1)] ?? []).map(\.packet.sender)).isSubset(of: [victim.router.id]))
+        #expect(Set((victim.written[AttackedRouter.link(1)] ?? []).map(\.packet.sender)).isSubset(of: [victim.router.id]))
         // The one with the same name, but the right signature.
         victim.receive(try anna.signed(packets[0]))
         #expect(victim.events.texts == ["A"])
     }
 
     @Test("M2: an unsigned copy whose recipient looks like the signature keeps nothing out") func lookalike() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 8)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 8)
         victim.receive(try anna.announcement(at: victim.now))
         let genuine = try anna.message("genuine", at: victim.now)
         var copy = try MeshFrame(decoding: genuine[...]).packet
@@ -129,8 +129,8 @@ import Testing
     }
 
     @Test("M5: a ttl of 255 counts as 7, and 0 and 1 stop here") func ttl() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 5)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 5)
         victim.receive(try anna.announcement(at: victim.now))
         victim.run(for: .seconds(1))
         for (number, ttl) in [255, 8, 7, 2, 1, 0].enumerated() {
@@ -143,8 +143,8 @@ import Testing
     }
 
     @Test("M5: a route that names a hop twice ends here") func routes() throws {
-        var victim = Victim(links: 3)
-        let (anna, ben) = (Stranger(seed: 6), Stranger(seed: 7))
+        var victim = AttackedRouter(links: 3)
+        let (anna, ben) = (UntrustedPeer(seed: 6), UntrustedPeer(seed: 7))
         victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
         victim.run(for: .seconds(1))
         func send(_ route: [PeerID], _ number: UInt8) throws {
@@ -163,8 +163,8 @@ import Testing
     }
 
     @Test("M2: a neighbour that echoes everything keeps it from nobody but itself") func echoes() throws {
-        var victim = Victim(links: 5)
-        let neighbours = (0..<5).map { Stranger(seed: UInt64(10 + $0)) }
+        var victim = AttackedRouter(links: 5)
+        let neighbours = (0..<5).map { UntrustedPeer(seed: UInt64(10 + $0)) }
         for (number, neighbour) in neighbours.enumerated() {
             victim.receive(try neighbour.announcement("n\(number)", at: victim.now), from: number)
         }
@@ -180,8 +180,8 @@ import Testing
     // MARK: Time
 
     @Test("D5: packets from another time are refused") func otherTimes() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 20)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 20)
         for timestamp in [0, victim.now - 901_000, victim.now + 901_000, .max] {
             victim.receive(try anna.announcement(at: timestamp))
         }
@@ -192,7 +192,7 @@ import Testing
             // In fragments, whose own time is right.
             let inner = try anna.message("\(timestamp) cut", at: timestamp)
             victim.receive(
-                try Stranger.fragment(timestamp, of: 1, type: .message, inner, from: anna.id, at: victim.now))
+                try UntrustedPeer.fragment(timestamp, of: 1, type: .message, inner, from: anna.id, at: victim.now))
         }
         #expect(victim.events.texts.isEmpty)
         victim.receive(try anna.message("late", at: victim.now - 119_000))
@@ -200,8 +200,8 @@ import Testing
     }
 
     @Test("D5: an answer to our question may be old, but not from the future") func answers() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 21)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 21)
         victim.receive(try anna.announcement(at: victim.now))
         victim.run(for: .seconds(6))
         #expect(!victim.written(.requestSync, on: 0).isEmpty)
@@ -219,8 +219,8 @@ import Testing
     }
 
     @Test("M3: a leave from before the peer came back, cut up or not, ends nothing") func oldLeave() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 22)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 22)
         let leave = try anna.leave(at: victim.now)
         victim.receive(try anna.announcement(at: victim.now + 1))
         victim.receive(leave)
@@ -228,15 +228,15 @@ import Testing
         let another = try anna.leave(at: victim.now + 2)
         victim.run(for: .seconds(150))
         victim.receive(try anna.announcement(at: victim.now))
-        victim.receive(try Stranger.fragment(1, of: 1, type: .leave, another, from: anna.id, at: victim.now))
+        victim.receive(try UntrustedPeer.fragment(1, of: 1, type: .leave, another, from: anna.id, at: victim.now))
         #expect(victim.router.peer(anna.id) != nil)
         victim.receive(try anna.leave(at: victim.now + 1))
         #expect(victim.router.peer(anna.id) == nil)
     }
 
     @Test("D5: an older announcement changes nothing back") func oldAnnouncement() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 23)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 23)
         victim.receive(try anna.announcement("new", at: victim.now))
         victim.receive(try anna.announcement("old", at: victim.now - 1000))
         #expect(victim.router.peer(anna.id)?.name.claimed == "new")
@@ -246,8 +246,8 @@ import Testing
         var settings = MeshRouter.Settings()
         settings.frameBurst = 100_000
         settings.signatureBurst = 100_000
-        var victim = Victim(settings: settings)
-        var anna = Stranger(seed: 24)
+        var victim = AttackedRouter(settings: settings)
+        var anna = UntrustedPeer(seed: 24)
         victim.receive(try anna.announcement(at: victim.now))
         let leave = try anna.leave(at: victim.now + 1)
         victim.receive(leave)
@@ -257,7 +257,7 @@ import Testing
             let packet = MeshPacket(
                 type: MeshPacketType(rawValue: 0x60), ttl: 1, timestamp: victim.now, sender: anna.randomID(),
                 payload: withUnsafeBytes(of: number) { Array($0)[...] })
-            victim.router.receive(try packet.encoded()[...], from: Victim.link(0), now: victim.moment)
+            victim.router.receive(try packet.encoded()[...], from: AttackedRouter.link(0), now: victim.moment)
         }
         #expect(victim.router.seen.count <= 20_000 && victim.router.seen.horizon != nil)
         victim.receive(leave)
@@ -270,30 +270,30 @@ import Testing
     func floodOfSets() throws {
         var settings = MeshRouter.Settings()
         settings.frameBurst = 100_000
-        var victim = Victim(settings: settings)
-        let anna = Stranger(seed: 30)
-        var mallory = Stranger(seed: 31)
+        var victim = AttackedRouter(settings: settings)
+        let anna = UntrustedPeer(seed: 30)
+        var mallory = UntrustedPeer(seed: 31)
         victim.receive(try anna.announcement(at: victim.now))
         let frame = try anna.message("put together", at: victim.now)
         let half = frame.count / 2
         victim.receive(
-            try Stranger.fragment(
+            try UntrustedPeer.fragment(
                 7, 0, of: 2, type: .message, Array(frame[..<half]), from: anna.id, at: victim.now), from: 0)
         victim.run(for: .milliseconds(100))
         for _ in 0..<10_000 {
             victim.router.receive(
-                try Stranger.fragment(
+                try UntrustedPeer.fragment(
                     mallory.number(), of: 2, mallory.bytes(20), from: mallory.randomID(), at: victim.now)[...],
-                from: Victim.link(1), now: victim.moment)
+                from: AttackedRouter.link(1), now: victim.moment)
         }
         // In the same name, too.
         for _ in 0..<100 {
             victim.receive(
-                try Stranger.fragment(mallory.number(), of: 2, [1], from: anna.id, at: victim.now), from: 1)
+                try UntrustedPeer.fragment(mallory.number(), of: 2, [1], from: anna.id, at: victim.now), from: 1)
         }
         #expect(victim.router.assembler.count <= FragmentAssembler.Limits().sets)
         victim.receive(
-            try Stranger.fragment(
+            try UntrustedPeer.fragment(
                 7, 1, of: 2, type: .message, Array(frame[half...]), from: anna.id, at: victim.now), from: 0)
         #expect(victim.events.texts == ["put together"])
     }
@@ -302,33 +302,33 @@ import Testing
         var settings = MeshRouter.Settings()
         settings.frameBurst = 1_000_000
         settings.byteBurst = 1e12
-        var victim = Victim(settings: settings)
-        var mallory = Stranger(seed: 32)
+        var victim = AttackedRouter(settings: settings)
+        var mallory = UntrustedPeer(seed: 32)
         let names = (0..<40).map { _ in mallory.randomID() }
         for round in 0..<20 {
             for name in names {
-                let frame = try Stranger.fragment(
+                let frame = try UntrustedPeer.fragment(
                     5, round, of: 100, [UInt8](repeating: 1, count: 60_000), from: name, at: victim.now)
-                victim.router.receive(frame[...], from: Victim.link(0), now: victim.moment)
+                victim.router.receive(frame[...], from: AttackedRouter.link(0), now: victim.moment)
             }
             #expect(victim.router.assembler.byteCount <= FragmentAssembler.Limits().bytes)
         }
         // One-byte pieces of one set cost what they take.
         for index in 0..<10_000 {
-            let frame = try Stranger.fragment(6, index, of: 10_000, [1], from: names[0], at: victim.now)
-            victim.router.receive(frame[...], from: Victim.link(0), now: victim.moment)
+            let frame = try UntrustedPeer.fragment(6, index, of: 10_000, [1], from: names[0], at: victim.now)
+            victim.router.receive(frame[...], from: AttackedRouter.link(0), now: victim.moment)
         }
         #expect(victim.router.assembler.byteCount <= FragmentAssembler.Limits().bytes)
         victim.run(for: .seconds(31))
-        victim.receive(try Stranger.fragment(8, of: 2, [1], from: names[0], at: victim.now))
+        victim.receive(try UntrustedPeer.fragment(8, of: 2, [1], from: names[0], at: victim.now))
         #expect(victim.router.assembler.count == 1)
     }
 
     @Test("M4: 65,535 fragments, none, and an index beyond the end are no fragments") func impossibleFragments() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 33)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 33)
         for (index, total) in [(0, 65_535), (0, 10_001), (0, 0), (2, 2), (65_535, 10_000)] {
-            victim.receive(try Stranger.fragment(1, index, of: total, [1], from: anna.id, at: victim.now))
+            victim.receive(try UntrustedPeer.fragment(1, index, of: total, [1], from: anna.id, at: victim.now))
         }
         victim.run(for: .seconds(1))
         #expect(victim.router.assembler.count == 0)
@@ -336,13 +336,13 @@ import Testing
     }
 
     @Test("M4: fragments of fragments of fragments are not followed down") func nesting() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 34)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 34)
         victim.receive(try anna.announcement(at: victim.now))
         func wrapped(_ text: String, times: Int) throws -> [UInt8] {
             var frame = try anna.message(text, at: victim.now + UInt64(times))
             for depth in 0..<times {
-                frame = try Stranger.fragment(
+                frame = try UntrustedPeer.fragment(
                     UInt64(times * 100 + depth), of: 1, type: depth == 0 ? .message : .fragment, frame, from: anna.id,
                     at: victim.now)
             }
@@ -353,15 +353,15 @@ import Testing
     }
 
     @Test("M4: an announcement in fragments from afar makes nobody a neighbour") func neighbourInFragments() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 35)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 35)
         let announcement = try anna.announcement(at: victim.now)
         victim.receive(
-            try Stranger.fragment(1, of: 1, type: .announce, announcement, from: anna.id, at: victim.now, ttl: 5))
+            try UntrustedPeer.fragment(1, of: 1, type: .announce, announcement, from: anna.id, at: victim.now, ttl: 5))
         #expect(victim.router.peer(anna.id)?.isDirect == false)
-        let ben = Stranger(seed: 36)
+        let ben = UntrustedPeer(seed: 36)
         victim.receive(
-            try Stranger.fragment(
+            try UntrustedPeer.fragment(
                 1, of: 1, type: .announce, try ben.announcement(at: victim.now), from: ben.id, at: victim.now, ttl: 7))
         #expect(victim.router.peer(ben.id)?.isDirect == true)
     }
@@ -371,12 +371,12 @@ import Testing
     @Test("R6: any number of names leaves those who are known") func names() throws {
         var settings = MeshRouter.Settings()
         settings.signatureBurst = 100_000
-        var victim = Victim(settings: settings)
-        let anna = Stranger(seed: 40)
+        var victim = AttackedRouter(settings: settings)
+        let anna = UntrustedPeer(seed: 40)
         victim.receive(try anna.announcement("anna", at: victim.now, ttl: 5), from: 1)
-        var mallory = Stranger(seed: 41)
+        var mallory = UntrustedPeer(seed: 41)
         for number in 0..<3000 {
-            let someone = number < 600 ? Stranger(seed: UInt64(1000 + number)) : nil
+            let someone = number < 600 ? UntrustedPeer(seed: UInt64(1000 + number)) : nil
             if let someone { victim.receive(try someone.announcement("s\(number)", at: victim.now, ttl: 5)) }
             for type in [MeshPacketType.noiseEncrypted, .noiseHandshake] {
                 let packet = MeshPacket(
@@ -392,8 +392,8 @@ import Testing
     }
 
     @Test("R2, M2: what a link may cost is bounded in bytes after inflating, and in signatures") func expensiveFrames() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 42)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 42)
         victim.receive(try anna.announcement(at: victim.now))
         let bomb = MeshPacket(
             version: .v2, type: MeshPacketType(rawValue: 0x61), timestamp: victim.now, sender: anna.id,
@@ -404,7 +404,7 @@ import Testing
             var copy = frame
             // Another timestamp.
             copy[10] = UInt8(number)
-            victim.router.receive(copy[...], from: Victim.link(0), now: victim.moment)
+            victim.router.receive(copy[...], from: AttackedRouter.link(0), now: victim.moment)
         }
         #expect(victim.router.seen.count < 20)
         // Another link is not concerned.
@@ -416,11 +416,11 @@ import Testing
     func floods(seed: UInt64) throws {
         var settings = MeshRouter.Settings()
         (settings.frameBurst, settings.byteBurst, settings.signatureBurst) = (1e9, 1e12, 1e9)
-        (settings.handshakeBurst, settings.newcomerBurst) = (1e9, 1e9)
-        var victim = Victim(settings: settings, links: 3)
-        var mallory = Stranger(seed: seed)
+        (settings.handshakeBurst, settings.newPeerBurst) = (1e9, 1e9)
+        var victim = AttackedRouter(settings: settings, links: 3)
+        var mallory = UntrustedPeer(seed: seed)
         var random = SeededRandom(seed: seed)
-        let known = (0..<30).map { Stranger(seed: seed * 1000 + UInt64($0)) }
+        let known = (0..<30).map { UntrustedPeer(seed: seed * 1000 + UInt64($0)) }
         for peer in known { victim.receive(try peer.announcement(at: victim.now, ttl: 6)) }
         for number in 0..<4000 as Range<UInt64> {
             let peer = known.randomElement(using: &random)!
@@ -428,7 +428,7 @@ import Testing
                 switch random.next() % 6 {
                 case 0: try peer.message(String(repeating: "x", count: 2000), at: victim.now + number)
                 case 1:
-                    try Stranger.fragment(
+                    try UntrustedPeer.fragment(
                         random.next(), of: 50, mallory.bytes(400), from: mallory.randomID(), at: victim.now)
                 case 2:
                     try MeshPacket(
@@ -451,7 +451,7 @@ import Testing
                         payload: mallory.bytes(20)[...] + [UInt8](repeating: UInt8(number % 251), count: 17_000)
                     ).encoded(compression: .deflated(mallory.bytes(17_000)[...]))
                 }
-            victim.router.receive(frame[...], from: Victim.link(Int(random.next() % 3)), now: victim.moment)
+            victim.router.receive(frame[...], from: AttackedRouter.link(Int(random.next() % 3)), now: victim.moment)
             let router = victim.router
             try #require(router.peers.count <= MeshRouter.maximumPeerCount, "seed \(seed)")
             try #require(router.assembler.byteCount <= FragmentAssembler.Limits().bytes, "seed \(seed)")
@@ -467,8 +467,8 @@ import Testing
     }
 
     @Test("M2, R11: one sender's texts are heard and passed on at a rate, everybody else's too") func talkative() throws {
-        var victim = Victim()
-        let (anna, ben) = (Stranger(seed: 43), Stranger(seed: 44))
+        var victim = AttackedRouter()
+        let (anna, ben) = (UntrustedPeer(seed: 43), UntrustedPeer(seed: 44))
         victim.receive(try anna.announcement(at: victim.now))
         victim.receive(try ben.announcement(at: victim.now))
         for number in 0..<400 as Range<UInt64> { victim.receive(try anna.message("\(number)", at: victim.now + number)) }
@@ -483,7 +483,7 @@ import Testing
 
     @Test("M6: nobody pushes out of the store what others said") func store() throws {
         var store = SyncStore()
-        let (anna, ben) = (Stranger(seed: 60), Stranger(seed: 61))
+        let (anna, ben) = (UntrustedPeer(seed: 60), UntrustedPeer(seed: 61))
         func insert(_ bytes: [UInt8]) throws {
             store.insert(try MeshFrame(decoding: bytes[...]))
         }
@@ -494,7 +494,7 @@ import Testing
         let given = store.missing(for: request, limit: 1000, byteLimit: 1 << 20)
         #expect(given.contains { $0.packet.sender == anna.id })
         for number in 0..<100 as Range<UInt64> {
-            try insert(try Stranger(seed: 100 + number).message(String(repeating: "x", count: 60_000), at: number))
+            try insert(try UntrustedPeer(seed: 100 + number).message(String(repeating: "x", count: 60_000), at: number))
         }
         #expect(store.byteCount <= 4 << 20)
         let few = store.missing(for: request, limit: 1000, byteLimit: 256 << 10)
@@ -502,14 +502,14 @@ import Testing
     }
 
     @Test("M2: a question is answered to a neighbour who signed it, and not for ever") func questions() throws {
-        var victim = Victim()
-        let (anna, mallory) = (Stranger(seed: 62), Stranger(seed: 63))
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 62), UntrustedPeer(seed: 63))
         victim.receive(try anna.announcement(at: victim.now))
         victim.receive(try mallory.announcement(at: victim.now, ttl: 6))
         for number in 0..<20 as Range<UInt64> { victim.receive(try anna.message("\(number)", at: victim.now + number)) }
         victim.run(for: .seconds(1))
         victim.forgetWritten()
-        func question(from stranger: Stranger, ttl: UInt8 = 0, number: UInt64) throws -> [UInt8] {
+        func question(from stranger: UntrustedPeer, ttl: UInt8 = 0, number: UInt64) throws -> [UInt8] {
             let request = MeshSyncRequest(filter: GolombFilter(hashes: []))
             return try stranger.signed(
                 MeshPacket(
@@ -527,12 +527,12 @@ import Testing
     }
 
     @Test("R7: links that take next to nothing are still served") func tinyLinks() throws {
-        var victim = Victim(links: 2, MeshLinkProfile(largestWrite: 1, pacing: .zero, isRadio: false))
-        let anna = Stranger(seed: 64)
+        var victim = AttackedRouter(links: 2, MeshLinkProfile(largestWrite: 1, pacing: .zero, isRadio: false))
+        let anna = UntrustedPeer(seed: 64)
         victim.receive(try anna.announcement(at: victim.now))
         victim.receive(try anna.message(String(repeating: "long ", count: 500), at: victim.now + 1))
         victim.run(for: .seconds(20))
-        let frames = victim.written[Victim.link(1)] ?? []
+        let frames = victim.written[AttackedRouter.link(1)] ?? []
         #expect(!frames.isEmpty && frames.allSatisfy { $0.bytes.count <= 106 })
         var assembler = FragmentAssembler()
         var texts = 0
@@ -547,8 +547,8 @@ import Testing
     }
 
     @Test("T1, T2: a name with escapes is shown without") func escapes() throws {
-        var victim = Victim()
-        let anna = Stranger(seed: 65)
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 65)
         victim.receive(try anna.announcement("\u{1b}]52;c;eA==\u{7}anna\u{9b}2J\u{202e}", at: victim.now))
         let shown = try #require(victim.router.peer(anna.id)).name.shown
         #expect(shown.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control && $0 != "\u{202e}" })

@@ -77,7 +77,7 @@ import Testing
             #expect(isEqual)
             let wasAccepted = received.wasAccepted
             #expect(wasAccepted)
-            mesh.node(receiver) { $0.stored(MeshFileKey(received.id, with: received.sender), now: $1) }
+            mesh.node(receiver) { $0.confirmStored(MeshFileKey(received.id, with: received.sender), now: $1) }
         }
         mesh.run(for: limit) { mesh in !mesh.nodes[0].events.outcomes.isEmpty }
     }
@@ -175,8 +175,8 @@ import Testing
         }
         mesh.run(for: .seconds(5))
         #expect((mesh.delivered[.fragment] ?? 0) <= before + 1)
-        #expect(mesh.nodes[0].events.outcomes == [canceller == 0 ? .cancelledHere : .cancelledByPeer])
-        #expect(mesh.nodes[1].events.contains { if case .incomingEnded = $0 { true } else { false } })
+        #expect(mesh.nodes[0].events.outcomes == [canceller == 0 ? .cancelledLocally : .cancelledByPeer])
+        #expect(mesh.nodes[1].events.contains { if case .fileReceiveEnded = $0 { true } else { false } })
         #expect(mesh.nodes[1].events.files.isEmpty)
     }
 

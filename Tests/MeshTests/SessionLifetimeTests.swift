@@ -24,18 +24,18 @@ import Testing
     func renewal() {
         var mesh = pair(lifetime: .seconds(60))
         let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
-        #expect(mesh.nodes[0].router.secureSessions.isEmpty)
+        #expect(mesh.nodes[0].router.peersWithSession.isEmpty)
         for number in 0..<5 {
             say("\(number)", in: &mesh)
             mesh.run(for: .seconds(40))
-            #expect(mesh.nodes[0].router.secureSessions == [ben], "after \(number)")
-            #expect(mesh.nodes[1].router.secureSessions == [anna], "after \(number)")
+            #expect(mesh.nodes[0].router.peersWithSession == [ben], "after \(number)")
+            #expect(mesh.nodes[1].router.peersWithSession == [anna], "after \(number)")
         }
         mesh.run(for: .seconds(61))
-        #expect(mesh.nodes[0].router.secureSessions.isEmpty && mesh.nodes[1].router.secureSessions.isEmpty)
+        #expect(mesh.nodes[0].router.peersWithSession.isEmpty && mesh.nodes[1].router.peersWithSession.isEmpty)
         say("again", in: &mesh)
         mesh.run(for: .seconds(5))
-        #expect(mesh.nodes[0].router.secureSessions == [ben])
+        #expect(mesh.nodes[0].router.peersWithSession == [ben])
         let texts = mesh.nodes[1].events.compactMap { if case .privateMessage(_, let id, _) = $0 { id } else { nil } }
         #expect(texts == ["0", "1", "2", "3", "4", "again"])
     }

@@ -189,11 +189,11 @@ extension [MeshEvent] {
     }
 
     var outcomes: [MeshFileOutcome] {
-        compactMap { if case .sendingEnded(_, let outcome) = $0 { outcome } else { nil } }
+        compactMap { if case .fileSendEnded(_, let outcome) = $0 { outcome } else { nil } }
     }
 
     func outcome(of file: MeshFileKey) -> MeshFileOutcome? {
-        for case .sendingEnded(file, let outcome) in self { return outcome }
+        for case .fileSendEnded(file, let outcome) in self { return outcome }
         return nil
     }
 

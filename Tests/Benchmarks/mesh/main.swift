@@ -63,7 +63,7 @@ struct Subject {
         (settings.framesPerSecond, settings.frameBurst) = (1e9, 1e9)
         (settings.bytesPerSecond, settings.byteBurst) = (1e12, 1e12)
         (settings.signaturesPerSecond, settings.signatureBurst) = (1e9, 1e9)
-        (settings.newcomersPerSecond, settings.newcomerBurst) = (1e9, 1e9)
+        (settings.newPeersPerSecond, settings.newPeerBurst) = (1e9, 1e9)
         (settings.messagesPerSecond, settings.messageBurst) = (1e9, 1e9)
         linkCount = links
         router = MeshRouter(

@@ -18,14 +18,14 @@ extension MeshDriver {
             settings.log.debug("left the mesh: \(id)")
             messages.withLock { $0 }?.neighboursChanged()
             tellText(.peerChanged(id))
-        case .carry(let packet, let peer): messages.withLock { $0 }?.take(packet, from: peer)
-        case .clockDiffers(let id, let difference):
+        case .bundlePacket(let packet, let peer): messages.withLock { $0 }?.take(packet, from: peer)
+        case .clockSkewDetected(let id, let difference):
             settings.log.error(
                 """
                 the clock of \(id) and this one are \(difference.components.seconds) s apart, so neither hears the other in \
                 the mesh; set both clocks
                 """)
-        case .pong, .verificationAnswered: return
+        case .pong, .verificationResponse: return
         case .publicMessage(let peer, let id, let text, _): tellText(.everybody(from: peer, id: id, text: text))
         case .read(let id, let peer): tellText(.read(id: id, by: peer))
         case .sessionEstablished(let peer):
@@ -46,17 +46,17 @@ extension MeshDriver {
         case .fileOffered(let offer, let peer): invite(offer, from: peer)
         case .fragmentsReceived(let progress): moved(progress)
         case .fileReceived(let file): received(file)
-        case .incomingEnded(let id, let outcome): incomingEnded(id, outcome)
-        case .sendingOffered(let id): outgoing(id)?.transfer.enter(.waiting)
-        case .sendingStarted(let id, let fragments, _):
+        case .fileReceiveEnded(let id, let outcome): incomingEnded(id, outcome)
+        case .fileOfferSent(let id): outgoing(id)?.transfer.enter(.waiting)
+        case .fileSendStarted(let id, let fragments, _):
             outgoing(id)?.transfer.startFragments(of: fragments)
         case .fragmentsSent(let id, let sent, let total):
             guard let file = outgoing(id) else { return }
             file.transfer.moved(fragments: sent, of: total, size: file.size)
             if sent == total { file.transfer.enter(.finishing) }
-        case .sendingEnded(let id, let outcome):
+        case .fileSendEnded(let id, let outcome):
             guard let file = files.withLock({ $0.outgoing.removeValue(forKey: id) }) else { return }
-            let isExpired = file.isExpired && outcome == .cancelledHere
+            let isExpired = file.isExpired && outcome == .cancelledLocally
             file.transfer.end(isExpired ? TransferResult(outcome: .expired) : result(of: outcome, for: file.peer))
         }
     }
@@ -95,9 +95,9 @@ extension MeshDriver {
         case .refused(.busy): TransferResult(outcome: .declined(.busy))
         case .refused(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
         case .refused(.expired): TransferResult(outcome: .expired)
-        case .cancelledHere: TransferResult(outcome: .cancelled(by: .here))
+        case .cancelledLocally: TransferResult(outcome: .cancelled(by: .here))
         case .cancelledByPeer: TransferResult(outcome: .cancelled(by: .there))
-        case .peerSilent:
+        case .noResponse:
             TransferResult(
                 outcome: .interrupted, detail: "\(name) does not answer in the mesh; they may be out of reach by now")
         case .unsupported:
@@ -129,7 +129,7 @@ extension MeshDriver {
             return files.texts.removeValue(forKey: id)
         }
         guard let text else { return }
-        text.transfer.end(result(of: .peerSilent, for: text.peer))
+        text.transfer.end(result(of: .noResponse, for: text.peer))
     }
 
     /// Tells the sender of a text that it has been taken.
@@ -163,7 +163,7 @@ extension MeshDriver {
 
     // MARK: Invitations
 
-    private func invite(_ offer: MeshFileControl.Offer, from proven: AuthenticatedPeer) {
+    private func invite(_ offer: MeshFileOffer, from proven: AuthenticatedPeer) {
         let id = MeshFileKey(offer.id, with: proven.id)
         let name = look { $0.peer(proven.id)?.name } ?? DisplayName(truncating: proven.id.hex)!
         guard let (peer, place) = guest(proven, name) else {
@@ -216,7 +216,7 @@ extension MeshDriver {
         return invitation
     }
 
-    private func accept(_ offer: MeshFileControl.Offer, _ id: MeshFileKey, _ transfer: Transfer, _ sink: any ResourceSink) {
+    private func accept(_ offer: MeshFileOffer, _ id: MeshFileKey, _ transfer: Transfer, _ sink: any ResourceSink) {
         files.withLock { files in
             files.invitations[id] = nil
             files.incoming[id] = Incoming(
@@ -226,7 +226,7 @@ extension MeshDriver {
         transfer.onCancel { [weak self] in self?.change { router, now in router.cancelReceiving(id, now: now) } }
         change { router, now in router.accept(id, now: now) }
         // Withdrawn in this moment: the router knows nothing of it any more.
-        let isExpected = look { $0.isExpected(id) }
+        let isExpected = look { $0.isReceiving(id) }
         if !isExpected { incomingEnded(id, .cancelledByPeer) }
     }
 
@@ -243,7 +243,7 @@ extension MeshDriver {
         }
         let transferOutcome: TransferOutcome =
             switch outcome {
-            case .cancelledHere: .cancelled(by: .here)
+            case .cancelledLocally: .cancelled(by: .here)
             case .cancelledByPeer: .cancelled(by: .there)
             case .refused(.expired): .expired
             default: .interrupted
@@ -266,7 +266,7 @@ extension MeshDriver {
                 // Told first: whoever waits for the transfer may end the node.
                 change { router, now in
                     if result.outcome == .completed {
-                        router.stored(id, now: now)
+                        router.confirmStored(id, now: now)
                     } else {
                         router.refuse(id, because: .tooLarge, now: now)
                     }
@@ -275,7 +275,7 @@ extension MeshDriver {
             }
             return
         }
-        guard let proven = received.provenSender else { return keepUntilProven(received) }
+        guard let proven = received.authenticatedSender else { return keepUntilProven(received) }
         offerUnasked(received.file, kind: .file, from: proven, resumeKey: received.id.bytes)
     }
 
@@ -289,7 +289,7 @@ extension MeshDriver {
         guard isKept, invitations != nil else { return }
         change { router, now in router.ensureSession(with: received.sender, now: now) }
         // There may be a session already.
-        if let proven = look({ $0.provenPeer(received.sender) }) { offerProven(by: proven) }
+        if let proven = look({ $0.authenticatedPeer(received.sender) }) { offerProven(by: proven) }
     }
 
     private func offerProven(by peer: AuthenticatedPeer) {

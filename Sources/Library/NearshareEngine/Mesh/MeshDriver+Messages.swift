@@ -21,7 +21,7 @@ extension MeshDriver {
         }
         guard isNew else { return messages }
         start { await onThread { messages.run() } }
-        change { router, now in router.startCarrying(now: now) }
+        change { router, now in router.enableBundles(now: now) }
         messages.neighboursChanged()
         if isStopping { messages.stop() }
         return messages

@@ -99,7 +99,7 @@ extension MeshDriver {
             // The router is done with the same file, but its end has not been told yet.
             guard files.outgoing[id] == nil else {
                 change { router, now in router.cancelSending(id, now: now) }
-                throw MeshSendError.onItsWay
+                throw MeshSendError.alreadyInProgress
             }
             files.outgoing[id] = Outgoing(transfer: transfer, peer: peer, size: size)
             transfer.onCancel { [weak self] in self?.change { router, now in router.cancelSending(id, now: now) } }

@@ -235,7 +235,7 @@ package final class MeshDriver: Sendable {
                     trace("came", frame, id)
                     router.receive(frame, from: id, now: now)
                 }
-                return accumulator.skippedBytes.isEmpty && !router.isHopeless(id)
+                return accumulator.skippedBytes.isEmpty && !router.shouldClose(id)
             }
         }
         if !isGood { settings.log.info("\(link.remote) sends what are no frames; the link is closed") }
@@ -254,7 +254,7 @@ package final class MeshDriver: Sendable {
                     trace("came", frame, id)
                     router.receive(frame, from: id, now: now)
                 }
-                return !router.isHopeless(id)
+                return !router.shouldClose(id)
             }
         }
         if !isGood { settings.log.info("\(link.remote) sends what are no frames; the link is closed") }

@@ -204,7 +204,7 @@ package final class BundleDriver: Sendable {
     }
 
     private func followNeighbours() {
-        let present = mesh.look { $0.carryNeighbours }.map { neighbour in
+        let present = mesh.look { $0.bundleNeighbours }.map { neighbour in
             (address: EndpointID(of: neighbour.signingKey), neighbour: neighbour)
         }
         let known = state.withLock { $0.neighbours }
@@ -270,9 +270,9 @@ package final class BundleDriver: Sendable {
         guard let peer = state.withLock({ $0.neighbours[address] }) else { return }
         mesh.change { router, now in
             if inSession {
-                router.sendPrivateCarry(packet, to: peer, now: now)
+                router.sendSealedBundlePacket(packet, to: peer, now: now)
             } else {
-                router.sendCarry(packet, to: peer, now: now)
+                router.sendBundlePacket(packet, to: peer, now: now)
             }
         }
     }

@@ -98,12 +98,12 @@ package final class Messenger: Sendable {
     package var carriedCount: Int { messages.carriedCount }
 
     /// Peers with whom there is a session that counts as secure.
-    package var secureSessions: [PeerID] { mesh.look { $0.secureSessions } }
+    package var secureSessions: [PeerID] { mesh.look { $0.peersWithSession } }
 
     /// Whom messages can be sealed for: by the settings' keys, or by those that were announced in the mesh.
     package func contact(_ id: PeerID) -> EndpointKeys? {
         // Who is near and doesn't carry can't open them, whatever keys there are.
-        if let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.carries) != true { return nil }
+        if let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.bundles) != true { return nil }
         // Anybody can announce another's agreement key beside a signing key of their own.
         return settings.contact(id) ?? messages.contact(id)
     }
@@ -119,10 +119,10 @@ package final class Messenger: Sendable {
     /// The keys that somebody who is heard of in the mesh has announced, and whether they have proven, inside a session, that both
     /// are theirs; nil for those who don't carry.
     package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, isProven: Bool)? {
-        guard let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.carries) == true,
+        guard let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
             let contact = messages.contact(id)
         else { return nil }
-        return (contact, mesh.look { $0.hasProvenKeys(id) })
+        return (contact, mesh.look { $0.hasAuthenticatedKeys(id) })
     }
 
     /// Makes a session with somebody who is heard of in the mesh, unless there is one, so that their keys are proven.

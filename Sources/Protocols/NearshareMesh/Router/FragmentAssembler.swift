@@ -204,7 +204,7 @@ package struct FragmentAssembler: Sendable {
 extension MeshFrame {
     /// Decodes a frame that was put together, also where an Android sender has lost its tail: it takes bytes at the end for
     /// padding that are none, 1 to 16 of them, all with the value of their number (section 6.4). The signature decides.
-    package init(decodingAssembled frame: [UInt8]) throws(MalformedInput) {
+    package init(decodingReassembled frame: [UInt8]) throws(MalformedInput) {
         do {
             self = try MeshFrame(decoding: frame[...])
         } catch {

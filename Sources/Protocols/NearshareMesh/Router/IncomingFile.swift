@@ -15,7 +15,7 @@ struct IncomingFile {
     }
 
     /// The latest: a sender who began anew names other fragments.
-    var offer: MeshFileControl.Offer
+    var offer: MeshFileOffer
     let sender: PeerID
     var phase = Phase.offered
     /// When the phase gives up; for an ended one, when it is forgotten.

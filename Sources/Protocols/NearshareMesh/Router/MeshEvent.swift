@@ -8,7 +8,7 @@ package enum MeshEvent: Sendable {
     case peerChanged(MeshPeer)
     case peerLost(PeerID)
     /// A neighbour's clock, or ours, is so far off that phones don't see us.
-    case clockDiffers(from: PeerID, by: Duration)
+    case clockSkewDetected(from: PeerID, by: Duration)
     case publicMessage(from: MeshPeer, id: String, text: String, sent: WallTime)
     case sessionEstablished(AuthenticatedPeer)
     /// To be answered with ``MeshRouter/acknowledge(_:of:now:)`` once it is kept. It comes several times until then.
@@ -18,26 +18,26 @@ package enum MeshEvent: Sendable {
     /// A private message that nobody has acknowledged, and that is not sent again.
     case undelivered(messageID: String, to: PeerID)
     case pong(from: PeerID, nonce: [UInt8])
-    case verificationAnswered(MeshVerification.Response, by: AuthenticatedPeer)
-    /// About carried messages, from somebody among ``MeshRouter/carryNeighbours``.
-    case carry(BundlePacket, from: PeerID)
+    case verificationResponse(MeshVerification.Response, by: AuthenticatedPeer)
+    /// About carried messages, from somebody among ``MeshRouter/bundleNeighbours``.
+    case bundlePacket(BundlePacket, from: PeerID)
 
     /// A nearshare peer asks whether it may send; to be answered with ``MeshRouter/accept(_:now:)`` or
     /// ``MeshRouter/refuse(_:because:now:)``.
-    case fileOffered(MeshFileControl.Offer, from: AuthenticatedPeer)
+    case fileOffered(MeshFileOffer, from: AuthenticatedPeer)
     /// Fragments of something large for us have come.
     case fragmentsReceived(MeshFragmentProgress)
     /// A whole file. Only from a nearshare peer has it been accepted before.
     case fileReceived(MeshReceivedFile)
     /// An offer or an accepted file will not come any more.
-    case incomingEnded(MeshFileKey, MeshFileOutcome)
+    case fileReceiveEnded(MeshFileKey, MeshFileOutcome)
 
     /// The peer is asked whether it takes our file.
-    case sendingOffered(MeshFileKey)
+    case fileOfferSent(MeshFileKey)
     /// Our file begins to be sent: so many fragments, and so long will they take at least.
-    case sendingStarted(MeshFileKey, fragments: Int, estimate: Duration)
+    case fileSendStarted(MeshFileKey, fragments: Int, estimate: Duration)
     case fragmentsSent(MeshFileKey, sent: Int, total: Int)
-    case sendingEnded(MeshFileKey, MeshFileOutcome)
+    case fileSendEnded(MeshFileKey, MeshFileOutcome)
 }
 
 /// How far something that comes in fragments is.
@@ -55,7 +55,7 @@ package struct MeshReceivedFile: Sendable {
     package var sender: PeerID
     package var senderName: DisplayName?
     /// The key behind it; nil for a public file, which is signed, but whose key was only announced.
-    package var provenSender: AuthenticatedPeer?
+    package var authenticatedSender: AuthenticatedPeer?
     package var file: MeshFile
     /// For everybody, or from old software that sends files unsealed.
     package var isPublic: Bool
@@ -72,10 +72,10 @@ package enum MeshFileOutcome: Sendable, Hashable {
     /// All was sent, to a peer that confirms nothing, or to everybody.
     case sent
     case refused(MeshFileControl.Refusal)
-    case cancelledHere
+    case cancelledLocally
     case cancelledByPeer
     /// No session came about: the peer does not answer.
-    case peerSilent
+    case noResponse
     /// The peer does not take private files.
     case unsupported
     /// Fragments kept getting lost.
@@ -90,9 +90,9 @@ package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
     case fileTooLarge(limit: Int)
     case textTooLong(limit: Int)
     /// More than may wait for one peer.
-    case tooMuchWaiting
+    case queueFull
     /// The same file, to the same peer.
-    case onItsWay
+    case alreadyInProgress
     case malformed(MalformedInput)
 
     package var description: String {
@@ -102,8 +102,8 @@ package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
         case .fileTooLarge(let limit):
             "it is too large for the mesh, which carries \(UInt64(limit).asByteCount) to this peer; send it directly"
         case .textTooLong(let limit): "a message has at most \(limit) bytes; split it"
-        case .tooMuchWaiting: "too much is waiting for this peer already; try again later"
-        case .onItsWay: "this very file is on its way to them already; wait for it to end"
+        case .queueFull: "too much is waiting for this peer already; try again later"
+        case .alreadyInProgress: "this very file is on its way to them already; wait for it to end"
         case .malformed(let error): error.description
         }
     }

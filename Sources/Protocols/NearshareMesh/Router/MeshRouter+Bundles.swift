@@ -17,17 +17,17 @@ package struct BundleNeighbour: Sendable, Hashable {
 // Carried messages are another machine's affair; here their packets only get from one node to the next.
 extension MeshRouter {
     /// Says from now on that this node carries messages.
-    package mutating func startCarrying(now: Moment) {
-        guard capabilities.insert(.carries).inserted else { return }
+    package mutating func enableBundles(now: Moment) {
+        guard capabilities.insert(.bundles).inserted else { return }
         announce(on: Array(links.keys), now: now)
     }
 
     /// Neighbours who carry; where there is none, also those behind phones, which pass the packets on unread.
-    package var carryNeighbours: [BundleNeighbour] {
+    package var bundleNeighbours: [BundleNeighbour] {
         let carriers = peers.compactMap { id, record -> BundleNeighbour? in
             guard let agreementKey = record.noiseKey, let signingKey = record.signingKey,
                 // What a session has proven may be older than what was announced since.
-                record.capabilities?.contains(.carries) == true
+                record.capabilities?.contains(.bundles) == true
             else { return nil }
             return BundleNeighbour(
                 id: id, agreementKey: agreementKey, signingKey: signingKey,
@@ -56,31 +56,31 @@ extension MeshRouter {
     }
 
     /// Whether the owner of the agreement key has said inside a session that the signing key is theirs, too.
-    package func hasProvenKeys(_ id: PeerID) -> Bool {
+    package func hasAuthenticatedKeys(_ id: PeerID) -> Bool {
         guard let record = peers[id], record.session.isEstablished, let signingKey = record.signingKey else { return false }
         return record.state?.signingKey == signingKey.bytes
     }
 
-    /// Sends a packet to one of ``carryNeighbours``.
-    package mutating func sendCarry(_ packet: BundlePacket, to id: PeerID, now: Moment) {
+    /// Sends a packet to one of ``bundleNeighbours``.
+    package mutating func sendBundlePacket(_ packet: BundlePacket, to id: PeerID, now: Moment) {
         let isDirect = peers[id].map { !$0.links.isEmpty } ?? false
         let packet = MeshPacket(
-            type: .carry, ttl: isDirect ? 1 : MeshPacket.maximumTTL, timestamp: timestamp(now), sender: self.id,
+            type: .bundle, ttl: isDirect ? 1 : MeshPacket.maximumTTL, timestamp: timestamp(now), sender: self.id,
             recipient: id, payload: packet.encoded[...])
         // Who is at the other end of a link needs no proof of it; what phones pass on does.
         send(packet, signing: !isDirect)
     }
 
-    /// Sends a packet to one of ``carryNeighbours`` inside the Noise session with it, so that who learns long-term keys later can't read
+    /// Sends a packet to one of ``bundleNeighbours`` inside the Noise session with it, so that who learns long-term keys later can't read
     /// it. Where there is no session yet it waits for one; who is gone by then never gets it. It comes as
     /// ``MeshEvent/carry(_:from:)`` like any other.
-    package mutating func sendPrivateCarry(_ packet: BundlePacket, to id: PeerID, now: Moment) {
+    package mutating func sendSealedBundlePacket(_ packet: BundlePacket, to id: PeerID, now: Moment) {
         sendSealed([Self.carryPayloadKind] + packet.encoded, to: id, now: now)
     }
 
     /// What a session has opened; nil when it is about something else.
     func carry(inSession plaintext: [UInt8]) -> BundlePacket? {
-        guard plaintext.first == Self.carryPayloadKind, capabilities.contains(.carries),
+        guard plaintext.first == Self.carryPayloadKind, capabilities.contains(.bundles),
             plaintext.count <= 1 + BundlePacket.maximumByteCount
         else { return nil }
         return try? BundlePacket(decoding: plaintext[1...])
@@ -88,14 +88,14 @@ extension MeshRouter {
 
     mutating func handleCarry(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
         let packet = frame.packet
-        guard capabilities.contains(.carries), packet.payload.count <= BundlePacket.maximumByteCount,
+        guard capabilities.contains(.bundles), packet.payload.count <= BundlePacket.maximumByteCount,
             let carry = try? BundlePacket(decoding: packet.payload)
         else { return .refused }
         if peers[packet.sender]?.links.contains(link) != true {
             guard let isGenuine = isGenuine(frame, from: link, now: now) else { return .notForUs }
             guard isGenuine else { return .refused }
         }
-        events.append(.carry(carry, from: packet.sender))
+        events.append(.bundlePacket(carry, from: packet.sender))
         return .handled
     }
 

@@ -26,8 +26,8 @@ extension MeshRouter {
         let chunk = chunk(to: recipient)
         let count = try fragmentCount(encoded.count, chunk: chunk, to: recipient)
         let id = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
-        guard outgoing[id] == nil else { throw .onItsWay }
-        let offer = MeshFileControl.Offer(
+        guard outgoing[id] == nil else { throw .alreadyInProgress }
+        let offer = MeshFileOffer(
             of: file, id: id.file, fragmentCount: UInt16(count), fragmentID: fragmentID())
         outgoing[id] = OutgoingFile(
             id: id, encoded: encoded, offer: offer, chunkByteCount: chunk,
@@ -49,14 +49,14 @@ extension MeshRouter {
     package mutating func cancelSending(_ id: MeshFileKey, now: Moment) {
         guard let file = outgoing[id] else { return }
         if let recipient = id.peer, file.isConfirmed { sendSealed(.fileControl(.cancel(id.file)), to: recipient, now: now) }
-        end(id, .cancelledHere)
+        end(id, .cancelledLocally)
     }
 
     /// Gives up a file that is offered or coming, at both ends.
     package mutating func cancelReceiving(_ id: MeshFileKey, now: Moment) {
         guard let file = incoming[id], !file.isEnded else { return }
         sendSealed(.fileControl(.cancel(id.file)), to: file.sender, now: now)
-        endIncoming(id, .cancelledHere, as: .declined, now: now)
+        endIncoming(id, .cancelledLocally, as: .declined, now: now)
     }
 
     /// With a type that phones take, unless it goes to nobody who could be one: they drop a file of any other.
@@ -122,7 +122,7 @@ extension MeshRouter {
             }
             outgoing[id]!.phase = .offering
             outgoing[id]!.isConfirmed = true
-            events.append(.sendingOffered(id))
+            events.append(.fileOfferSent(id))
             outgoing[id]!.deadline = now.monotonic + OutgoingFile.offerTimeout
             ask(id, now: now)
         }
@@ -143,7 +143,7 @@ extension MeshRouter {
             if let recipient = id.peer {
                 let payload = try MeshNoisePayload.file(file.encoded[...]).encoded()
                 guard let sealed = try? peers[recipient]!.session.seal(payload, now: now.monotonic) else {
-                    end(id, .peerSilent)
+                    end(id, .noResponse)
                     return
                 }
                 packet = sealedPacket(sealed, to: recipient, version: .v2, timestamp: timestamp(now))
@@ -159,7 +159,7 @@ extension MeshRouter {
             outgoing[id]!.fragmentation = fragmentation
             outgoing[id]!.encoded = []
             events.append(
-                .sendingStarted(
+                .fileSendStarted(
                     id, fragments: fragmentation.count, estimate: estimate(fragmentation.count, to: id.peer)))
             jobs.append(FragmentJob(fragmentation: fragmentation, file: id, recipient: id.peer, links: nil))
             sendDueFragments(now: now.monotonic)
@@ -194,7 +194,7 @@ extension MeshRouter {
     private mutating func end(_ id: MeshFileKey, _ outcome: MeshFileOutcome) {
         guard outgoing.removeValue(forKey: id) != nil else { return }
         jobs.removeAll { $0.file == id }
-        events.append(.sendingEnded(id, outcome))
+        events.append(.fileSendEnded(id, outcome))
     }
 
     // MARK: Receiving
@@ -215,12 +215,12 @@ extension MeshRouter {
     }
 
     /// Whether a file was accepted and is still coming.
-    package func isExpected(_ id: MeshFileKey) -> Bool {
+    package func isReceiving(_ id: MeshFileKey) -> Bool {
         incoming[id]?.phase == .accepted || incoming[id]?.phase == .delivering
     }
 
     /// A file that was accepted has its place; its sender is told.
-    package mutating func stored(_ id: MeshFileKey, now: Moment) {
+    package mutating func confirmStored(_ id: MeshFileKey, now: Moment) {
         guard let file = incoming[id], file.phase == .delivering else { return }
         settle(id, as: .stored, now: now)
         sendSealed(.fileControl(.stored(id.file)), to: file.sender, now: now)
@@ -265,7 +265,7 @@ extension MeshRouter {
 
     /// The same offer again means that our answer got lost, or that the sender asks how far it is. With other fragments it has
     /// begun anew: what is coming still comes; what has ended is offered once more, and somebody is asked once more.
-    private mutating func handleOffer(_ offer: MeshFileControl.Offer, from peer: AuthenticatedPeer, now: Moment) {
+    private mutating func handleOffer(_ offer: MeshFileOffer, from peer: AuthenticatedPeer, now: Moment) {
         let id = MeshFileKey(offer.id, with: peer.id)
         let isAnother = incoming[id]?.offer.fragmentID != offer.fragmentID
         guard let known = incoming[id], !(known.isEnded && isAnother) else {
@@ -288,7 +288,7 @@ extension MeshRouter {
         }
     }
 
-    private mutating func considerNew(_ offer: MeshFileControl.Offer, from peer: AuthenticatedPeer, now: Moment) {
+    private mutating func considerNew(_ offer: MeshFileOffer, from peer: AuthenticatedPeer, now: Moment) {
         let pending = incoming.values.filter { !$0.isEnded }
         let bytes = pending.reduce(Int(offer.size)) { $0 + Int($1.offer.size) }
         guard pending.count < Self.maximumPendingCount, bytes <= Self.maximumPendingByteCount,
@@ -387,10 +387,10 @@ extension MeshRouter {
         events.append(
             .fileReceived(
                 MeshReceivedFile(
-                    id: id.file, sender: sender, senderName: peers[sender]?.name, provenSender: proven, file: file,
+                    id: id.file, sender: sender, senderName: peers[sender]?.name, authenticatedSender: proven, file: file,
                     isPublic: proven == nil, wasAccepted: wasAccepted, fragmentID: fragmentID)))
         guard let proven, !wasAccepted, let name = file.name,
-            let mediaID = MeshMessageNames.privateMediaID(sender: sender, recipient: self.id, fileName: name)
+            let mediaID = DerivedMessageID.privateMedia(sender: sender, recipient: self.id, fileName: name)
         else { return }
         sendSealed(.delivered(messageID: mediaID), to: proven.id, now: now)
     }
@@ -404,7 +404,7 @@ extension MeshRouter {
             switch file.phase {
             case .waitingForSession:
                 guard moment < file.deadline else {
-                    end(id, .peerSilent)
+                    end(id, .noResponse)
                     continue
                 }
                 guard let recipient = id.peer else { continue }
@@ -464,7 +464,7 @@ extension MeshRouter {
         guard let file = incoming[id] else { return }
         assembler.drop(file.offer.fragmentID, from: file.sender)
         settle(id, as: .refused(refusal), now: now)
-        events.append(.incomingEnded(id, outcome))
+        events.append(.fileReceiveEnded(id, outcome))
     }
 
     /// Kept for a while, for a sender who did not hear of it and asks again.
@@ -491,7 +491,7 @@ extension MeshRouter {
     private static let worthShowing = 8
 }
 
-extension MeshFileControl.Offer {
+extension MeshFileOffer {
     init(of file: MeshFile, id: MeshFileControl.FileID, fragmentCount: UInt16, fragmentID: MeshFragment.ID) {
         let type = file.mediaType ?? Self.unknownType
         self.init(
@@ -501,11 +501,11 @@ extension MeshFileControl.Offer {
     }
 
     fileprivate func describes(_ file: MeshFile) -> Bool {
-        isAlike(MeshFileControl.Offer(of: file, id: id, fragmentCount: fragmentCount, fragmentID: fragmentID))
+        isAlike(MeshFileOffer(of: file, id: id, fragmentCount: fragmentCount, fragmentID: fragmentID))
     }
 
     /// Whether people see the same in both, however it is cut up.
-    fileprivate func isAlike(_ other: MeshFileControl.Offer) -> Bool {
+    fileprivate func isAlike(_ other: MeshFileOffer) -> Bool {
         id == other.id && size == other.size && name == other.name && mediaType == other.mediaType
     }
 

@@ -14,7 +14,7 @@ extension MeshRouter {
         guard text.utf8.count <= MeshPrivateMessage.maximumTextByteCount else {
             throw .textTooLong(limit: MeshPrivateMessage.maximumTextByteCount)
         }
-        guard peers[peer]!.unanswered.count < Self.maximumWaitingCount else { throw .tooMuchWaiting }
+        guard peers[peer]!.unanswered.count < Self.maximumWaitingCount else { throw .queueFull }
         let payload: [UInt8]
         do {
             payload = try MeshNoisePayload.privateMessage(MeshPrivateMessage(id: messageID, text: text)).encoded()
@@ -189,7 +189,7 @@ extension MeshRouter {
         guard peers[peer]!.sealed.take(now: now.monotonic), let proven = peers[peer]!.session.peer else { return }
         peers[peer]!.lastHeard = now.monotonic
         peers[peer]!.provenLink = link
-        if let carry = carry(inSession: plaintext) { return events.append(.carry(carry, from: peer)) }
+        if let carry = carry(inSession: plaintext) { return events.append(.bundlePacket(carry, from: peer)) }
         guard let payload = try? MeshNoisePayload(decoding: plaintext[...]) else { return }
         switch payload {
         case .peerState(let state): handleState(state, of: peer, now: now)
@@ -212,7 +212,7 @@ extension MeshRouter {
             let signature = identity.signingKey.signature(for: MeshVerification.signedBytes(challenge))
             sendSealed(
                 .verifyResponse(MeshVerification.Response(challenge: challenge, signature: signature)), to: peer, now: now)
-        case .verifyResponse(let response): events.append(.verificationAnswered(response, by: proven))
+        case .verifyResponse(let response): events.append(.verificationResponse(response, by: proven))
         // Live speech is passed on, not played.
         case .voiceFrame: return
         }

@@ -85,7 +85,7 @@ extension MeshRouter {
         toldOfClock = now.monotonic
         let wall = UInt64(max(0, now.wall.milliseconds))
         let distance = max(packet.timestamp, wall) - min(packet.timestamp, wall)
-        events.append(.clockDiffers(from: packet.sender, by: .milliseconds(Int64(clamping: distance))))
+        events.append(.clockSkewDetected(from: packet.sender, by: .milliseconds(Int64(clamping: distance))))
     }
 
     /// What a packet was put together from: it is never passed on, and came as far as its fragments did.
@@ -148,7 +148,7 @@ extension MeshRouter {
             guard let ping = try? MeshPing(decoding: packet.payload) else { return .refused }
             events.append(.pong(from: packet.sender, nonce: ping.nonce))
             return .handled
-        case .carry where isForUs: return handleCarry(frame, from: link, now: now)
+        case .bundle where isForUs: return handleCarry(frame, from: link, now: now)
         default: return .notForUs
         }
     }
@@ -252,7 +252,7 @@ extension MeshRouter {
         guard let isGenuine = isGenuine(frame, from: link, now: now), let sender = peer(packet.sender) else { return .notForUs }
         guard isGenuine, peers[packet.sender]!.messages.take(now: now.monotonic) else { return .refused }
         store.insert(frame)
-        let messageID = MeshMessageNames.publicMessageID(sender: packet.sender, timestamp: packet.timestamp, text: text)
+        let messageID = DerivedMessageID.publicMessage(sender: packet.sender, timestamp: packet.timestamp, text: text)
         events.append(
             .publicMessage(
                 from: sender, id: messageID, text: text, sent: WallTime(milliseconds: Int64(clamping: packet.timestamp))))
@@ -272,7 +272,7 @@ extension MeshRouter {
         case .complete(let bytes):
             noteReceived(fragment, from: packet.sender, isWhole: true)
             // A relay may have had to cut a fragment once more, but nobody twice.
-            guard let whole = try? MeshFrame(decodingAssembled: bytes), whole.packet.sender == packet.sender,
+            guard let whole = try? MeshFrame(decodingReassembled: bytes), whole.packet.sender == packet.sender,
                 whole.packet.type != .fragment || outer == nil, isTimely(whole.packet, isAssembled: true, now: now)
             else { return .handled }
             let key = PacketKey(of: whole.packet)
@@ -291,7 +291,7 @@ extension MeshRouter {
         let packet = frame.packet
         let context = RelayContext(
             type: packet.type, ttl: packet.ttl, hasRecipient: packet.recipient != nil, degree: degree)
-        guard settings.isRelaying, let rule = RelayRule(context) else { return }
+        guard settings.isRelaying, let rule = RelayDecision(context) else { return }
         let targets = route(of: packet, besides: link)
         let cost = frame.bytes.count + Self.relayOverhead
         guard !targets.isEmpty, relayByteCount + cost <= Self.maximumRelayByteCount else { return }

@@ -27,8 +27,8 @@ package struct MeshRouter: Sendable {
         package var handshakesPerSecond = 5.0
         package var handshakeBurst = 60.0
         /// Peers that nobody has heard of before (R6).
-        package var newcomersPerSecond = 2.0
-        package var newcomerBurst = 256.0
+        package var newPeersPerSecond = 2.0
+        package var newPeerBurst = 256.0
         /// Of what one peer seals for us, so many messages are read; what comes on top is lost, as on the air. Sealing proves who
         /// it is, so nobody else can use that up.
         package var sealedPerSecond = 100.0
@@ -174,7 +174,7 @@ package struct MeshRouter: Sendable {
     package var knownPeers: [MeshPeer] { peers.keys.compactMap { peer($0) } }
 
     /// With whom there is a session, so that nothing goes to them unsealed and their key is proven.
-    package var secureSessions: [PeerID] { peers.filter { $0.value.session.isEstablished }.keys.sorted { $0.hex < $1.hex } }
+    package var peersWithSession: [PeerID] { peers.filter { $0.value.session.isEstablished }.keys.sorted { $0.hex < $1.hex } }
 
     package func peer(_ id: PeerID) -> MeshPeer? {
         guard let record = peers[id], let name = record.name, let key = record.noiseKey else { return nil }
@@ -184,7 +184,7 @@ package struct MeshRouter: Sendable {
     }
 
     /// Whose key the present session with a peer has proven.
-    package func provenPeer(_ id: PeerID) -> AuthenticatedPeer? { peers[id]?.session.peer }
+    package func authenticatedPeer(_ id: PeerID) -> AuthenticatedPeer? { peers[id]?.session.peer }
 
     /// How many neighbours have announced themselves.
     var degree: Int { peers.values.count { !$0.links.isEmpty } }
@@ -199,7 +199,7 @@ package struct MeshRouter: Sendable {
             bytes: TokenBucket(capacity: settings.byteBurst, perSecond: settings.bytesPerSecond, now: moment),
             signatures: TokenBucket(capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: moment),
             handshakes: TokenBucket(capacity: settings.handshakeBurst, perSecond: settings.handshakesPerSecond, now: moment),
-            newcomers: TokenBucket(capacity: settings.newcomerBurst, perSecond: settings.newcomersPerSecond, now: moment),
+            newcomers: TokenBucket(capacity: settings.newPeerBurst, perSecond: settings.newPeersPerSecond, now: moment),
             nextSyncRequest: moment + Self.firstSyncRequest)
         // Before anything else: signatures are checked against what was announced.
         announce(on: [link], now: now)
@@ -216,7 +216,7 @@ package struct MeshRouter: Sendable {
     }
 
     /// A neighbour behind the link sends what no node sends; the link had better be closed.
-    package func isHopeless(_ link: MeshLinkID) -> Bool { (links[link]?.malformedCount ?? 0) > 64 }
+    package func shouldClose(_ link: MeshLinkID) -> Bool { (links[link]?.malformedCount ?? 0) > 64 }
 
     /// Does what has become due.
     package mutating func advance(to now: Moment) {
@@ -320,7 +320,7 @@ package struct MeshRouter: Sendable {
     /// The links that a packet leaves on.
     func route(of packet: MeshPacket, besides arrival: MeshLinkID?) -> [MeshLinkID] {
         var towards: Set<MeshLinkID> = []
-        switch RouteRule(for: packet, at: id, isNeighbour: { peers[$0].map { !$0.links.isEmpty } ?? false }) {
+        switch RouteDecision(for: packet, at: id, isNeighbour: { peers[$0].map { !$0.links.isEmpty } ?? false }) {
         case .nobody: return []
         case .neighbour(let hop): towards = peers[hop]?.links ?? []
         case .everybody:

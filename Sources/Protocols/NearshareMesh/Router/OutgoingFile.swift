@@ -27,7 +27,7 @@ struct OutgoingFile {
     let id: MeshFileKey
     /// Until it is sealed.
     var encoded: [UInt8]
-    let offer: MeshFileControl.Offer
+    let offer: MeshFileOffer
     let chunkByteCount: Int
     var phase = Phase.waitingForSession
     /// When the present phase gives up.

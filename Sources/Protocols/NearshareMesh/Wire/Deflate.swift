@@ -4,15 +4,15 @@ internal import Synchronization
 
 /// Raw DEFLATE (RFC 1951) through zlib, for payloads (bitchat specification, section 2.6).
 package enum Deflate {
-    /// Shorter ones are never compressed.
+    /// Shorter payloads are never compressed.
     static let threshold = 100
-    /// A stream that promises to grow more than this is refused unread.
+    /// A stream that claims a higher ratio is refused unread.
     static let maximumRatio = 50_000
 
-    /// False where bytes vary so much that compressing would hardly help: both ends must agree, as signatures depend on it.
-    package static func isWorthTrying(_ bytes: ArraySlice<UInt8>) -> Bool {
+    /// Whether bytes are uniform enough for compression to help. Both ends must agree, as signatures depend on it.
+    package static func isCompressible(_ bytes: ArraySlice<UInt8>) -> Bool {
         guard bytes.count >= threshold else { return false }
-        // Nine tenths, in whole numbers.
+        // Nine tenths, rounded up.
         let enough = (min(bytes.count, 256) * 9 + 9) / 10
         return withUnsafeTemporaryAllocation(of: Bool.self, capacity: 256) { seen in
             seen.initialize(repeating: false)
@@ -20,7 +20,7 @@ package enum Deflate {
             for byte in bytes where !seen[Int(byte)] {
                 seen[Int(byte)] = true
                 distinct += 1
-                // Bytes that are encrypted, or compressed already, tell within the first few hundred.
+                // Encrypted or compressed bytes reach the limit within the first few hundred.
                 if distinct == enough { return false }
             }
             return true
@@ -35,7 +35,7 @@ package enum Deflate {
         return compressor.compress(bytes)
     }
 
-    /// Inflates to exactly `size` bytes, the only memory that is taken (R2). The stream must end there, and with it `bytes`.
+    /// Decompresses to exactly `size` bytes, which bounds the memory (R2). The stream must end there, and with it `bytes`.
     static func inflated(_ bytes: ArraySlice<UInt8>, to size: Int) throws(MalformedInput) -> [UInt8] {
         guard size <= bytes.count * maximumRatio else {
             throw MalformedInput("compressed payload: it would grow more than \(maximumRatio) times")
@@ -61,13 +61,11 @@ package enum Deflate {
     }
 }
 
-/// A stream of zlib's that compresses one payload after the other: making one anew costs five times as much as compressing a
-/// fragment does.
-///
-/// Sendable, though it changes: whoever has taken one is the only one who has it.
+/// A zlib stream that compresses one payload after the other: creating one costs five times as much as compressing a fragment.
+/// Sendable, although it changes, as it has one owner at a time.
 private final class Compressor: @unchecked Sendable {
     private static let idle = Mutex<[Compressor]>([])
-    /// Each keeps 256 KiB; there are two levels in use, and seldom more than one thread.
+    /// Each keeps 256 KiB. Two levels are in use, and rarely more than one thread.
     private static let maximumIdleCount = 4
 
     private let level: Int
@@ -106,7 +104,7 @@ private final class Compressor: @unchecked Sendable {
         var code = Z_OK
         let output = [UInt8](unsafeUninitializedCapacity: bytes.count) { output, count in
             bytes.withUnsafeBufferPointer { input in
-                // zlib reads only, but its interface is older than const.
+                // zlib only reads the input, but its interface predates const.
                 stream.pointee.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.pointee.avail_in = UInt32(input.count)
                 stream.pointee.next_out = output.baseAddress

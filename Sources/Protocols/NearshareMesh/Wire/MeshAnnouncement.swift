@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// What a node can do, as it tells in its announcement and, proven, inside a Noise session (bitchat specification, section 4).
+/// The features of a node, announced to everyone and repeated inside Noise sessions (bitchat specification, section 4).
 package struct MeshCapabilities: OptionSet, Sendable, Hashable {
     package let rawValue: UInt64
 
@@ -8,62 +8,61 @@ package struct MeshCapabilities: OptionSet, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
-    /// Hands out keys in advance.
+    /// Publishes prekeys.
     package static let prekeys = Self(rawValue: 1 << 0)
-    /// Passes on to the internet.
+    /// Relays to the internet.
     package static let gateway = Self(rawValue: 1 << 2)
-    /// Takes part in groups.
+    /// Supports groups.
     package static let groups = Self(rawValue: 1 << 3)
-    /// Vouches for others.
+    /// Vouches for other peers.
     package static let vouch = Self(rawValue: 1 << 5)
-    /// Private files are understood (0x20 inside Noise). A sender wants this proven in the present session.
+    /// Accepts private files (0x20 inside Noise). Senders require it to be stated in the present session.
     package static let privateMedia = Self(rawValue: 1 << 8)
-    /// Says when private media have arrived.
+    /// Sends receipts for private media.
     package static let privateMediaReceipts = Self(rawValue: 1 << 9)
-    /// nearshare's own: offers, answers and cancelling of files inside Noise (`docs/PROTOCOL.md`, section 10).
+    /// nearshare's own: offers, answers and cancellation of files inside Noise (`docs/PROTOCOL.md`, section 10).
     package static let fileOffers = Self(rawValue: 1 << 32)
 
-    /// nearshare's own: takes messages to carry them for others (`docs/PROTOCOL.md`, section 13). Only while it does.
-    package static let carries = Self(rawValue: 1 << 33)
+    /// nearshare's own: stores and forwards bundles (`docs/PROTOCOL.md`, section 13). Announced only while it does.
+    package static let bundles = Self(rawValue: 1 << 33)
 
-    /// What this implementation says of itself.
+    /// The features of this implementation.
     package static let ours: Self = [.privateMedia, .privateMediaReceipts, .fileOffers]
 
-    /// Little-endian, as short as can be, at least one byte.
+    /// Little-endian, minimal, at least one byte.
     var encoded: [UInt8] {
         var bytes = withUnsafeBytes(of: rawValue.littleEndian) { Array($0) }
         while bytes.count > 1, bytes.last == 0 { bytes.removeLast() }
         return bytes
     }
 
-    /// The first 8 bytes count.
+    /// Decodes the first 8 bytes; others are ignored.
     init(littleEndian bytes: ArraySlice<UInt8>) {
         rawValue = bytes.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 }
 
-/// What a node says of itself to everybody (bitchat specification, section 4). Claims, until the signature and the id have been
-/// checked against the keys in it.
+/// A node's announcement to everyone (bitchat specification, section 4). Unverified until its signature and id are checked
+/// against the keys in it.
 package struct MeshAnnouncement: Sendable, Hashable {
-    /// The length is one byte.
+    /// Limit on the nickname, as its length is one byte.
     package static let maximumNicknameByteCount = 255
-    /// So many neighbours are told; what others send may be longer by a little, as a field has 255 bytes.
+    /// Limit on announced neighbours. A received list may be longer, as its field has 255 bytes.
     package static let maximumNeighbourCount = 10
 
     /// At most ``maximumNicknameByteCount`` bytes of UTF-8.
     package var nickname: String
-    /// An X25519 public key as it was claimed; should have 32 bytes.
+    /// The claimed X25519 public key; should have 32 bytes.
     package var noiseKey: [UInt8]
-    /// An Ed25519 public key as it was claimed; should have 32 bytes.
+    /// The claimed Ed25519 public key; should have 32 bytes.
     package var signingKey: [UInt8]
     /// nil when the field is missing or not a list of ids.
     package var neighbours: [PeerID]?
-    /// What its app can do; nil where it does not say.
+    /// nil when the field is missing.
     package var capabilities: MeshCapabilities?
     /// 1 to 12 bytes.
     package var bridgeGeohash: String?
 
-    /// Puts an announcement together.
     package init(
         nickname: String, noiseKey: [UInt8], signingKey: [UInt8], neighbours: [PeerID]? = nil,
         capabilities: MeshCapabilities? = nil, bridgeGeohash: String? = nil
@@ -76,9 +75,9 @@ package struct MeshAnnouncement: Sendable, Hashable {
         self.bridgeGeohash = bridgeGeohash
     }
 
-    /// - Throws: when a field is longer than 255 bytes.
+    /// - Throws: ``MalformedInput`` when a field is longer than 255 bytes.
     package func encoded() throws(MalformedInput) -> [UInt8] {
-        var fields = ShortFields(of: "announcement")
+        var fields = TLVFields(of: "announcement")
         try fields.append(Field.nickname, nickname.utf8)
         try fields.append(Field.noiseKey, noiseKey)
         try fields.append(Field.signingKey, signingKey)
@@ -92,7 +91,7 @@ package struct MeshAnnouncement: Sendable, Hashable {
         return fields.bytes
     }
 
-    /// Fields in any order, the last of a kind counts, unknown ones are skipped.
+    /// Accepts fields in any order; the last of a kind counts, unknown ones are skipped.
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var nickname: String?
         var noiseKey: [UInt8]?
@@ -100,7 +99,7 @@ package struct MeshAnnouncement: Sendable, Hashable {
         var neighbours: [PeerID]?
         var capabilities: MeshCapabilities?
         var geohash: String?
-        for (kind, value) in try ShortFields.decode(bytes, of: "announcement") {
+        for (kind, value) in try TLVFields.decode(bytes, of: "announcement") {
             switch kind {
             case Field.nickname:
                 guard let text = String(validating: value, as: UTF8.self) else {

@@ -1,21 +1,19 @@
 package import NearshareBase
 
-/// A file as one value (bitchat specification, section 7.1): a list of kind u8 · length u16 · value, the content with u32.
-/// All of it is claimed by its sender.
+/// A file as one value (bitchat specification, section 7.1): fields of kind u8 · length u16 · value, the content with length
+/// u32. All of it is claimed by its sender.
 package struct MeshFile: Sendable, Hashable {
-    /// 5 MiB: the most that this project sends or takes on the frame path.
+    /// Limit of this implementation on the content, in both directions: 5 MiB.
     package static let maximumContentByteCount = 5_242_880
 
-    /// UTF-8 as it was sent; nil when it was missing or not valid.
+    /// The file name; nil when it is missing or not valid UTF-8.
     package var name: String?
-    /// What the sender says that the content is; nil when it does not.
+    /// The claimed media type; nil when it is missing.
     package var mediaType: String?
-    /// What the sender says that the content's length is; nil when it does not.
+    /// The claimed size of the content, in bytes; nil when it is missing.
     package var declaredSize: UInt64?
-    /// The file itself.
     package var content: ArraySlice<UInt8>
 
-    /// Puts a file together.
     package init(name: String?, mediaType: String?, declaredSize: UInt64? = nil, content: ArraySlice<UInt8>) {
         self.name = name
         self.mediaType = mediaType
@@ -23,7 +21,7 @@ package struct MeshFile: Sendable, Hashable {
         self.content = content
     }
 
-    /// - Throws: ``MalformedInput`` for a name or a type over 65,535 bytes, a size over 32 bits, content over 5 MiB.
+    /// - Throws: ``MalformedInput`` for a name or a type over 65,535 bytes, a size over 32 bits, or content over 5 MiB.
     package func encoded() throws(MalformedInput) -> [UInt8] {
         let size = declaredSize ?? UInt64(content.count)
         guard content.count <= Self.maximumContentByteCount, size <= UInt32.max,
@@ -46,7 +44,7 @@ package struct MeshFile: Sendable, Hashable {
         return writer.bytes
     }
 
-    /// As tolerant as the phone apps are: any order, unknown fields skipped, content in several pieces.
+    /// As tolerant as the phone apps: any order, unknown fields skipped, content in several pieces.
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "file")
         var content: ArraySlice<UInt8>?
@@ -54,7 +52,7 @@ package struct MeshFile: Sendable, Hashable {
             let kind: UInt8 = try reader.readInteger()
             if kind == Field.content {
                 let piece = try Self.readContent(&reader, in: bytes)
-                // Joined at once: many small pieces, kept apart, would be many times what came (R1).
+                // Joined at once: many small slices would take many times the memory of their bytes (R1).
                 if content == nil { content = piece } else { content?.append(contentsOf: piece) }
                 continue
             }
@@ -74,7 +72,7 @@ package struct MeshFile: Sendable, Hashable {
         guard content.count <= Self.maximumContentByteCount else { throw MalformedInput("file: it is over 5 MiB") }
     }
 
-    /// Older senders wrote a 2-byte length; it is read so when 4 bytes would run past the end.
+    /// Older senders wrote a 2-byte length; it is assumed where 4 bytes would run past the end.
     private static func readContent(
         _ reader: inout ByteReader, in bytes: ArraySlice<UInt8>
     ) throws(MalformedInput) -> ArraySlice<UInt8> {
@@ -86,7 +84,7 @@ package struct MeshFile: Sendable, Hashable {
             }
         }
         let piece = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "the content")
-        // The first half of a longer length, cut there, would pass for a file of nothing.
+        // A 4-byte length that is cut in half would decode as an empty file.
         guard !piece.isEmpty else { throw MalformedInput("file: cut short") }
         return piece
     }

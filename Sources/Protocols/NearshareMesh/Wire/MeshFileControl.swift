@@ -1,13 +1,12 @@
 package import NearshareBase
 
-/// What nearshare peers say about a file besides sending it (`docs/PROTOCOL.md`, section 10): so that nothing is sent that was
-/// not accepted, and both ends know how it ended. bitchat itself has none of this.
+/// Messages about a file between nearshare peers (`docs/PROTOCOL.md`, section 10): no file is sent that was not accepted, and
+/// both ends learn its outcome. bitchat has no equivalent.
 package enum MeshFileControl: Sendable, Hashable {
-    /// SHA-256 of the encoded ``MeshFile``: one file, the same at both ends. 32 bytes.
+    /// SHA-256 of the encoded ``MeshFile``: the same at both ends.
     package struct FileID: Sendable, Hashable {
-        /// Of a SHA-256 digest.
         package static let byteCount = 32
-        /// The SHA-256 of the encoded file.
+        /// ``byteCount`` bytes.
         package let bytes: [UInt8]
 
         /// - Returns: nil for anything but 32 bytes.
@@ -16,68 +15,39 @@ package enum MeshFileControl: Sendable, Hashable {
             self.bytes = Array(bytes)
         }
 
-        /// In 64 lower-case hexadecimal digits.
+        /// The id in 64 lower-case hexadecimal digits.
         package var hex: String { Hex.encode(bytes) }
     }
 
-    /// What is said about a file before it is sent.
-    package struct Offer: Sendable, Hashable {
-        /// Of the file.
-        package var id: FileID
-        /// Of the content, in bytes.
-        package var size: UInt32
-        /// How many fragments it will take, so that the receiver can show how far it is.
-        package var fragmentCount: UInt16
-        /// Names the fragments to come.
-        package var fragmentID: MeshFragment.ID
-        /// At most 255 bytes, of any value.
-        package var name: ClaimedFileName
-        /// At most 127 bytes.
-        package var mediaType: String
-
-        /// Puts an offer together.
-        package init(
-            id: FileID, size: UInt32, fragmentCount: UInt16, fragmentID: MeshFragment.ID, name: ClaimedFileName,
-            mediaType: String
-        ) {
-            self.id = id
-            self.size = size
-            self.fragmentCount = fragmentCount
-            self.fragmentID = fragmentID
-            self.name = name
-            self.mediaType = mediaType
-        }
-    }
-
-    /// Why a file is not taken.
+    /// The reason why a file is refused.
     package enum Refusal: UInt8, Sendable {
-        /// The person there said no.
+        /// A person declined.
         case declined = 1
-        /// The receiver has more pending than it takes at once.
+        /// The receiver has too much pending.
         case busy = 2
-        /// Over a limit of the receiver's, or no room for it.
+        /// Over a limit of the receiver, or its storage is full.
         case tooLarge = 3
-        /// Nobody answered in time.
+        /// The offer was not answered in time.
         case expired = 4
     }
 
-    /// In one message; more are asked for in the next.
+    /// Limit on indices in one message; the receiver asks for more in the next.
     package static let maximumMissingCount = 128
 
-    /// Sent again, it asks how far the receiver is, who answers with what applies: accepted, refused, missing, stored.
-    case offer(Offer)
-    /// The fragments may come.
+    /// Offers a file. Sent again, it asks for the state at the receiver, which answers accept, refuse, missing or stored.
+    case offer(MeshFileOffer)
+    /// Accepts the file: its fragments may come.
     case accept(FileID)
-    /// They may not.
+    /// Refuses the file.
     case refuse(FileID, Refusal)
-    /// These fragments have not come. At most ``maximumMissingCount`` indices; the receiver asks again for the rest.
+    /// Asks for fragments that have not come, at most ``maximumMissingCount``; the receiver asks again for the rest.
     case missing(FileID, [UInt16])
-    /// It is whole and in the inbox.
+    /// Confirms that the file is complete and in the inbox.
     case stored(FileID)
-    /// Either side ends it.
+    /// Cancels the file, from either end.
     case cancel(FileID)
 
-    /// The file that it is about.
+    /// The file that the message is about.
     package var file: FileID {
         switch self {
         case .offer(let offer): offer.id
@@ -85,7 +55,7 @@ package enum MeshFileControl: Sendable, Hashable {
         }
     }
 
-    /// Reads one; what follows the body is skipped.
+    /// Decodes the body; bytes that follow it are ignored.
     package init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(body, of: "file control")
         let kind: UInt8 = try reader.readInteger()
@@ -101,7 +71,7 @@ package enum MeshFileControl: Sendable, Hashable {
                 (1...MeshFragment.maximumCount).contains(Int(count))
             else { throw MalformedInput("file control: an offer out of bounds") }
             self = .offer(
-                Offer(id: id, size: size, fragmentCount: count, fragmentID: fragmentID, name: name, mediaType: type))
+                MeshFileOffer(id: id, size: size, fragmentCount: count, fragmentID: fragmentID, name: name, mediaType: type))
         case Kind.accept: self = .accept(id)
         case Kind.refuse:
             guard let reason = Refusal(rawValue: try reader.readInteger()) else {
@@ -118,11 +88,11 @@ package enum MeshFileControl: Sendable, Hashable {
         case Kind.cancel: self = .cancel(id)
         default: throw MalformedInput("file control: an unknown kind")
         }
-        // What later versions add is skipped.
+        // Later versions may append fields.
         _ = reader.readRemaining()
     }
 
-    /// As what stands in the payload, behind its type.
+    /// The body, which follows the kind in the payload.
     package var encoded: [UInt8] {
         var writer = ByteWriter()
         switch self {

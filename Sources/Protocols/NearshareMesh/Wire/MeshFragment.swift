@@ -2,11 +2,10 @@ package import NearshareBase
 
 /// One slice of an encoded packet (bitchat specification, section 6.1): id 8 · index u16 · total u16 · type u8 · slice.
 package struct MeshFragment: Sendable, Hashable {
-    /// Names one packet that was cut up. Drawn at random by who cuts.
+    /// The id of a set of fragments, drawn at random by the node that cuts the packet.
     package struct ID: Sendable, Hashable {
-        /// Of the number that names a set.
         package static let byteCount = 8
-        /// Drawn at random by who cuts.
+        /// ``byteCount`` bytes.
         package let bytes: [UInt8]
 
         /// - Returns: nil for anything but 8 bytes.
@@ -15,26 +14,25 @@ package struct MeshFragment: Sendable, Hashable {
             self.bytes = Array(bytes)
         }
 
-        /// In 16 lower-case hexadecimal digits.
+        /// The id in 16 lower-case hexadecimal digits.
         package var hex: String { Hex.encode(bytes) }
     }
 
-    /// What iOS takes, and so the most that anybody sends.
+    /// Limit of iOS on fragments of one packet, and so for every sender.
     package static let maximumCount = 10_000
     static let headerByteCount = 13
 
-    /// Of the set that it belongs to.
+    /// The set that the fragment belongs to.
     package var id: ID
     /// From 0, below ``total``.
     package var index: Int
     /// 1 to ``maximumCount``.
     package var total: Int
-    /// What the whole packet is. A claim until it has been put together.
+    /// The type of the whole packet; a claim until that is reassembled.
     package var originalType: MeshPacketType
-    /// So much of the packet that was cut.
     package var slice: ArraySlice<UInt8>
 
-    /// Reads one from a packet's payload.
+    /// Decodes a packet's payload.
     package init(decoding payload: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(payload, of: "fragment")
         id = ID(bytes: try reader.readBytes(ID.byteCount))!
@@ -65,21 +63,20 @@ package struct MeshFragment: Sendable, Hashable {
     }
 }
 
-/// A packet cut into fragments, each made when it is asked for (section 6.2).
+/// A packet cut into fragments, each of which is encoded on demand (section 6.2).
 package struct MeshFragmentation: Sendable {
-    /// Of the set.
     package let id: MeshFragment.ID
-    /// Fragments in it.
+    /// Number of fragments.
     package let count: Int
-    /// In each fragment but the last.
+    /// Size of each slice but the last, in bytes.
     package let chunkByteCount: Int
     private let original: MeshPacket
     private let frame: [UInt8]
 
     /// - Parameters:
-    ///   - frame: the encoded packet, cut as it is.
-    ///   - chunkByteCount: of each slice but the last; see ``chunkByteCount(forLargestWrite:route:)``.
-    /// - Throws: ``MalformedInput`` when it would be more than ``MeshFragment/maximumCount`` fragments.
+    ///   - frame: the encoded packet, which is cut as it is.
+    ///   - chunkByteCount: size of each slice but the last; see ``chunkByteCount(forLargestWrite:route:)``.
+    /// - Throws: ``MalformedInput`` for more than ``MeshFragment/maximumCount`` fragments.
     package init(
         _ original: MeshPacket, frame: [UInt8], id: MeshFragment.ID, chunkByteCount: Int
     ) throws(MalformedInput) {
@@ -100,7 +97,7 @@ package struct MeshFragmentation: Sendable {
         self.original = original
     }
 
-    /// Fragment `index`, which copies sender, recipient, ttl, timestamp, route and RSR, and has no signature.
+    /// The fragment at `index`. It copies sender, recipient, ttl, timestamp, route and RSR, and is not signed.
     package subscript(index: Int) -> MeshPacket {
         precondition((0..<count).contains(index))
         let start = index * chunkByteCount
@@ -113,8 +110,8 @@ package struct MeshFragmentation: Sendable {
         return packet
     }
 
-    /// How much of a frame fits into a fragment, so that the fragment's own frame fits into one write: 454 bytes of 512.
-    /// 15 bytes are left free, because Android reckons with so many more.
+    /// The largest slice with which a fragment's frame fits into one write: 454 bytes for a write of 512. 15 bytes stay free,
+    /// because Android assumes a header that much longer.
     package static func chunkByteCount(forLargestWrite largestWrite: Int, route: [PeerID] = []) -> Int {
         let routeField = route.isEmpty ? 0 : 2 + 1 + PeerID.byteCount * route.count
         return max(64, largestWrite - MeshFragment.headerByteCount - 14 - 2 * PeerID.byteCount - 15 - routeField)

@@ -1,32 +1,33 @@
 internal import NearshareBase
 
-/// Finds frames in a stream of bytes, as TCP links and notifications over GATT carry them (bitchat specification, section 11).
+/// Splits a byte stream into frames, on TCP links and in GATT notifications (bitchat specification, section 11).
 package struct MeshFrameAccumulator: Sendable {
-    /// What has been put together.
+    /// An element of the stream.
     package enum Found: Sendable, Hashable {
-        /// The bytes of one frame, complete by its own header.
+        /// One frame, complete according to its header.
         case frame(ArraySlice<UInt8>)
-        /// A header that can't be: everything that was held has been dropped.
+        /// An impossible header. All buffered bytes were dropped.
         case reset
     }
 
-    /// Bytes in front of a frame that belonged to none; whoever sends many is no peer.
+    /// Bytes before the last frame that belong to none; a neighbour that sends many speaks another protocol.
     package private(set) var skippedBytes: [UInt8] = []
     private let payloadLimit: Int
     private var held: [UInt8] = []
     private var position = 0
-    /// What filling may follow the frame that was found last, and the value of its bytes.
+    /// Number and value of the padding bytes that may follow the last frame.
     private var fill = 0
 
-    /// - Parameter payloadLimit: a header that promises more resets the stream; so no more than one frame of this size is held.
+    /// - Parameter payloadLimit: a header with a longer payload resets the stream, so at most one frame of this size is
+    ///   buffered.
     package init(payloadLimit: Int = MeshPacket.maximumPayloadByteCount) {
         self.payloadLimit = payloadLimit
     }
 
-    /// How much is held that has not been handed out yet, in bytes.
+    /// Size of the buffered bytes, in bytes.
     package var heldByteCount: Int { held.count - position }
 
-    /// Takes bytes as they come in.
+    /// Appends received bytes.
     package mutating func append(_ bytes: some Collection<UInt8>) {
         skippedBytes = []
         if position > 0 {
@@ -36,11 +37,11 @@ package struct MeshFrameAccumulator: Sendable {
         held.append(contentsOf: bytes)
     }
 
-    /// - Returns: nil when more bytes are needed.
+    /// - Returns: the next element; nil when more bytes are needed.
     package mutating func next() -> Found? {
         skipFill()
         while position < held.count, MeshPacket.Version(rawValue: held[position]) == nil {
-            // Enough to tell people and tests what it was.
+            // Enough for a log or a test to recognise the protocol.
             if skippedBytes.count < 64 { skippedBytes.append(held[position]) }
             position += 1
         }
@@ -52,10 +53,10 @@ package struct MeshFrameAccumulator: Sendable {
             return .reset
         case .stated(let count, _) where count > held.count - position: return nil
         case .stated(let count, let type):
-            // A copy: whoever keeps a piece of it shall not keep all that came along with it (R1).
+            // A copy, so that a retained slice does not keep the whole buffer (R1).
             let frame = Array(held[position..<position + count])[...]
             position += count
-            // At least 16 bytes of at least 16: never mistaken for the version of a frame that follows.
+            // At least 16 bytes of a value of at least 16: never mistaken for the version of the next frame.
             let isPadded = type == .noiseHandshake || type == .noiseEncrypted
             fill = isPadded ? MeshPadding.fill(for: count) : 0
             skipFill()
@@ -71,14 +72,14 @@ package struct MeshFrameAccumulator: Sendable {
 
 extension MeshFrame {
     enum StatedLength {
-        /// The header is not there in whole.
+        /// The header is incomplete.
         case unknown
         case impossible
-        /// From the version to the last field.
+        /// Length from the version to the last field.
         case stated(Int, MeshPacketType)
     }
 
-    /// How long a frame is, by what its header says.
+    /// The length of a frame according to its header.
     static func statedLength(of bytes: ArraySlice<UInt8>, payloadLimit: Int) -> StatedLength {
         var reader = ByteReader(bytes, of: "frame")
         do {
@@ -102,7 +103,7 @@ extension MeshFrame {
         }
     }
 
-    /// How many bytes a frame lacks of what its header says; nil when it lacks none, or its header is none.
+    /// The number of bytes that a frame lacks according to its header; nil when it lacks none, or its header is impossible.
     package static func missingByteCount(of bytes: ArraySlice<UInt8>) -> Int? {
         guard case .stated(let count, _) = statedLength(of: bytes, payloadLimit: MeshPacket.maximumPayloadByteCount),
             count > bytes.count

@@ -1,27 +1,26 @@
 package import NearshareBase
 
-/// What is said inside a Noise session of the frame path: one byte for the kind, then the body (bitchat specification, section 9).
+/// A message inside a Noise session of the mesh: one byte for the kind, then the body (bitchat specification, section 9).
 package enum MeshNoisePayload: Sendable, Hashable {
-    /// A text for one person.
     case privateMessage(MeshPrivateMessage)
-    /// The message with this id was read.
+    /// Receipt for a message that a person has read.
     case readReceipt(messageID: String)
-    /// The message with this id has arrived.
+    /// Receipt for a message that has arrived.
     case delivered(messageID: String)
-    /// A part of a voice message while it is spoken.
+    /// A part of a live voice message.
     case voiceFrame(MeshVoiceBurst)
-    /// Begins to verify a key.
+    /// Asks the peer to prove that it holds its keys.
     case verifyChallenge(MeshVerification.Challenge)
-    /// Proves a key.
+    /// Proves that the peer holds its keys.
     case verifyResponse(MeshVerification.Response)
     /// An encoded ``MeshFile``.
     case file(ArraySlice<UInt8>)
-    /// What a peer says of itself inside the session.
+    /// The peer's capabilities and signing key.
     case peerState(MeshPeerState)
     /// nearshare's own (`docs/PROTOCOL.md`, section 10); only for peers with ``MeshCapabilities/fileOffers``.
     case fileControl(MeshFileControl)
 
-    /// - Throws: also for kinds that are not known here, which are to be ignored without a word.
+    /// - Throws: ``MalformedInput`` also for unknown kinds, which are to be ignored silently.
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         guard let kind = bytes.first else { throw MalformedInput("private payload: it is empty") }
         let body = bytes.dropFirst()
@@ -39,7 +38,7 @@ package enum MeshNoisePayload: Sendable, Hashable {
         }
     }
 
-    /// - Throws: where a text does not fit into its field.
+    /// - Throws: ``MalformedInput`` where a text does not fit into its field.
     package func encoded() throws(MalformedInput) -> [UInt8] {
         switch self {
         case .privateMessage(let message): [Kind.privateMessage] + (try message.encoded())
@@ -77,32 +76,30 @@ package enum MeshNoisePayload: Sendable, Hashable {
 
 /// A text for one peer (section 9.1).
 package struct MeshPrivateMessage: Sendable, Hashable {
-    /// A longer text can't be expressed and has to be split.
+    /// Limit on the text; a longer one has to be split.
     package static let maximumTextByteCount = 255
 
-    /// By custom an upper-case UUID.
+    /// By convention an upper-case UUID.
     package var id: String
-    /// What was written.
     package var text: String
 
-    /// Puts a message together.
     package init(id: String, text: String) {
         self.id = id
         self.text = text
     }
 
-    /// - Throws: when either is longer than 255 bytes.
+    /// - Throws: ``MalformedInput`` when either is longer than 255 bytes.
     package func encoded() throws(MalformedInput) -> [UInt8] {
-        var fields = ShortFields(of: "private message")
+        var fields = TLVFields(of: "private message")
         try fields.append(0x00, id.utf8)
         try fields.append(0x01, text.utf8)
         return fields.bytes
     }
 
-    /// Both fields in any order, the last of a kind counts; any other field makes the whole invalid.
+    /// Accepts both fields in any order; the last of a kind counts, and any other field makes the message invalid.
     package init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var values: [String?] = [nil, nil]
-        for (kind, value) in try ShortFields.decode(body, of: "private message") {
+        for (kind, value) in try TLVFields.decode(body, of: "private message") {
             guard kind < 2, let text = String(validating: value, as: UTF8.self) else {
                 throw MalformedInput("private message: a field that has no place in it")
             }
@@ -113,26 +110,24 @@ package struct MeshPrivateMessage: Sendable, Hashable {
     }
 }
 
-/// What a peer says of itself inside a session, which outranks what it announced (section 9.3).
+/// The statement of a peer about itself inside a session, which outranks its announcements (section 9.3).
 package struct MeshPeerState: Sendable, Hashable {
-    /// What its app can do.
     package var capabilities: MeshCapabilities
     /// An Ed25519 public key, 32 bytes.
     package var signingKey: [UInt8]
 
-    /// Puts a state together.
     package init(capabilities: MeshCapabilities, signingKey: [UInt8]) {
         self.capabilities = capabilities
         self.signingKey = signingKey
     }
 
-    /// As what stands in the payload, behind its type.
+    /// The body, which follows the kind in the payload.
     package var encoded: [UInt8] {
         let flags = capabilities.encoded
         return [Self.version, 0x01, UInt8(flags.count)] + flags + [0x02, UInt8(signingKey.count)] + signingKey
     }
 
-    /// Each field exactly once, the capabilities as short as can be, no byte left over.
+    /// Requires each field exactly once, minimal capabilities and no trailing byte.
     package init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(body, of: "peer state")
         guard try reader.readInteger(UInt8.self) == Self.version else { throw MalformedInput("peer state: an unknown version") }

@@ -1,35 +1,36 @@
 package import NearshareBase
 
-// A packet's bytes (bitchat specification, section 2.1):
+// The encoding of a packet (bitchat specification, section 2.1):
 //
 //     version u8 · type u8 · ttl u8 · timestamp u64 · flags u8 · payload length u16 or u32 · sender 8 ·
 //     [recipient 8] · [hop count u8 · hops 8 each] · [original size u16 or u32] · payload · [signature 64]
 //
-// The payload length counts the original size and the payload. What follows the last field is padding.
+// The payload length counts the original size and the payload. Padding may follow the last field.
 
 extension MeshPacket {
-    /// What becomes of the payload when a packet is encoded.
+    /// How the payload is compressed when a packet is encoded.
     package enum Compression: Sendable {
-        /// Deflated at this level where that makes it shorter (section 2.6).
+        /// Compressed at this level where that makes it shorter (section 2.6).
         case level(Int)
-        /// Not at all. For what nobody signs, such as fragments: these are of a frame that was compressed already, so trying it
-        /// once more takes long and gains nothing.
+        /// Not compressed. For packets that are not signed, such as fragments: their content was compressed before, so a second
+        /// attempt takes time and gains nothing.
         case none
-        /// These bytes stand for the payload; another encoder has deflated it.
+        /// Replaced by these bytes, which another encoder has compressed.
         case deflated(ArraySlice<UInt8>)
 
-        /// Apple's documented equivalent, and so what an iPhone gets when it deflates a payload again to check a signature.
+        /// The equivalent that Apple documents, and so what an iPhone produces when it compresses a payload to check a
+        /// signature.
         package static let standard = Compression.level(5)
     }
 
-    /// - Parameter isPadded: filled up to a block size, as signing and the types of ``isPaddedOnAir`` want it.
-    /// - Throws: ``MalformedInput`` for what a version can't hold: a payload over 65,535 bytes in version 1, more than 255 hops.
+    /// - Parameter isPadded: whether to pad to a block size, as for signing and for the types of ``isPaddedOnAir``.
+    /// - Throws: ``MalformedInput`` for a payload over 65,535 bytes in version 1, or more than 255 hops.
     package func encoded(isPadded: Bool = false, compression: Compression = .standard) throws(MalformedInput) -> [UInt8] {
         var flags: UInt8 = 0
         if recipient != nil { flags |= MeshFlag.recipient }
         if signature != nil { flags |= MeshFlag.signature }
         if isSyncResponse { flags |= MeshFlag.syncResponse }
-        // Version 1 has no place for a route.
+        // Version 1 has no field for a route.
         let route = version == .v2 ? self.route : []
         guard route.count <= Self.maximumHopCount else { throw MalformedInput("packet: a route of more than 255 hops") }
         if !route.isEmpty { flags |= MeshFlag.route }
@@ -39,7 +40,7 @@ extension MeshPacket {
         let sizeField = version == .v1 ? 2 : 4
         if deflated != nil { flags |= MeshFlag.compressed }
         let length = body.count + (deflated == nil ? 0 : sizeField)
-        // What is deflated has its original size in a field as wide as the length.
+        // The original size of a compressed payload has a field as wide as the length.
         let largest = deflated == nil ? length : max(length, payload.count)
         guard largest <= (version == .v1 ? 65_535 : Int(UInt32.max)) else {
             throw MalformedInput("packet: a payload of \(largest) bytes needs version 2")
@@ -74,16 +75,16 @@ extension MeshPacket {
         case .none: return nil
         case .deflated(let bytes): return bytes
         case .level(let level):
-            guard version == .v2 || payload.count <= 65_535, Deflate.isWorthTrying(payload),
+            guard version == .v2 || payload.count <= 65_535, Deflate.isCompressible(payload),
                 let shorter = Deflate.compressed(payload, level: level), shorter.count < payload.count
             else { return nil }
             return shorter[...]
         }
     }
 
-    /// What the sender signs (section 2.7): the packet as it would be encoded with a ttl of 0, without signature and RSR, padded.
+    /// The bytes that the sender signs (section 2.7): the packet encoded with a ttl of 0, without signature and RSR, padded.
     ///
-    /// Where the payload is compressed it depends on the compressor; ``MeshFrame/signingPreimages`` tries those in use.
+    /// For a compressed payload they depend on the compressor; ``MeshFrame/signingPreimages`` lists those in use.
     package func signingPreimage(compression: Compression = .standard) throws(MalformedInput) -> [UInt8] {
         var packet = self
         packet.ttl = 0
@@ -92,29 +93,28 @@ extension MeshPacket {
         return try packet.encoded(isPadded: true, compression: compression)
     }
 
-    /// Handshakes and what is sealed are filled up to a block size on the air, all else goes as it is (section 2.5).
+    /// Whether the packet is padded on a link: handshakes and sealed packets are, others are not (section 2.5).
     package var isPaddedOnAir: Bool { type == .noiseHandshake || type == .noiseEncrypted }
 }
 
-/// One packet as it came, with the bytes that made it: relayed as they are, but for the ttl, so that signatures stay good.
+/// A packet with the bytes that encoded it. Relays change only the ttl in them, so that the signature stays valid.
 package struct MeshFrame: Sendable, Hashable {
-    /// What it holds.
     package let packet: MeshPacket
-    /// From the version to the last field; what may follow is left out.
+    /// The frame from the version to the last field, without padding.
     package let bytes: ArraySlice<UInt8>
-    /// The payload's compressed form, where it had one.
+    /// The compressed payload; nil where it was not compressed.
     private let deflated: ArraySlice<UInt8>?
 
-    /// A packet of our own, ready to be sent.
+    /// Encodes a packet of this node.
     package init(_ packet: MeshPacket) throws(MalformedInput) {
         self.packet = packet
         bytes = try packet.encoded()[...]
         deflated = nil
     }
 
-    /// Decodes strictly forward; what stands after the last field is ignored. Only when that fails is padding taken off
-    /// (section 2.4), for a packet without it may end in bytes that look like padding.
-    /// - Parameter payloadLimit: a larger payload is refused before it is inflated.
+    /// Decodes a frame, ignoring bytes after the last field. Only when that fails is padding removed (section 2.4), as a packet
+    /// without it may end in bytes that look like padding.
+    /// - Parameter payloadLimit: a larger payload is refused before it is decompressed.
     package init(
         decoding bytes: ArraySlice<UInt8>, payloadLimit: Int = MeshPacket.maximumPayloadByteCount
     ) throws(MalformedInput) {
@@ -172,19 +172,19 @@ package struct MeshFrame: Sendable, Hashable {
             bytes: frame, deflated: deflated)
     }
 
-    /// The same frame with another ttl, which is the one byte that a relay may change.
+    /// The frame with another ttl, the only byte that a relay may change.
     package func bytes(withTTL ttl: UInt8) -> [UInt8] {
         var copy = Array(bytes)
         copy[2] = ttl
         return copy
     }
 
-    /// What the sender may have signed, most likely first: one for a payload that is not compressed; otherwise for each of the
-    /// compressors in use (section 2.7).
+    /// The byte strings that the sender may have signed, most likely first: one for an uncompressed payload, otherwise one for
+    /// each compressor in use (section 2.7).
     package var signingPreimages: [[UInt8]] {
         let ways: [MeshPacket.Compression] =
             deflated.map { [.deflated($0), .level(5), .level(6)] }
-            ?? (Deflate.isWorthTrying(packet.payload) ? [.level(5), .level(6)] : [.standard])
+            ?? (Deflate.isCompressible(packet.payload) ? [.level(5), .level(6)] : [.standard])
         var preimages: [[UInt8]] = []
         for way in ways {
             guard let preimage = try? packet.signingPreimage(compression: way), !preimages.contains(preimage) else { continue }

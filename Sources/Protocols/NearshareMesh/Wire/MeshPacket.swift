@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// What a packet is for (bitchat specification, section 3). Values without a name here are relayed like any other.
+/// The type of a packet (bitchat specification, section 3). Types without a name here are relayed like any other.
 package struct MeshPacketType: RawRepresentable, Sendable, Hashable {
     package let rawValue: UInt8
 
@@ -8,80 +8,75 @@ package struct MeshPacketType: RawRepresentable, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
-    /// Who somebody is: names and keys, signed.
+    /// A peer's name and keys, signed.
     package static let announce = Self(rawValue: 0x01)
-    /// A text for everybody.
+    /// A text for everyone, signed.
     package static let message = Self(rawValue: 0x02)
-    /// Somebody goes.
+    /// The sender leaves the mesh.
     package static let leave = Self(rawValue: 0x03)
-    /// Something carried for somebody who is not there.
+    /// A message that another node stores for an absent recipient.
     package static let courierEnvelope = Self(rawValue: 0x04)
     /// A message of a Noise handshake.
     package static let noiseHandshake = Self(rawValue: 0x10)
-    /// Something sealed for one peer.
+    /// A message sealed for one peer.
     package static let noiseEncrypted = Self(rawValue: 0x11)
     /// A part of a packet that was cut.
     package static let fragment = Self(rawValue: 0x20)
-    /// Asks for packets that were missed.
+    /// A request for missed public packets.
     package static let requestSync = Self(rawValue: 0x21)
-    /// A file.
+    /// A file, unsealed.
     package static let fileTransfer = Self(rawValue: 0x22)
-    /// A post on a board.
+    /// A post on a notice board.
     package static let boardPost = Self(rawValue: 0x23)
-    /// Asks how far somebody is.
+    /// A request for a sign of life.
     package static let ping = Self(rawValue: 0x26)
-    /// Answers a ping.
+    /// The answer to a ping.
     package static let pong = Self(rawValue: 0x27)
-    /// Something to or from the internet.
+    /// A message to or from the internet.
     package static let nostrCarrier = Self(rawValue: 0x28)
-    /// A part of a voice message for everybody.
+    /// A part of a live voice message for everyone.
     package static let voiceFrame = Self(rawValue: 0x29)
 }
 
-/// A packet of the frame path as a value (bitchat specification, section 2).
+/// A packet of the mesh as a value (bitchat specification, section 2).
 package struct MeshPacket: Sendable, Hashable {
-    /// Of the header.
+    /// The header's version.
     package enum Version: UInt8, Sendable {
         /// Payloads up to 65,535 bytes, no route.
         case v1 = 1
-        /// With lengths of four bytes and routes.
+        /// Lengths of four bytes, and routes.
         case v2 = 2
     }
 
-    /// Packets start with this; larger values are treated as this.
+    /// The ttl of new packets; larger values are treated as this one.
     package static let maximumTTL: UInt8 = 7
-    /// The count is one byte.
+    /// Limit on a route, as its count is one byte.
     package static let maximumHopCount = 255
-    /// Of Ed25519.
+    /// Size of an Ed25519 signature.
     package static let signatureByteCount = 64
-    /// The largest file packet of 5 MiB, sealed, with its longest name and type.
+    /// Size of the largest packet: a file of 5 MiB, sealed, with the longest name and type.
     package static let maximumPayloadByteCount = 5_242_880 + fileOverheadByteCount
-    /// What bitchat on iOS takes; nothing above this reaches a phone.
+    /// Size of the largest packet that bitchat on iOS accepts.
     package static let phonePayloadByteCount = 1_048_576 + fileOverheadByteCount
     private static let fileOverheadByteCount = 18 + 2 * 65_535 + 96
 
-    /// Of its header.
     package var version: Version
-    /// What it is about.
     package var type: MeshPacketType
-    /// Hops that it may still make.
+    /// Number of hops left.
     package var ttl: UInt8
-    /// Milliseconds since 1970, as the sender's clock tells.
+    /// Milliseconds since 1970, by the sender's clock.
     package var timestamp: UInt64
-    /// Who made it.
     package var sender: PeerID
-    /// nil, or ``PeerID/everybody``, for everybody.
+    /// nil, or ``PeerID/everybody``, for everyone.
     package var recipient: PeerID?
-    /// The hops between sender and recipient, both left out; in version 2 only.
+    /// The hops between sender and recipient, without both; only in version 2.
     package var route: [PeerID]
-    /// What it says.
     package var payload: ArraySlice<UInt8>
     /// ``signatureByteCount`` bytes.
     package var signature: [UInt8]?
-    /// An old packet, sent because a neighbour asked for what it had missed (RSR).
+    /// Whether the packet answers a neighbour's sync request, so that it may be old (RSR).
     package var isSyncResponse: Bool
 
-    /// Puts a packet together.
     package init(
         version: Version = .v1, type: MeshPacketType, ttl: UInt8 = MeshPacket.maximumTTL, timestamp: UInt64, sender: PeerID,
         recipient: PeerID? = nil, route: [PeerID] = [], payload: ArraySlice<UInt8>, signature: [UInt8]? = nil,
@@ -99,15 +94,15 @@ package struct MeshPacket: Sendable, Hashable {
         self.isSyncResponse = isSyncResponse
     }
 
-    /// Addressed to one peer. A missing recipient and the one of all ones both mean everybody.
+    /// Whether the packet is addressed to one peer. A missing recipient and one of all ones both mean everyone.
     package var isDirected: Bool { recipient.map { $0 != .everybody } ?? false }
 }
 
 extension PeerID {
-    /// The recipient that Android writes on packets for everybody; iOS leaves the field out.
+    /// The recipient that Android writes on packets for everyone; iOS leaves the field out.
     package static let everybody = PeerID(bytes: [UInt8](repeating: 0xff, count: byteCount))!
 
-    /// Fits an id of any length into its field: filled up with zeros on the right, or cut (section 2.3).
+    /// Fits an id of any length into its field, padded with zeros on the right, or truncated (section 2.3).
     package init(fitting bytes: some Collection<UInt8>) {
         var kept = Array(bytes.prefix(Self.byteCount))
         while kept.count < Self.byteCount { kept.append(0) }
@@ -125,7 +120,6 @@ enum MeshFlag {
 }
 
 extension MeshPacketType {
-    /// Carried messages, and what their carriers tell each other (`docs/PROTOCOL.md`, section 13). Outside what bitchat uses:
-    /// its nodes pass it on unread.
-    package static let carry = Self(rawValue: 0x6e)
+    /// A packet of the bundle protocol (`docs/PROTOCOL.md`, section 13). bitchat does not use this type, and relays it unread.
+    package static let bundle = Self(rawValue: 0x6e)
 }

@@ -1,9 +1,9 @@
 package import NearshareBase
 
-/// "Send me what I don't have": what a node asks of its neighbours (bitchat specification, section 10). Kind u8 · length u16 ·
+/// A request for public packets that a node has missed (bitchat specification, section 10): fields of kind u8 · length u16 ·
 /// value.
 package struct MeshSyncRequest: Sendable, Hashable {
-    /// Which packets are wanted, a bit field.
+    /// The requested kinds of packets, a bit field.
     package struct Wanted: OptionSet, Sendable, Hashable {
         package let rawValue: UInt64
 
@@ -11,31 +11,30 @@ package struct MeshSyncRequest: Sendable, Hashable {
             self.rawValue = rawValue
         }
 
-        /// Of types ``MeshPacketType/announce``.
+        /// Type ``MeshPacketType/announce``.
         package static let announcements = Self(rawValue: 1 << 0)
-        /// Of type ``MeshPacketType/message``.
+        /// Type ``MeshPacketType/message``.
         package static let messages = Self(rawValue: 1 << 1)
-        /// Of type ``MeshPacketType/leave``.
+        /// Type ``MeshPacketType/leave``.
         package static let leaves = Self(rawValue: 1 << 2)
-        /// Of type ``MeshPacketType/fragment``.
+        /// Type ``MeshPacketType/fragment``.
         package static let fragments = Self(rawValue: 1 << 5)
-        /// Of type ``MeshPacketType/fileTransfer``.
+        /// Type ``MeshPacketType/fileTransfer``.
         package static let files = Self(rawValue: 1 << 7)
     }
 
-    /// More are left out.
+    /// Limit on ``fragmentIDs``; more are left out.
     package static let maximumFragmentIDCount = 60
 
-    /// What the asking node has.
+    /// The packets that the requesting node has.
     package var filter: GolombFilter
-    /// nil means announcements and messages.
+    /// nil for announcements and messages.
     package var wanted: Wanted?
-    /// Milliseconds since 1970: nothing older is wanted.
+    /// Milliseconds since 1970: older packets are not requested.
     package var since: UInt64?
-    /// Only pieces of these. At most ``maximumFragmentIDCount``.
+    /// Limits the request to fragments of these sets. At most ``maximumFragmentIDCount``.
     package var fragmentIDs: [MeshFragment.ID]?
 
-    /// Puts a question together.
     package init(filter: GolombFilter, wanted: Wanted? = nil, since: UInt64? = nil, fragmentIDs: [MeshFragment.ID]? = nil) {
         self.filter = filter
         self.wanted = wanted
@@ -43,7 +42,7 @@ package struct MeshSyncRequest: Sendable, Hashable {
         self.fragmentIDs = fragmentIDs
     }
 
-    /// As a packet's payload.
+    /// The packet's payload.
     package var encoded: [UInt8] {
         var writer = ByteWriter()
         func write(_ kind: UInt8, _ value: [UInt8]) {
@@ -65,7 +64,7 @@ package struct MeshSyncRequest: Sendable, Hashable {
         return writer.bytes
     }
 
-    /// The filter's three fields are required; unknown fields are skipped, one or two bytes at the end ignored.
+    /// Requires the filter's three fields; skips unknown fields, ignores one or two bytes at the end.
     package init(decoding payload: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(payload, of: "sync request")
         var parameter: Int?

@@ -1,18 +1,17 @@
 package import NearshareBase
 
-/// Proving to somebody who has scanned our code that we hold both keys (bitchat specification, section 9.4).
+/// The proof that a peer whose code was scanned holds both of its keys (bitchat specification, section 9.4).
 package enum MeshVerification {
-    /// Of what the challenged must sign.
+    /// Size of the nonce that the challenged peer signs.
     package static let nonceByteCount = 16
 
-    /// What is asked of somebody whose code was scanned.
+    /// The request to a peer whose code was scanned.
     package struct Challenge: Sendable, Hashable {
-        /// 64 hexadecimal digits: whom the challenge is for.
+        /// 64 hexadecimal digits: the key that is challenged.
         package var noiseKeyHex: String
         /// ``nonceByteCount`` bytes.
         package var nonce: [UInt8]
 
-        /// Puts one together.
         package init(noiseKeyHex: String, nonce: [UInt8]) {
             self.noiseKeyHex = noiseKeyHex
             self.nonce = nonce
@@ -20,8 +19,8 @@ package enum MeshVerification {
 
         func encoded() throws(MalformedInput) -> [UInt8] { try fields().bytes }
 
-        fileprivate func fields() throws(MalformedInput) -> ShortFields {
-            var fields = ShortFields(of: "verification")
+        fileprivate func fields() throws(MalformedInput) -> TLVFields {
+            var fields = TLVFields(of: "verification")
             try fields.append(0x01, noiseKeyHex.utf8)
             try fields.append(0x02, nonce)
             return fields
@@ -32,14 +31,12 @@ package enum MeshVerification {
         }
     }
 
-    /// The answer to it.
+    /// The answer to a challenge.
     package struct Response: Sendable, Hashable {
-        /// What it answers.
         package var challenge: Challenge
         /// Ed25519 over ``signedBytes(_:)``, 64 bytes.
         package var signature: [UInt8]
 
-        /// Puts one together.
         package init(challenge: Challenge, signature: [UInt8]) {
             self.challenge = challenge
             self.signature = signature
@@ -58,7 +55,7 @@ package enum MeshVerification {
         }
     }
 
-    /// What the answer's signature is made over.
+    /// The bytes that the answer's signature covers.
     package static func signedBytes(_ challenge: Challenge) -> [UInt8] {
         Array("bitchat-verify-resp-v1".utf8) + [UInt8(truncatingIfNeeded: challenge.noiseKeyHex.utf8.count)]
             + Array(challenge.noiseKeyHex.utf8) + challenge.nonce
@@ -68,7 +65,7 @@ package enum MeshVerification {
         var key: String?
         var nonce: [UInt8]?
         var signature: [UInt8]?
-        for (kind, value) in try ShortFields.decode(body, of: "verification") {
+        for (kind, value) in try TLVFields.decode(body, of: "verification") {
             switch kind {
             case 0x01: key = value.count == 64 ? String(validating: value, as: UTF8.self) : nil
             case 0x02: nonce = value.count == nonceByteCount ? Array(value) : nil
@@ -81,25 +78,24 @@ package enum MeshVerification {
     }
 }
 
-/// What a verification code shows to a camera, as an address: who somebody is, signed by themselves (section 9.4).
+/// A verification code: a signed address that a peer shows to a camera (section 9.4).
 package struct MeshVerificationCode: Sendable, Hashable {
-    /// Older codes are not taken.
+    /// Older codes are refused.
     package static let lifetime = Duration.seconds(300)
 
-    /// Of the static key, in hexadecimal digits.
+    /// The static key, in hexadecimal digits.
     package var noiseKeyHex: String
-    /// Of the signing key, in hexadecimal digits.
+    /// The signing key, in hexadecimal digits.
     package var signingKeyHex: String
-    /// As its owner calls themselves.
+    /// The name that the owner claims.
     package var nickname: String
     /// Seconds since 1970.
     package var time: Int64
-    /// base64url of 16 bytes, without filling.
+    /// base64url of 16 bytes, without padding.
     package var nonce: String
-    /// Where the peer can be reached over the internet, which is nothing that this project uses.
+    /// The peer's Nostr key, which this implementation does not use.
     package var nostrKey: String?
 
-    /// Puts a code together.
     package init(
         noiseKeyHex: String, signingKeyHex: String, nickname: String, time: Int64, nonce: String, nostrKey: String? = nil
     ) {
@@ -111,8 +107,8 @@ package struct MeshVerificationCode: Sendable, Hashable {
         self.nostrKey = nostrKey
     }
 
-    /// What is signed: each part with a byte for its length.
-    /// - Throws: when a part is longer than 255 bytes.
+    /// The bytes that the signature covers: each part after one byte for its length.
+    /// - Throws: ``MalformedInput`` when a part is longer than 255 bytes.
     package func signedBytes() throws(MalformedInput) -> [UInt8] {
         var writer = ByteWriter()
         let parts = ["bitchat-verify-v1", "1", noiseKeyHex, signingKeyHex, nostrKey ?? "", nickname, String(time), nonce]
@@ -132,7 +128,7 @@ package struct MeshVerificationCode: Sendable, Hashable {
         return address
     }
 
-    /// Reads an address that a camera has seen; the signature remains to be checked against ``signingKeyHex``.
+    /// Decodes a scanned address; its signature remains to be checked against ``signingKeyHex``.
     package static func decode(address: String) throws(MalformedInput) -> (code: MeshVerificationCode, signature: [UInt8]) {
         let start = "bitchat://verify?"
         guard address.utf8.count <= 2048, address.hasPrefix(start) else {
@@ -155,13 +151,13 @@ package struct MeshVerificationCode: Sendable, Hashable {
         return (code, signature)
     }
 
-    /// 16 bytes are 22 letters of base64url (RFC 4648, section 5).
+    /// Whether the text is 22 characters of base64url, which encode 16 bytes (RFC 4648, section 5).
     private static func isNonce(_ text: String) -> Bool {
         let others = "0123456789-_".utf8
         return text.utf8.count == 22 && text.utf8.allSatisfy { isLetter($0) || others.contains($0) }
     }
 
-    /// Percent-encoding (RFC 3986, section 2.1) of all that is not unreserved.
+    /// Percent-encodes all but unreserved characters (RFC 3986, section 2.1).
     private static func escaped(_ text: String) -> String {
         text.utf8.map { byte in
             let scalar = Unicode.Scalar(byte)

@@ -1,34 +1,31 @@
 package import NearshareBase
 
-/// A piece of live speech (bitchat specification, section 9.5): burst id 8 · sequence u16 · flags u8 · body.
+/// A part of a live voice message (bitchat specification, section 9.5): burst id 8 · sequence u16 · flags u8 · body.
 package struct MeshVoiceBurst: Sendable, Hashable {
-    /// What a part of a burst brings.
     package enum Content: Sendable, Hashable {
         /// 1 to 8 encoded frames, none empty.
         case frames([ArraySlice<UInt8>])
-        /// Speech begins, in AAC.
+        /// The burst begins, in AAC.
         case start
-        /// The last part, and what there was in all.
+        /// The burst ends, with its totals.
         case end(frameCount: UInt16, milliseconds: UInt32)
-        /// Whoever spoke takes it back.
+        /// The sender withdraws the burst.
         case cancelled
     }
 
     /// 8 bytes.
     package var burst: [UInt8]
-    /// Of the part in its burst.
+    /// Number of the part in its burst.
     package var sequence: UInt16
-    /// What it brings.
     package var content: Content
 
-    /// Puts a part together.
     package init(burst: [UInt8], sequence: UInt16, content: Content) {
         self.burst = burst
         self.sequence = sequence
         self.content = content
     }
 
-    /// Reads one; the length is part of what is read.
+    /// Decodes the body, whose length is implied.
     package init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(body, of: "voice")
         burst = Array(try reader.readBytes(8))
@@ -54,7 +51,7 @@ package struct MeshVoiceBurst: Sendable, Hashable {
         }
     }
 
-    /// As what stands in the payload, behind its type.
+    /// The body, which follows the kind in the payload.
     package var encoded: [UInt8] {
         var writer = ByteWriter()
         writer.write(burst)

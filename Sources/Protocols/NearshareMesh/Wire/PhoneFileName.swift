@@ -1,22 +1,21 @@
 package import NearshareBase
 @_spi(_Unicode) internal import Swift
 
-/// The name under which bitchat on iOS saves a file that was sent to it (bitchat specification, section 7.4): one component of a
-/// path, never empty, never hidden, of at most some 120 characters.
+/// The name under which bitchat on iOS saves a received file (bitchat specification, section 7.4): one path component, never
+/// empty or hidden, of about 120 characters at most.
 package struct PhoneFileName: Sendable, Hashable {
     private static let maximumCharacterCount = 120
-    /// What a very long extension leaves of the rest.
+    /// Characters of the stem that a very long extension leaves.
     private static let minimumStemCharacterCount = 10
 
-    /// The name itself.
     package let text: String
 
     /// - Parameters:
-    ///   - offered: what the sender calls it, if anything.
-    ///   - prefix: what a file without a name is called, before the moment of its arrival.
-    ///   - fallbackExtension: of the declared type, for a name without one.
-    ///   - arrived: the moment of its arrival.
-    ///   - secondsFromUTC: how far the local time is ahead of UTC then.
+    ///   - offered: the sender's name for the file, if any.
+    ///   - prefix: the beginning of the name of a file without one; the time of arrival follows.
+    ///   - fallbackExtension: the extension of the declared type, for a name without one.
+    ///   - arrived: the time of arrival.
+    ///   - secondsFromUTC: the local time's offset from UTC at that time.
     package init(
         offered: String?, prefix: String, fallbackExtension: String?, arrived: WallTime, secondsFromUTC: Int = 0
     ) {
@@ -34,7 +33,7 @@ package struct PhoneFileName: Sendable, Hashable {
         self.text = text
     }
 
-    /// The name to use when this one and those with lower numbers are taken.
+    /// The name to use when this one and those with lower numbers exist already.
     package func numbered(_ number: Int) -> String {
         let (stem, fileExtension) = Self.parts(of: text)
         return fileExtension.isEmpty ? "\(stem) (\(number))" : "\(stem) (\(number)).\(fileExtension)"
@@ -54,13 +53,13 @@ package struct PhoneFileName: Sendable, Hashable {
         return "\(stem.prefix(room)).\(fileExtension)"
     }
 
-    /// What stands before and after the last dot.
+    /// The parts before and after the last dot.
     private static func parts(of text: String) -> (stem: Substring, fileExtension: Substring) {
         guard let dot = text.unicodeScalars.lastIndex(of: ".") else { return (text[...], "") }
         return (text[..<dot], text[text.unicodeScalars.index(after: dot)...])
     }
 
-    /// yyyyMMdd_HHmmss.
+    /// The time as `yyyyMMdd_HHmmss`.
     private static func stamp(_ moment: WallTime, secondsFromUTC: Int) -> String {
         let seconds = moment.milliseconds / 1000 + Int64(secondsFromUTC)
         let day = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
@@ -74,8 +73,7 @@ package struct PhoneFileName: Sendable, Hashable {
             + digits(time / 60 % 60, 2) + digits(time % 60, 2)
     }
 
-    /// In the Gregorian calendar, by counting from the 1st of March, behind which the leap day stands; 400 years have 146,097
-    /// days.
+    /// The Gregorian date, counted from a 1 March so that the leap day ends a year; 400 years have 146,097 days.
     private static func date(daysSince1970 days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let shifted = days + 719_468
         let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097

@@ -1,5 +1,5 @@
-/// A type of file that bitchat on iOS takes (bitchat specification, section 7.4). What others call themselves is refused there,
-/// unless Apple's table of types happens to know it; and so is content that does not begin like its type.
+/// A media type that bitchat on iOS accepts (bitchat specification, section 7.4). It refuses files of other types, unless
+/// Apple's type database happens to know them, and content that does not begin like its type.
 package enum PhoneMediaType: String, Sendable, Hashable, CaseIterable {
     case jpeg = "image/jpeg"
     case png = "image/png"
@@ -16,25 +16,25 @@ package enum PhoneMediaType: String, Sendable, Hashable, CaseIterable {
     case pdf = "application/pdf"
     case anything = "application/octet-stream"
 
-    /// Where a phone puts it.
+    /// The folder in which a phone stores a file.
     package enum Category: String, Sendable, Hashable {
         case image
         case audio
         case file
     }
 
-    /// - Parameter claimed: in either case.
+    /// - Parameter claimed: the type in upper or lower case.
     /// - Returns: nil for a type that phones may refuse.
     package init?(_ claimed: String) { self.init(rawValue: claimed.lowercased()) }
 
-    /// What to call a file so that a phone takes it: the type itself where that is known and fits the content, else
+    /// The type under which a phone accepts a file: the claimed one where it is known and fits the content, else
     /// `application/octet-stream`.
     package init(admissibleFor claimed: String?, content: ArraySlice<UInt8>) {
         let type = claimed.flatMap { PhoneMediaType($0) } ?? .anything
         self = type.matches(content) ? type : .anything
     }
 
-    /// What the apps make of it.
+    /// The kind that the phone apps show it as.
     package var category: Category {
         switch self {
         case .jpeg, .png, .gif, .webP: .image
@@ -43,7 +43,7 @@ package enum PhoneMediaType: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// For a file whose name has none.
+    /// The extension for a file whose name has none.
     package var fileExtension: String {
         switch self {
         case .jpeg: "jpg"
@@ -59,7 +59,7 @@ package enum PhoneMediaType: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Whether content is taken for this type, by its first bytes; nothing is no content.
+    /// Whether content is accepted for this type, by its first bytes. Empty content never is.
     package func matches(_ content: ArraySlice<UInt8>) -> Bool {
         guard !content.isEmpty else { return false }
         switch self {
@@ -67,7 +67,7 @@ package enum PhoneMediaType: String, Sendable, Hashable, CaseIterable {
         case .png: return content.starts(with: [0x89] + Array("PNG\r\n".utf8) + [0x1a, 0x0a])
         case .gif: return content.starts(with: "GIF87a".utf8) || content.starts(with: "GIF89a".utf8)
         case .webP: return Self.isContainer(content, of: "WEBP")
-        // What recorders write differs too much to be told by its beginning.
+        // The output of recorders differs too much to be recognised by its first bytes.
         case .mp4Audio, .m4a, .aac: return content.count > 100
         case .mpegAudio, .mp3: return content.starts(with: "ID3".utf8) || Self.isFrameSync(content.prefix(2))
         case .wav, .xWav: return Self.isContainer(content, of: "WAVE")
@@ -81,7 +81,7 @@ package enum PhoneMediaType: String, Sendable, Hashable, CaseIterable {
         content.starts(with: "RIFF".utf8) && content.dropFirst(8).starts(with: form.utf8)
     }
 
-    /// Eleven ones.
+    /// Whether the bytes begin with the 11 set bits of an MPEG frame header.
     private static func isFrameSync(_ bytes: ArraySlice<UInt8>) -> Bool {
         bytes.count == 2 && bytes.first == 0xff && bytes.last! & 0xe0 == 0xe0
     }

@@ -5,7 +5,7 @@ import NearshareTesting
 import Testing
 
 /// Packets about carried messages that go inside the session of two neighbours.
-@Suite struct PrivateCarryTests {
+@Suite struct SealedBundleTests {
     private let packet = BundlePacket.copy(
         BundleCopy(
             hops: 1, way: .routed, carriers: [],
@@ -20,13 +20,13 @@ import Testing
         mesh.addNode("anna")
         mesh.addNode("ben")
         mesh.connect(0, 1)
-        for node in carrying { mesh.node(node) { $0.startCarrying(now: $1) } }
+        for node in carrying { mesh.node(node) { $0.enableBundles(now: $1) } }
         mesh.run(for: .seconds(1))
         return mesh
     }
 
     private func carried(_ events: [MeshEvent]) -> [(packet: BundlePacket, from: PeerID)] {
-        events.compactMap { if case .carry(let packet, let peer) = $0 { (packet, peer) } else { nil } }
+        events.compactMap { if case .bundlePacket(let packet, let peer) = $0 { (packet, peer) } else { nil } }
     }
 
     @Test("K7: what is sent privately arrives, and nothing of it is readable on the way") func arrivesUnread() {
@@ -35,16 +35,16 @@ import Testing
         nonisolated(unsafe) var frames: [[UInt8]] = []
         mesh.tap = { _, _, frame, _ in frames.append(frame) }
         // Before there is a session it waits for one.
-        mesh.node(0) { $0.sendPrivateCarry(packet, to: ben, now: $1) }
+        mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }
         mesh.run(for: .seconds(5))
-        mesh.node(0) { $0.sendPrivateCarry(packet, to: ben, now: $1) }
+        mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }
         mesh.run(for: .seconds(5))
         let arrived = carried(mesh.nodes[1].events)
         #expect(arrived.map(\.packet) == [packet, packet])
         #expect(arrived.allSatisfy { $0.from == mesh.nodes[0].router.id })
         let readable = [UInt8](repeating: 0x2a, count: 16)
         #expect(!frames.contains { frame in frame.indices.contains { frame[$0...].starts(with: readable) } })
-        #expect(!frames.contains { $0[1] == MeshPacketType.carry.rawValue })
+        #expect(!frames.contains { $0[1] == MeshPacketType.bundle.rawValue })
     }
 
     @Test("K12: whom there is no session with gets nothing, and it is not sent in the open instead") func noSession() {
@@ -54,17 +54,17 @@ import Testing
         mesh.filter = { _, frame in frame[1] == MeshPacketType.noiseHandshake.rawValue ? [] : [frame] }
         nonisolated(unsafe) var types: Set<UInt8> = []
         mesh.tap = { _, _, frame, _ in types.insert(frame[1]) }
-        mesh.node(0) { $0.sendPrivateCarry(packet, to: ben, now: $1) }
+        mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }
         mesh.run(for: .seconds(60))
         #expect(carried(mesh.nodes[1].events).isEmpty)
-        #expect(!types.contains(MeshPacketType.carry.rawValue))
+        #expect(!types.contains(MeshPacketType.bundle.rawValue))
         #expect(!types.contains(MeshPacketType.noiseEncrypted.rawValue))
     }
 
     @Test("M1: who doesn't carry drops what comes privately, and goes on") func notCarrying() throws {
         var mesh = pair(seed: 3, carrying: [0])
         let ben = mesh.nodes[1].router.id
-        mesh.node(0) { $0.sendPrivateCarry(packet, to: ben, now: $1) }
+        mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }
         mesh.run(for: .seconds(5))
         #expect(carried(mesh.nodes[1].events).isEmpty)
         try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }

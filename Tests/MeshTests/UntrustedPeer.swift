@@ -4,7 +4,7 @@ import NearshareMesh
 import NearshareTesting
 
 /// Somebody with keys but without a router, who writes whatever packets they like.
-struct Stranger {
+struct UntrustedPeer {
     let identity: LocalIdentity
     private var random: SeededRandom
 
@@ -63,8 +63,8 @@ struct Stranger {
     mutating func number() -> UInt64 { random.next() }
 }
 
-/// A stranger's end of a session with a ``Victim``, which it has begun.
-struct StrangerSession {
+/// A stranger's end of a session with a ``AttackedRouter``, which it has begun.
+struct UntrustedPeerSession {
     /// Its first and third message.
     private(set) var said: [[UInt8]]
     private let sender: PeerID
@@ -76,7 +76,7 @@ struct StrangerSession {
     ///   - isHeldBack: the third one is sent by ``finish(with:)``.
     /// - Returns: nil when the victim did not answer.
     init?(
-        of stranger: Stranger, as claimed: PeerID? = nil, thenAs later: PeerID? = nil, with victim: inout Victim,
+        of stranger: UntrustedPeer, as claimed: PeerID? = nil, thenAs later: PeerID? = nil, with victim: inout AttackedRouter,
         isHeldBack: Bool = false
     ) throws {
         var state = HandshakeState(
@@ -96,21 +96,23 @@ struct StrangerSession {
         if !isHeldBack { try finish(with: &victim) }
     }
 
-    mutating func finish(with victim: inout Victim) throws {
+    mutating func finish(with victim: inout AttackedRouter) throws {
         victim.receive(try Self.packet(said[1], from: sender, to: victim, number: 1))
     }
 
     mutating func seal(_ payload: MeshNoisePayload) throws -> [UInt8] { try transport.seal(try payload.encoded()) }
 
     /// A message of a handshake that nobody vouches for.
-    static func packet(_ message: [UInt8], from sender: PeerID, to victim: Victim, number: UInt64) throws -> [UInt8] {
+    static func packet(_ message: [UInt8], from sender: PeerID, to victim: AttackedRouter, number: UInt64) throws -> [UInt8] {
         try MeshPacket(
             type: .noiseHandshake, timestamp: victim.now + number, sender: sender, recipient: victim.router.id,
             payload: message[...]
         ).encoded(isPadded: true)
     }
 
-    static func sealedPacket(_ sealed: [UInt8], from sender: Stranger, to victim: Victim, number: UInt64) -> MeshPacket {
+    static func sealedPacket(_ sealed: [UInt8], from sender: UntrustedPeer, to victim: AttackedRouter, number: UInt64)
+        -> MeshPacket
+    {
         MeshPacket(
             type: .noiseEncrypted, timestamp: victim.now + number, sender: sender.id, recipient: victim.router.id,
             payload: sealed[...])
@@ -118,7 +120,7 @@ struct StrangerSession {
 }
 
 /// One router, with strangers at all its links, and a clock that the test turns.
-struct Victim {
+struct AttackedRouter {
     var router: MeshRouter
     private(set) var moment: Moment
     /// What it has written, by link.

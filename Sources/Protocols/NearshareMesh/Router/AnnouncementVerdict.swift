@@ -8,7 +8,7 @@ package enum AnnouncementVerdict: Sendable, Hashable {
     case senderMismatch
     /// Too old, or from a clock that is too far ahead.
     case stale
-    case ourselves
+    case ownAnnouncement
 
     package static let maximumAge = Duration.seconds(900)
 
@@ -25,7 +25,7 @@ package enum AnnouncementVerdict: Sendable, Hashable {
             return
         }
         guard sender != own else {
-            self = .ourselves
+            self = .ownAnnouncement
             return
         }
         self = (timestamp > now ? timestamp - now : now - timestamp) <= limit ? .accept : .stale

@@ -1,8 +1,8 @@
 internal import NearshareBase
 
-/// A list of fields of at most 255 bytes: kind u8 · length u8 · value. Announcements, private messages, states and
-/// challenges are such lists.
-struct ShortFields {
+/// Type-length-value fields of at most 255 bytes: kind u8 · length u8 · value. Announcements, private messages, statements and
+/// challenges are encoded like this.
+struct TLVFields {
     private(set) var bytes: [UInt8] = []
     private let what: StaticString
 
@@ -17,7 +17,7 @@ struct ShortFields {
         bytes.append(contentsOf: value)
     }
 
-    /// A single byte at the end is ignored, as both phone apps do; a length that runs past the end is refused.
+    /// Ignores a single byte at the end, as both phone apps do; refuses a length that runs past the end.
     static func decode(
         _ bytes: ArraySlice<UInt8>, of what: StaticString
     ) throws(MalformedInput) -> [(kind: UInt8, value: ArraySlice<UInt8>)] {

@@ -19,7 +19,7 @@ package struct RelayContext: Sendable, Hashable {
 }
 
 /// Whether and how a packet is passed on that is neither ours nor for us (bitchat specification, section 5.1).
-package struct RelayRule: Sendable, Hashable {
+package struct RelayDecision: Sendable, Hashable {
     /// What the packet's ttl becomes.
     package var ttl: UInt8
     /// It waits for a while somewhere in here, drawn by chance, so that not all neighbours send at once.
@@ -29,8 +29,8 @@ package struct RelayRule: Sendable, Hashable {
     package init?(_ context: RelayContext) {
         let ttl = min(context.ttl, MeshPacket.maximumTTL)
         guard ttl > 1, context.type != .requestSync else { return nil }
-        func rule(_ highest: UInt8, _ milliseconds: ClosedRange<Int>) -> RelayRule {
-            RelayRule(
+        func rule(_ highest: UInt8, _ milliseconds: ClosedRange<Int>) -> RelayDecision {
+            RelayDecision(
                 ttl: min(ttl, highest) - 1,
                 delay: .milliseconds(milliseconds.lowerBound) ... .milliseconds(milliseconds.upperBound))
         }
@@ -63,7 +63,7 @@ package struct RelayRule: Sendable, Hashable {
 }
 
 /// Where a packet with a route goes next (bitchat specification, section 5.3).
-package enum RouteRule: Sendable, Hashable {
+package enum RouteDecision: Sendable, Hashable {
     /// To this neighbour alone.
     case neighbour(PeerID)
     /// It has no route, or one that leads nowhere from here.

@@ -52,9 +52,9 @@ extension MeshFileControl.FileID {
 }
 
 /// Ids that are not carried but reckoned by both ends (bitchat specification, sections 3 and 9.2).
-package enum MeshMessageNames {
+package enum DerivedMessageID {
     /// Of a public message, as iOS reckons it: 32 hexadecimal digits.
-    package static func publicMessageID(sender: PeerID, timestamp: UInt64, text: String) -> String {
+    package static func publicMessage(sender: PeerID, timestamp: UInt64, text: String) -> String {
         var trimmed = Substring(text)
         while let first = trimmed.unicodeScalars.first, first.properties.isWhitespace { trimmed.unicodeScalars.removeFirst() }
         while let last = trimmed.unicodeScalars.last, last.properties.isWhitespace { trimmed.unicodeScalars.removeLast() }
@@ -62,7 +62,7 @@ package enum MeshMessageNames {
     }
 
     /// The id by which iOS acknowledges a private file; nil for names that it gives no id.
-    package static func privateMediaID(sender: PeerID, recipient: PeerID, fileName: String) -> String? {
+    package static func privateMedia(sender: PeerID, recipient: PeerID, fileName: String) -> String? {
         guard isStableMediaName(fileName) else { return nil }
         var writer = ByteWriter()
         writer.write("bitchat-private-media-message-v1".utf8)
