@@ -13,7 +13,7 @@ RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
 BINARY = .build/release/nearshare
 
-.PHONY: build demo test test-bluetooth build-without-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
+.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
 .PHONY: install uninstall packages packages-test completions
 
 build: packages
@@ -28,6 +28,11 @@ packages-test:
 
 demo: build
 	@.ci/demo $(BINARY)
+
+# Values and state machines only, for the minute between two edits: neither SQLite nor the command line is built.
+quick: packages
+	NEARSHARE_TESTS=quick swift build --build-tests
+	NEARSHARE_TESTS=quick swift test --skip-build
 
 test: packages-test
 	swift build --build-tests
@@ -55,11 +60,12 @@ build-without-bluetooth: packages
 check: packages-test
 	swift format lint --strict --recursive --parallel Sources Tests Package.swift
 	.ci/check-imports
-	.ci/check-purity
+	.ci/check-sources
 	swift build --product nearshare
 	swift build --product nearshare-node
 	.ci/check-manual .build/debug/nearshare
 	.ci/check-documentation
+	.ci/check-links
 
 # Programs as users of the library would write them.
 examples: packages

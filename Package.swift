@@ -1,4 +1,5 @@
 // swift-tools-version: 6.2
+// SPDX-License-Identifier: Apache-2.0
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -116,7 +117,7 @@ let app: [Target] = [
         swiftSettings: strict),
 ]
 
-let testSupport: [Target] = [
+let quickSupport: [Target] = [
     support(
         "NearshareTesting", ["NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareInterfaces"]),
     support(
@@ -126,6 +127,8 @@ let testSupport: [Target] = [
         ]),
     support(
         "BundleSimulation", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareTesting"]),
+]
+let slowSupport: [Target] = [
     program(
         "bundle-store-probe", "Tests/Support/bundle-store-probe", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces"]),
     program(
@@ -139,6 +142,9 @@ let testSupport: [Target] = [
         "mesh-benchmark", "Tests/Benchmarks/mesh",
         ["CMalloc", "NearshareBase", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
 ]
+
+/// What the decoders' properties need of the platform.
+let quickPlatform = ["NearshareInterfaces", "NearshareDBus", "NearshareDiscovery"]
 
 // From fast to slow. Those of the first group need neither SQLite nor the command line, see `make quick`.
 let quickTests: [Target] = [
@@ -174,24 +180,30 @@ let slowTests: [Target] = [
     tests("CLI", ["Nearshare", "NearshareCLI", "NearshareService", "NearshareTesting", "NearshareAudio"]),
 ]
 
-/// The test targets of this build: all of them, or those that `NEARSHARE_TESTS` names ("quick", or "Mesh,Base").
+/// `NEARSHARE_TESTS` chooses the test targets: all of them without it; "quick" for those of values and state machines, and then
+/// nothing is built that they do not need; or names such as "Mesh,Base".
+let choice = Context.environment["NEARSHARE_TESTS"] ?? ""
+let isQuick = choice == "quick"
 let chosenTests: [Target] =
-    switch Context.environment["NEARSHARE_TESTS"] {
-    case nil, "": quickTests + slowTests
+    switch choice {
+    case "": quickTests + slowTests
     case "quick": quickTests
-    case let names?:
-        (quickTests + slowTests).filter { target in
-            names.split(separator: ",").contains { "\($0)Tests" == target.name }
-        }
+    default:
+        (quickTests + slowTests).filter { target in choice.split(separator: ",").contains { "\($0)Tests" == target.name } }
     }
+let quickTargets =
+    cLibraries + core + protocols + platform.filter { quickPlatform.contains($0.name) } + quickSupport + quickTests
+let allTargets = cLibraries + core + protocols + platform + libraryFloor + app + quickSupport + slowSupport + chosenTests
 
 let package = Package(
     name: "nearshare",
-    products: [
-        .library(name: "Nearshare", targets: ["Nearshare"]),
-        .executable(name: "nearshare", targets: ["nearshare"]),
-        .executable(name: "nearshare-node", targets: ["nearshare-node"]),
-    ] + fuzzing,
+    products: (isQuick
+        ? []
+        : [
+            .library(name: "Nearshare", targets: ["Nearshare"]),
+            .executable(name: "nearshare", targets: ["nearshare"]),
+            .executable(name: "nearshare-node", targets: ["nearshare-node"]),
+        ]) + fuzzing,
     traits: [
         .trait(name: "Bluetooth", description: "Finds and reaches peers over Bluetooth; needs libbluetooth-dev to build."),
         .default(enabledTraits: ["Bluetooth"]),
@@ -203,6 +215,6 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     ],
     // Who may import whom is stated in .ci/imports.txt and checked there: SwiftPM does not notice every undeclared import.
-    targets: cLibraries + core + protocols + platform + libraryFloor + app + testSupport + chosenTests,
+    targets: isQuick ? quickTargets : allTargets,
     cxxLanguageStandard: .cxx17
 )
