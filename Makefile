@@ -65,7 +65,7 @@ check: packages-test
 	swift build --product nearshare-node
 	.ci/check-manual .build/debug/nearshare
 	.ci/check-documentation
-	.ci/check-links
+	.ci/check-pages
 
 # Programs as users of the library would write them.
 examples: packages

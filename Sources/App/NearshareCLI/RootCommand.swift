@@ -1,6 +1,7 @@
 package import ArgumentParser
 internal import CNearshareShims
 internal import Glibc
+internal import Nearshare
 
 /// `nearshare`
 package struct NearshareCommand: AsyncParsableCommand {
@@ -10,7 +11,7 @@ package struct NearshareCommand: AsyncParsableCommand {
             On one machine:   nearshare receive
             On another one:   nearshare send photo.jpg --to anna
             """,
-        version: "nearshare 0.1.0",
+        version: "nearshare \(NearshareVersion.current)",
         subcommands: [
             ReceiveCommand.self, SendCommand.self, BrowseCommand.self, FriendsCommand.self, ChatCommand.self,
             MessageCommand.self, MessagesCommand.self, MeshCommand.self, PeersCommand.self, KeysCommand.self,
