@@ -3,7 +3,6 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 BINDIR = $(DESTDIR)$(PREFIX)/bin
-LIBEXECDIR = $(DESTDIR)$(PREFIX)/libexec/nearshare
 MANDIR = $(DESTDIR)$(PREFIX)/share/man
 # For each decoder.
 FUZZ_SECONDS ?= 60
@@ -18,7 +17,6 @@ BINARY = .build/release/nearshare
 
 build: packages
 	swift build $(RELEASE) --product nearshare
-	swift build $(RELEASE) --product nearshare-node
 
 packages:
 	@.ci/install-packages build
@@ -47,7 +45,6 @@ test: packages-test
 test-bluetooth: packages
 	@.ci/install-packages bluetooth
 	swift build --product nearshare
-	swift build --product nearshare-node
 	swift build --product radio-probe
 	Tests/Radio/run
 
@@ -62,7 +59,6 @@ check: packages-test
 	.ci/check-imports
 	.ci/check-sources
 	swift build --product nearshare
-	swift build --product nearshare-node
 	.ci/check-manual .build/debug/nearshare
 	.ci/check-documentation
 	.ci/check-pages
@@ -122,10 +118,8 @@ simulate: packages
 
 # Builds nothing: what root has built stands in the way of the next build.
 install:
-	@test -x $(BINARY) && test -x $(BINARY)-node || { echo 'nothing is built yet; run make first, without sudo' >&2; exit 1; }
+	@test -x $(BINARY) || { echo 'nothing is built yet; run make first, without sudo' >&2; exit 1; }
 	install -D -m 755 -s $(BINARY) $(BINDIR)/nearshare
-# The same tool with SQLite: takes the other's place where a node is needed.
-	install -D -m 755 -s $(BINARY)-node $(LIBEXECDIR)/nearshare-node
 	for page in man/*.1; do install -D -m 644 $$page $(MANDIR)/man1/$$(basename $$page); done
 	for page in man/*.5; do install -D -m 644 $$page $(MANDIR)/man5/$$(basename $$page); done
 	install -D -m 644 completions/nearshare.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
@@ -135,7 +129,7 @@ install:
 	sed 's|@PREFIX@|$(PREFIX)|' docs/nearshare.service > $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
 
 uninstall:
-	rm -f $(BINDIR)/nearshare $(LIBEXECDIR)/nearshare-node $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
+	rm -f $(BINDIR)/nearshare $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
 	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nearshare
 	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish

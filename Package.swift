@@ -107,14 +107,11 @@ let app: [Target] = [
     module(
         "NearshareCLI", "App",
         [
-            "Nearshare", "NearshareService", "NearshareAudio", "CNearshareShims",
+            "Nearshare", "NearshareService", "NearshareAudio", "NearshareDatabase", "CNearshareShims",
             .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
         ]),
     .executableTarget(
         name: "nearshare", dependencies: ["NearshareCLI"], path: "Sources/App/nearshare", swiftSettings: strict),
-    .executableTarget(
-        name: "nearshare-node", dependencies: ["NearshareCLI", "NearshareDatabase"], path: "Sources/App/nearshare-node",
-        swiftSettings: strict),
 ]
 
 let quickSupport: [Target] = [
@@ -202,7 +199,6 @@ let package = Package(
         : [
             .library(name: "Nearshare", targets: ["Nearshare"]),
             .executable(name: "nearshare", targets: ["nearshare"]),
-            .executable(name: "nearshare-node", targets: ["nearshare-node"]),
         ]) + fuzzing,
     traits: [
         .trait(name: "Bluetooth", description: "Finds and reaches peers over Bluetooth; needs libbluetooth-dev to build."),

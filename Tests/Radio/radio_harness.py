@@ -88,8 +88,6 @@ class RadioStory(Story):
 
     def people(self):
         bring("nearshare", pathlib.Path("/run/nearshare"))
-        # Where it looks for it.
-        bring("nearshare-node", pathlib.Path("/run/nearshare-node"))
         harness.BINARY = pathlib.Path("/run/nearshare")
         harness.PATIENCE = PATIENCE
         os.chmod(self.place, 0o755)

@@ -57,8 +57,8 @@ class ThreeMachinesStory(Story):
         self.assertIn("cleo", result.stderr.decode())
 
 
-    def test_receive_leaves_the_mesh_to_a_node_that_begins_beside_it(self):
-        """Both have one key; what goes through the mesh must reach the one that keeps messages."""
+    def test_receive_hands_the_mesh_over_to_a_node_that_starts(self):
+        """Both have one key; messages must reach the process that has the lock."""
         cleo = self.cleo.receive(name="cleo")
         node = self.cleo.start("mesh", "run", "--json", "--name", "cleo", "--accept", "all", "--adapter", "none",
                                "--inbox", self.cleo.inbox)
@@ -74,11 +74,24 @@ class ThreeMachinesStory(Story):
         self.assertEqual(130, cleo.end())
 
 
-    def test_who_only_receives_takes_no_messages(self):
-        self.cleo.receive(name="cleo")
-        result = self.anna.run("message", "hi", "--to", "cleo", "--adapter", "none")
-        self.assertCode(3, result)
-        self.assertIn("takes no messages", result.stderr.decode())
+    def test_messages_arrive_at_receive(self):
+        """A receiver is a full node: one lock, one store, and other commands use it."""
+        cleo = self.cleo.receive(name="cleo", accept="none")
+        self.assertCode(0, self.anna.run(
+            "message", "hi", "--to", "cleo", "--wait", "delivered", "--adapter", "none"))
+        self.assertEqual({"text": "hi"}, cleo.wait_for("message")["content"])
+        status = json.loads(self.cleo.run("mesh", "status", "--json").stdout)
+        self.assertEqual((cleo.process.pid, False), (status["process"], status["standing"]))
+        listed = self.cleo.run("messages", "--json")
+        self.assertEqual([{"text": "hi"}], [json.loads(line)["content"] for line in listed.stdout.splitlines()])
+        # A second one receives files on the network only.
+        second = self.cleo.receive(name="cleo")
+        self.assertCode(0, self.anna.run(
+            "message", "again", "--to", "cleo", "--wait", "delivered", "--adapter", "none"))
+        self.assertEqual({"text": "again"}, cleo.wait_for("message")["content"])
+        self.assertEqual([], [event for event in second.events if event["event"] == "message"])
+        self.assertCode(0, self.cleo.run("mesh", "stop"))
+        self.assertEqual(0, cleo.end())
 
     def test_a_send_through_the_mesh_goes_through_the_node_that_runs_beside(self):
         self.cleo.receive(name="cleo", accept="none")
@@ -92,7 +105,7 @@ class ThreeMachinesStory(Story):
         self.assertEqual(digest(photo), digest(ben.wait_for("delivered")["path"]))
         self.assertEqual("completed", [json.loads(line) for line in result.stdout.splitlines()][-1]["outcome"])
         self.assertCode(0, self.anna.run("send", "--text", "see you at 8", "--to", "ben"))
-        self.assertEqual("see you at 8", ben.wait_for("delivered")["text"])
+        self.assertEqual("see you at 8", ben.wait_for("message")["content"]["text"])
         self.assertCode(3, self.anna.run("send", photo, "--to", "nobody", "--via", "mesh"))
 
 

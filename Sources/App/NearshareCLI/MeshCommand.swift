@@ -33,15 +33,12 @@ struct MeshRunCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            // Told before this process becomes another.
+            // Before a running `receive` is asked to hand over.
             do throws(StorageError) {
                 _ = try machine.propagationProfile(profile)
             } catch {
                 // What the configuration says is nobody's slip on the command line.
                 throw CommandFailure(profile == nil ? .failure : .usage, error.description)
-            }
-            if let process = try machine.state.runningNode() {
-                throw NodeRunsAlready(process: process)
             }
             var options = NodeOptions(receiving, log: global.logger)
             (options.profile, options.isStanding, options.isJSON) = (profile, true, json)
@@ -49,7 +46,7 @@ struct MeshRunCommand: AsyncParsableCommand {
                 let events = await door.events()
                 guard case .status(let status) = try await door.ask(.status) else { return }
                 Self.greet(status, isJSON: json)
-                for await event in events { Self.tell(event, isJSON: json) }
+                for await event in events { NodeEventText.show(event, isJSON: json) }
             }
         }
     }
@@ -64,7 +61,11 @@ struct MeshRunCommand: AsyncParsableCommand {
 
     static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }
 
-    private static func tell(_ event: ControlEvent, isJSON: Bool) {
+}
+
+/// An event of the node, as users and programs read it on standard output.
+enum NodeEventText {
+    static func show(_ event: ControlEvent, isJSON: Bool) {
         switch event {
         case .arrived(let arrival): MessageLine.show(arrival, isJSON: isJSON)
         case .entry(let entry):

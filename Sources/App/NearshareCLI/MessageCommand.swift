@@ -102,8 +102,6 @@ struct MessageCommand: AsyncParsableCommand {
                 file: path, wait: wait, timeout: timeout?.duration ?? .seconds(10),
                 filePatience: timeout?.duration ?? .seconds(30))
             let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
-            // Not after it was read: a process that takes this one's place would find nothing left.
-            try NodeStoreOpener.prepare()
             let said = text == "-" ? try Self.readStandardInput() : text
             let stage = Monitor(MessageSending.Stage.looking)
             try await withNodeClient(machine, options, carriesOn: true) { door in

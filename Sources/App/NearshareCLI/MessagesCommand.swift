@@ -55,7 +55,7 @@ struct MessagesCommand: AsyncParsableCommand {
             for arrival in try await Self.all(after: after, through: client) { MessageLine.show(arrival, isJSON: json) }
         }
         if isDone != nil { return }
-        let store = try NodeStoreOpener.open(in: machine.state.path).conversations
+        let store = try NodeStores(directory: machine.state.path).conversations
         let people = try KnownPeople(machine)
         var last = after
         while true {

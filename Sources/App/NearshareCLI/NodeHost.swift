@@ -2,6 +2,7 @@ internal import Glibc
 internal import Logging
 internal import Nearshare
 internal import NearshareService
+internal import Synchronization
 
 /// How a node of this machine is run. What is nil is as the configuration says.
 struct NodeOptions: Sendable {
@@ -36,19 +37,16 @@ struct NodeOptions: Sendable {
     }
 }
 
-/// Runs `body` with the way to the node that runs on this machine, or, where none does, with one that this process runs
-/// meanwhile, and that others can go through as well.
-///
-/// Where there is no node, `nearshare-node` takes this process's place, so nothing is to be done before that can't be done again.
-/// - Parameter carriesOn: `body` knows how far it is, and is run again, through another node, when the one in another process ends: when it
-///   throws a ``ControlFailure`` of that kind. `nearshare-node` takes this process's place at once then.
+/// Runs `body` with a client of the node that runs on this machine; where none runs, with a node that this process runs meanwhile
+/// and that other commands can use as well.
+/// - Parameter carriesOn: `body` can continue through another node. When the node in another process ends, so that `body` throws a
+///   ``ControlFailure`` of that kind, it is called again.
 func withNodeClient(
     _ machine: LocalMachine, _ options: NodeOptions, carriesOn: Bool = false,
     _ body: @escaping @Sendable (any NodeClient) async throws -> Void
 ) async throws {
-    if carriesOn { try NodeStoreOpener.prepare() }
     let isStopped = OnceFlag()
-    // Around all of it: a signal may come while one node is gone and the next one is not there.
+    // Around all of it: a signal may come while one node has ended and the next one has not started.
     try await SignalHandling.handled {
         isStopped.raise()
     } _: {
@@ -75,7 +73,7 @@ private func withOneClient(
         try await runNode(machine, options) { try await body($0) }
         return true
     } catch is NodeRunsAlready {
-        // Begun by a command that was a moment faster.
+        // Started by a command that was a moment faster.
         return false
     }
 }
@@ -93,17 +91,15 @@ func askRunningNode<Result: Sendable>(
     }
 }
 
-/// Runs a node: receives, carries, answers other commands, until `body` is done.
-/// - Throws: ``NodeRunsAlready`` when somebody else does, and what `body` throws.
+/// Runs a node until `body` returns: it receives, carries bundles and serves other commands.
+/// - Throws: ``NodeRunsAlready`` when another process runs one, and what `body` throws.
 func runNode(
     _ machine: LocalMachine, _ options: NodeOptions, _ body: @escaping @Sendable (NodeService) async throws -> Void
 ) async throws {
-    let stores = try NodeStoreOpener.open(in: machine.state.path)
-    let lock = try await takeRunLock(machine)
-    defer { withExtendedLifetime(lock) {} }
+    let role = try await PrimaryRole.claim(on: machine, fromReceiver: options.isStanding)
     let configuration = machine.configuration
     let terminal = options.isStanding ? TerminalDevice() : nil
-    // Nobody can be asked about files while they look at something else.
+    // A user who runs another command cannot be asked about files.
     let policy =
         options.isStanding ? try configuration.policy(options.accept, terminal) : configuration.unaskedPolicy
     var limits = InboxLimits()
@@ -113,41 +109,30 @@ func runNode(
     )
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = PeerQuota(options.maximumPerPeer ?? configuration.maximumPerPeer)
-    var messengerSettings = MessengerSettings(carried: stores.carried, conversations: stores.conversations) { id in
-        // Without the book only those who are near can be written to.
-        guard let entry = try? machine.contacts.read().entry(of: id) else { return nil }
-        return EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey)
-    }
-    messengerSettings.profile = try machine.propagationProfile(options.profile)
-    messengerSettings.usesBlueChat = true
-    messengerSettings.isBlocked = { sender in
-        // Without the files nobody is known, and nothing is looser than for a stranger.
-        (try? KnownPeople(machine))?.isBlocked(sender) ?? false
-    }
-    let server = try ControlServer(path: try machine.controlSocketPath())
-    try await withNode(settings) { [messengerSettings] node in
-        let receiving = try node.receive(
-            port: options.port ?? configuration.port ?? 0)
-        let messenger = try node.startMessenger(messengerSettings)
-        let door = NodeService(
-            machine, node, messenger,
-            NodeService.Facts(
-                isStanding: options.isStanding, port: receiving.port, inbox: inbox.path, started: SystemClock.monotonic(),
-                sessionLifetime: settings.meshSessionLifetime, profileName: options.profile ?? configuration.profile))
-        let voice = options.isStanding ? DeskVoice(isJSON: options.isJSON) : DeskVoice { door.tell(.notice($0)) }
-        let desk = ReceiveController(
+    try await withNode(settings) { node in
+        let listener = try node.receive(port: options.port ?? configuration.port ?? 0)
+        let service = try role.start(
+            on: node, facts(of: machine, options, listener, inboxPath: inbox.path), profile: options.profile)
+        let voice = options.isStanding ? DeskVoice(isJSON: options.isJSON) : DeskVoice { service.tell(.notice($0)) }
+        let controller = ReceiveController(
             machine: machine, place: .inbox(inbox), policy: policy, quota: quota, voice: voice,
             endsAfterFirst: false, terminal: terminal, log: options.log)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await door.run() }
-            group.addTask { await server.run(door) }
-            group.addTask { try await desk.serve(receiving, on: node) }
-            group.addTask { await noteRadio(receiving, on: node, door) }
+            group.addTask { try await role.run(service, on: node, listener) }
+            group.addTask { try await controller.serve(listener, on: node) }
             defer { group.cancelAll() }
-            try await SignalHandling.handled(asking: { desk.interrupt(node) }) { try await body(door) }
+            try await SignalHandling.handled(asking: { controller.interrupt(node) }) { try await body(service) }
             node.beginShutdown()
         }
     }
+}
+
+private func facts(
+    of machine: LocalMachine, _ options: NodeOptions, _ listener: Listener, inboxPath: String
+) -> NodeService.Facts {
+    NodeService.Facts(
+        isStanding: options.isStanding, port: listener.port, inbox: inboxPath, started: SystemClock.monotonic(),
+        profileName: options.profile ?? machine.configuration.profile)
 }
 
 extension Configuration {
@@ -170,11 +155,112 @@ extension Configuration {
     }
 }
 
-private func noteRadio(_ receiving: Listener, on node: Node, _ door: NodeService) async {
-    guard node.hasRadio else { return door.note(bluetooth: "not used") }
-    switch await receiving.radio {
-    case .on(let channel)?: door.note(bluetooth: "on, channel \(channel)")
-    case .unavailable(let reason)?: door.note(bluetooth: "not to be had: \(reason)")
+/// The part of a node that one process of a user runs at a time: the place in the mesh, messages and the control socket.
+final class PrimaryRole: Sendable {
+    private let machine: LocalMachine
+    private let stores: NodeStores
+    private let server: ControlServer
+    /// nil once another process has taken the role.
+    private let lock: Mutex<RunLock?>
+    private let followers = Broadcast<ControlEvent>()
+
+    private init(_ machine: LocalMachine, _ lock: RunLock) throws {
+        self.machine = machine
+        self.lock = Mutex(lock)
+        stores = try NodeStores(directory: machine.state.path)
+        server = try ControlServer(path: try machine.controlSocketPath())
+    }
+
+    /// - Returns: nil when another process has the role.
+    static func claimIfFree(on machine: LocalMachine) throws -> PrimaryRole? {
+        try machine.state.takeRunLock().map { try PrimaryRole(machine, $0) }
+    }
+
+    /// Another command that runs a node for itself may be about to end, or to answer.
+    /// - Parameter fromReceiver: a `receive` that has the role hands it over.
+    /// - Throws: ``NodeRunsAlready`` once another node answers.
+    static func claim(on machine: LocalMachine, fromReceiver: Bool) async throws -> PrimaryRole {
+        var isHandedOver = false
+        if fromReceiver, let process = try machine.state.runningNode() {
+            isHandedOver = try await askForHandOver(machine)
+            guard isHandedOver else { throw NodeRunsAlready(process: process) }
+        }
+        let end = SystemClock.monotonic() + .seconds(isHandedOver ? 5 : 2)
+        while true {
+            if let role = try claimIfFree(on: machine) { return role }
+            if !isHandedOver, ControlClient.isAnswered(at: try machine.controlSocketPath()) {
+                throw NodeRunsAlready(process: try machine.state.runningNode())
+            }
+            guard SystemClock.monotonic() < end else { break }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        let process = try machine.state.runningNode().map { " (process \($0))" } ?? ""
+        throw CommandFailure(
+            .failure,
+            "another nearshare\(process) is this machine's node, but does not answer at \(try machine.controlSocketPath()); end it, "
+                + "or use the same XDG_RUNTIME_DIR")
+    }
+
+    private static func askForHandOver(_ machine: LocalMachine) async throws -> Bool {
+        let isAccepted: Bool? = try await askRunningNode(of: machine) { client in
+            do throws(ControlFailure) {
+                return try await client.ask(.handOver) == .done
+            } catch {
+                // It has just ended.
+                return error.kind == .gone
+            }
+        }
+        // Nobody answers: it is about to start, or to end.
+        return isAccepted ?? true
+    }
+
+    /// Starts the messenger.
+    func start(
+        on node: Node, _ facts: NodeService.Facts, profile: String?,
+        observe: @escaping @Sendable (ControlEvent) -> Void = { _ in }
+    ) throws -> NodeService {
+        var settings = MessengerSettings(carried: stores.bundles, conversations: stores.conversations) { [machine] id in
+            // Without the address book only peers in range can be written to.
+            guard let entry = try? machine.contacts.read().entry(of: id) else { return nil }
+            return EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey)
+        }
+        settings.profile = try machine.propagationProfile(profile)
+        settings.usesBlueChat = true
+        settings.isBlocked = { [machine] sender in
+            // Without the files everybody is an untrusted peer.
+            (try? KnownPeople(machine))?.isBlocked(sender) ?? false
+        }
+        // A text for a `receive` is offered, unless a conversation follows.
+        if facts.handsOver { settings.acceptsTexts = { [followers] in followers.hasListeners } }
+        let messenger = try node.startMessenger(settings)
+        return NodeService(machine, node, messenger, facts, followers: followers, observe: observe)
+    }
+
+    /// Serves other commands until the node shuts down, the role is handed over, or the task is cancelled.
+    func run(_ service: NodeService, on node: Node, _ listener: Listener) async throws {
+        let isHandedOver = try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await self.server.run(service) }
+            group.addTask { await noteRadio(listener, on: node, service) }
+            defer { group.cancelAll() }
+            async let ended: Void = service.run()
+            var isHandedOver = false
+            for await _ in service.handOverRequests {
+                isHandedOver = true
+                try await node.leaveMesh(listener)
+            }
+            await ended
+            return isHandedOver
+        }
+        // Otherwise held until all of the node has ended.
+        if isHandedOver { lock.withLock { $0 = nil } }
+    }
+}
+
+private func noteRadio(_ listener: Listener, on node: Node, _ service: NodeService) async {
+    guard node.hasRadio else { return service.note(bluetooth: "not used") }
+    switch await listener.radio {
+    case .on(let channel)?: service.note(bluetooth: "on, channel \(channel)")
+    case .unavailable(let reason)?: service.note(bluetooth: "not available: \(reason)")
     case nil: break
     }
 }
@@ -187,23 +273,4 @@ struct NodeRunsAlready: Error, CustomStringConvertible {
         "a node runs already\(process.map { " (process \($0))" } ?? ""); `nearshare mesh status` shows it, "
             + "`nearshare mesh stop` ends it"
     }
-}
-
-/// Another command that runs a node for itself may be just about to end, or to answer.
-/// - Throws: ``NodeRunsAlready`` once one answers.
-private func takeRunLock(_ machine: LocalMachine) async throws -> RunLock {
-    let end = SystemClock.monotonic() + .seconds(2)
-    while true {
-        if let lock = try machine.state.takeRunLock() { return lock }
-        if ControlClient.isAnswered(at: try machine.controlSocketPath()) {
-            throw NodeRunsAlready(process: try machine.state.runningNode())
-        }
-        guard SystemClock.monotonic() < end else { break }
-        try await Task.sleep(for: .milliseconds(50))
-    }
-    let process = try machine.state.runningNode().map { " (process \($0))" } ?? ""
-    throw CommandFailure(
-        .failure,
-        "another nearshare\(process) is this machine's node, but doesn't answer at \(try machine.controlSocketPath()); end it, "
-            + "or use the same XDG_RUNTIME_DIR")
 }

@@ -8,10 +8,11 @@ final class NodeService: NodeClient {
     /// What the node was started with, as ``NodeStatus`` tells it.
     struct Facts: Sendable {
         var isStanding: Bool
+        /// It leaves its place to another process that asks for it.
+        var handsOver = false
         var port: UInt16
         var inbox: String
         var started: MonotonicInstant
-        var sessionLifetime: Duration
         /// As the person has named it; nil for none of their own.
         var profileName: String?
     }
@@ -25,7 +26,11 @@ final class NodeService: NodeClient {
     private let facts: Facts
     /// What is to be said of it.
     private let bluetooth = Mutex("not there yet")
-    private let listeners = Broadcast<ControlEvent>()
+    private let followers: Broadcast<ControlEvent>
+    private let observe: @Sendable (ControlEvent) -> Void
+    /// Yields once when another process is to take this one's place.
+    let handOverRequests: AsyncStream<Void>
+    private let handOverContinuation: AsyncStream<Void>.Continuation
     /// Files that are on their way, to be followed.
     private let transfers: AsyncStream<(line: TransferLine, transfer: Transfer)>
     private let transferContinuation: AsyncStream<(line: TransferLine, transfer: Transfer)>.Continuation
@@ -34,7 +39,16 @@ final class NodeService: NodeClient {
     private static let linkTime = Duration.seconds(3)
     private static let maximumLimit = 1_000
 
-    init(_ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ facts: Facts) {
+    /// - Parameters:
+    ///   - followers: receive all events.
+    ///   - observe: receives them first, in this process.
+    init(
+        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ facts: Facts, followers: Broadcast<ControlEvent>,
+        observe: @escaping @Sendable (ControlEvent) -> Void = { _ in }
+    ) {
+        self.followers = followers
+        self.observe = observe
+        (handOverRequests, handOverContinuation) = AsyncStream.makeStream()
         self.machine = machine
         self.node = node
         self.messenger = messenger
@@ -59,11 +73,13 @@ final class NodeService: NodeClient {
             for await event in happenings { await take(event) }
             transferContinuation.finish()
         }
-        listeners.finish()
+        followers.finish()
+        handOverContinuation.finish()
     }
 
     func tell(_ event: ControlEvent) {
-        listeners.tell(event)
+        observe(event)
+        followers.tell(event)
     }
 
     func note(bluetooth: String) {
@@ -102,7 +118,7 @@ final class NodeService: NodeClient {
         tell(.transfer(line))
     }
 
-    func events() async -> AsyncStream<ControlEvent> { listeners.listen() }
+    func events() async -> AsyncStream<ControlEvent> { followers.listen() }
 
     // MARK: Requests
 
@@ -144,6 +160,10 @@ final class NodeService: NodeClient {
             follow(transfer, source, to: peer, as: transfer.id.hex)
             return .accepted(transfer.id.hex)
         case .follow: return .done
+        case .handOver:
+            guard facts.handsOver else { throw ControlFailure(.refused, "this node does not leave its place to another one") }
+            handOverContinuation.yield()
+            return .done
         case .stop:
             node.beginShutdown()
             return .done
@@ -272,7 +292,7 @@ final class NodeService: NodeClient {
                 sharingTime: profile.sharingTime, maximumPropagation: profile.maximumPropagation,
                 tracklistLimit: profile.tracklistLimit),
             port: facts.port, neighbours: neighbours.sorted { $0.person.name.claimed < $1.person.name.claimed },
-            carriedCount: messenger.carriedCount, sessionLifetime: Int(facts.sessionLifetime.components.seconds),
+            carriedCount: messenger.carriedCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),
             secureSessions: messenger.secureSessions, bluetooth: bluetooth.withLock { $0 }, inbox: facts.inbox)
     }
 }

@@ -50,16 +50,22 @@ struct ReceiveCommand: AsyncParsableCommand {
             let settings = try machine.nodeSettings(
                 name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
                 radio: receiving.radio.radio(log: log), log: log)
-            let desk = ReceiveController(
+            let controller = ReceiveController(
                 machine: machine, place: place, policy: policy,
                 quota: receiving.quota(machine), voice: DeskVoice(isJSON: json),
                 endsAfterFirst: once || stdout, terminal: terminal, log: log)
-            // Two with one key in the mesh, or on one adapter, would take what is for the other.
-            let hasNode = try machine.state.runningNode() != nil
+            // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
+            let role = try PrimaryRole.claimIfFree(on: machine)
             try await withNode(settings) { [options = receiving, json] node in
                 let receiving = try node.receive(
                     port: options.port ?? machine.configuration.port ?? 0,
-                    usesRadio: !hasNode, joinsMesh: !hasNode)
+                    usesRadio: role != nil, joinsMesh: role != nil)
+                let service = try role?.start(
+                    on: node,
+                    NodeService.Facts(
+                        isStanding: false, handsOver: true, port: receiving.port, inbox: place.inboxPath ?? "",
+                        started: SystemClock.monotonic(), profileName: machine.configuration.profile),
+                    profile: nil, observe: { if place.inboxPath != nil { NodeEventText.show($0, isJSON: json) } })
                 if json {
                     JSONEvents.emit(
                         "ready",
@@ -71,11 +77,11 @@ struct ReceiveCommand: AsyncParsableCommand {
                     Console.say("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(receiving.port)")
                     Console.say(place.announcement)
                 }
-                try await SignalHandling.handled(asking: { desk.interrupt(node) }) {
+                try await SignalHandling.handled(asking: { controller.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask { await Self.tellRadio(receiving, isJSON: json, isWanted: options.radio.adapter != nil) }
-                        if !hasNode { group.addTask { try await Self.makeRoom(for: machine, receiving, on: node) } }
-                        try await desk.serve(receiving, on: node)
+                        if let role, let service { group.addTask { try await role.run(service, on: node, receiving) } }
+                        try await controller.serve(receiving, on: node)
                         group.cancelAll()
                     }
                 }
@@ -85,17 +91,6 @@ struct ReceiveCommand: AsyncParsableCommand {
 }
 
 extension ReceiveCommand {
-    /// How soon a node that begins beside has the mesh for itself.
-    private static let lookInterval = Duration.seconds(1)
-
-    /// Waits for a node of this person that begins, and leaves the mesh to it.
-    private static func makeRoom(for machine: LocalMachine, _ receiving: Listener, on node: Node) async throws {
-        while try machine.state.runningNode() == nil {
-            do { try await Task.sleep(for: lookInterval) } catch { return }
-        }
-        try node.leaveMesh(receiving)
-    }
-
     /// - Parameter isWanted: the person has asked for it by name; without, a machine that has no Bluetooth is nothing to talk about.
     private static func tellRadio(_ receiving: Listener, isJSON: Bool, isWanted: Bool) async {
         switch await receiving.radio {
@@ -119,6 +114,14 @@ enum ReceivingPlace: Sendable {
         switch self {
         case .inbox(let inbox): "files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this"
         case .standardOutput: "what is accepted goes to standard output; Ctrl-C ends this"
+        }
+    }
+
+    /// nil where nothing is kept.
+    var inboxPath: String? {
+        switch self {
+        case .inbox(let inbox): inbox.path
+        case .standardOutput: nil
         }
     }
 

@@ -21,10 +21,8 @@ package struct NearshareCommand: AsyncParsableCommand {
 
     package init() {}
 
-    /// What `main` calls.
-    /// - Parameter stores: how a node's stores are opened, in an executable that has them.
-    package static func start(stores: NodeStores? = nil) async {
-        NodeStoreOpener.set(stores)
+    /// Parses the command line, runs the command and ends the process. Called by `main`.
+    package static func start() async {
         // Bulk transfer uses and frees large blocks all the time.
         nearshare_keep_freed_memory()
         // A crash must not leave keys in a file (K5).

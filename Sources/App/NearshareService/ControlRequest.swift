@@ -31,6 +31,9 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case sendFile(path: String, to: PeerID, timeout: Double? = nil)
     /// Events from now on. Answer: ``ControlReply/done``; before it, none comes.
     case follow
+    /// Asks a node that only receives besides to leave its place to the asking process, which takes the lock next.
+    /// Answer: ``ControlReply/done``; the socket closes afterwards.
+    case handOver
     /// Ends the node. Answer: ``ControlReply/done``.
     case stop
 }

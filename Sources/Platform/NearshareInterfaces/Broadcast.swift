@@ -35,6 +35,8 @@ package final class Broadcast<Element: Sendable>: Sendable {
         return stream
     }
 
+    package var hasListeners: Bool { state.withLock { !$0.listeners.isEmpty } }
+
     package func tell(_ element: Element) {
         for listener in state.withLock({ Array($0.listeners.values) }) { listener.yield(element) }
     }

@@ -61,12 +61,11 @@ extension MeshDriver {
         }
     }
 
-    /// - Returns: whether somebody takes texts.
+    /// - Returns: whether the text was accepted; otherwise it is offered as a file is.
     @discardableResult
     private func tellText(_ text: MeshText) -> Bool {
-        guard let take = texts.withLock({ $0 }) else { return false }
-        take(text)
-        return true
+        guard let receive = texts.withLock({ $0 }) else { return false }
+        return receive(text)
     }
 
     /// Everything ends with the node.

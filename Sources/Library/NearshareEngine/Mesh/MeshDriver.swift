@@ -82,11 +82,13 @@ package final class MeshDriver: Sendable {
     /// Messages that others carry, once they are wanted.
     let messages = Mutex<BundleDriver?>(nil)
     /// Who takes texts that come through the mesh; nil where they are offered as files are.
-    let texts = Mutex<(@Sendable (MeshText) -> Void)?>(nil)
+    let texts = Mutex<(@Sendable (MeshText) -> Bool)?>(nil)
     /// Where what others offer goes; nil for a node that takes nothing.
     let invitations: AsyncStream<Invitation>.Continuation?
     /// The node stops.
     let stopping = Promise<Bool>()
+    /// All threads and tasks of the mesh have ended.
+    let ended = Promise<Bool>()
     private let state: Monitor<State>
     private let events: AsyncStream<MeshEvent>
     private let eventContinuation: AsyncStream<MeshEvent>.Continuation
@@ -127,6 +129,7 @@ package final class MeshDriver: Sendable {
             for await job in jobs { group.addTask { await job() } }
         }
         abandonAll()
+        ended.happen(true)
     }
 
     /// Something that runs beside, and that the node's end waits for.

@@ -67,7 +67,7 @@ package final class Messenger: Sendable {
         // Before anything is said here, and before anybody is heard of.
         let unfinished = try store.unfinished()
         state.update { $0.inputs.append(.resume(unfinished)) }
-        mesh.texts.withLock { $0 = { [weak self] in self?.take($0) } }
+        mesh.texts.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
         mesh.start { [self] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await onThread { self.work() } }
@@ -273,11 +273,14 @@ package final class Messenger: Sendable {
 
     // MARK: The thread
 
-    private func take(_ text: MeshText) {
+    /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
+    private func receive(_ text: MeshText) -> Bool {
+        if case .toUs = text, !settings.acceptsTexts() { return false }
         state.update { state in
             // A flood waits its turn in the links' own buffers.
             if state.inputs.count < Self.maximumInputCount { state.inputs.append(.text(text)) }
         }
+        return true
     }
 
     private func work() {

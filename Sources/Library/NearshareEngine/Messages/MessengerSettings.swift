@@ -14,6 +14,8 @@ package struct MessengerSettings: Sendable {
     package var contact: @Sendable (PeerID) -> EndpointKeys?
     /// Whether somebody is blocked by what they claim, where nothing is sealed and so no key is proven: their texts are not kept.
     package var isBlocked: @Sendable (ClaimedSender) -> Bool = { _ in false }
+    /// Whether a text that a peer sends in the mesh's own packets becomes a line of a conversation; otherwise it is offered, as a file is.
+    package var acceptsTexts: @Sendable () -> Bool = { true }
     /// Tells others when the person here has read what they wrote.
     package var sendsReadMarks = true
     /// Those who run BlueChat find this node under its name, where it has a radio, and are talked with: in the clear, and nobody

@@ -58,6 +58,8 @@ package final class Node: Sendable {
 
     /// What others see it as.
     package var name: DisplayName { settings.name }
+    /// How long a secure session in the mesh is used.
+    package var sessionLifetime: Duration { settings.meshSessionLifetime }
     /// The beginning of its key's fingerprint.
     package var id: PeerID { settings.identity.peerID }
 
@@ -217,12 +219,14 @@ package final class Node: Sendable {
         return mesh
     }
 
-    /// Leaves the mesh for good, and tells others of it; what is not of the mesh goes on. For a process that makes room for another
-    /// one with the same key.
-    /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
-    package func leaveMesh(_ receiving: Listener) throws(NodeError) {
-        state.withLock { $0.mesh }?.stop()
+    /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes on.
+    /// A process calls this before another one with the same key takes its place.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery is no longer available.
+    package func leaveMesh(_ receiving: Listener) async throws(NodeError) {
         try receiving.stopTakingFrames()
+        guard let mesh = state.withLock({ $0.mesh }) else { return }
+        mesh.stop()
+        _ = await mesh.ended.happened
     }
 
     // MARK: Sessions
