@@ -12,13 +12,13 @@ struct KeysOwnerTests {
     private func name(_ text: String) throws -> DisplayName { try DisplayName(text) }
 
     /// Anna is known by this name.
-    private func book(_ called: String = "Anna") throws -> TrustBook {
-        var book = TrustBook()
-        #expect(book.introduced(anna, claiming: try name("a"), as: try name(called), at: now) == true)
+    private func book(_ called: String = "Anna") throws -> TrustStore {
+        var book = TrustStore()
+        #expect(book.introduce(anna, claiming: try name("a"), as: try name(called), at: now) == true)
         return book
     }
 
-    private func owner(_ text: String, _ fingerprint: Fingerprint, _ book: TrustBook, claiming claimed: String = "x") throws
+    private func owner(_ text: String, _ fingerprint: Fingerprint, _ book: TrustStore, claiming claimed: String = "x") throws
         -> KeysOwner
     {
         try KeysOwner(named: text, of: fingerprint, claiming: try name(claimed), in: book)
@@ -74,7 +74,7 @@ struct KeysOwnerTests {
     @Test("of two that claim one name, the one with the key is meant")
     func twoOfAName() throws {
         var book = try book()
-        #expect(book.introduced(ben, claiming: try name("b"), as: try name("Anna"), at: now) == true)
+        #expect(book.introduce(ben, claiming: try name("b"), as: try name("Anna"), at: now) == true)
         #expect(try owner("anna", ben, book) == .known(try #require(book[ben])))
         #expect(try owner("anna", anna, book) == .known(try #require(book[anna])))
     }

@@ -62,9 +62,9 @@ struct PeerTextTests {
         let peer = NearbyPeer(id: id, name: try DisplayName("anna"), addresses: [])
         #expect(PeerTable.find(text, among: [id: peer]) == .none)
         #expect(PeerTable.find("an", among: [id: peer]) == .one(peer, isExact: false))
-        var book = TrustBook()
+        var book = TrustStore()
         let fingerprint = LocalIdentity(seed: [UInt8](repeating: 7, count: 64)).fingerprint
-        let isKept = book.introduced(fingerprint, claiming: peer.name, as: peer.name, at: WallTime(milliseconds: 1))
+        let isKept = book.introduce(fingerprint, claiming: peer.name, as: peer.name, at: WallTime(milliseconds: 1))
         #expect(isKept)
         #expect(try PeerSelection.findIfKnown(text, in: book) == nil)
         #expect(try PeerSelection.findIfKnown("an", in: book)?.fingerprint == fingerprint)

@@ -143,7 +143,7 @@ import Testing
         var pair = HandshakePair()
         let first = try pair.initiator.writeMessage(payload: [])
         let reflected = first + [UInt8](repeating: 0, count: 64)
-        #expect(throws: NoiseError.ourselves) { try pair.initiator.readMessage(reflected) }
+        #expect(throws: NoiseError.ownKey) { try pair.initiator.readMessage(reflected) }
     }
 
     @Test("K9: a link to ourselves is refused") func ourselves() throws {
@@ -151,7 +151,7 @@ import Testing
         var pair = HandshakePair(initiator: own, responder: own)
         _ = try pair.responder.readMessage(try pair.initiator.writeMessage(payload: []))
         let second = try pair.responder.writeMessage(payload: [])
-        #expect(throws: NoiseError.ourselves) { try pair.initiator.readMessage(second) }
+        #expect(throws: NoiseError.ownKey) { try pair.initiator.readMessage(second) }
     }
 
     @Test func messagesAreBounded() throws {
@@ -202,7 +202,7 @@ enum LowOrderPoints {
         (
             HandshakeState(
                 pattern: .x, role: .initiator, prologue: [1], staticKey: sender.agreementKey,
-                ephemeral: [UInt8](repeating: 3, count: 32), recipient: key ?? recipient.agreementKey.publicKey),
+                ephemeral: [UInt8](repeating: 3, count: 32), responderKey: key ?? recipient.agreementKey.publicKey),
             HandshakeState(
                 pattern: .x, role: .responder, prologue: prologue, staticKey: recipient.agreementKey,
                 ephemeral: [UInt8](repeating: 4, count: 32))

@@ -56,7 +56,7 @@ import Testing
             let nonce = [0, 0, 0, 0] + withUnsafeBytes(of: counter.bigEndian) { Array($0) }
             #expect(
                 sealed(plaintext, cipher, counter: counter)
-                    == MessageCipher.seal(plaintext, key: SecretBytes(key), nonce: nonce, authenticating: Self.header))
+                    == ChaCha20Poly1305.seal(plaintext, key: SecretBytes(key), nonce: nonce, authenticating: Self.header))
         }
     }
 

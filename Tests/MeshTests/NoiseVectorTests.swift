@@ -100,7 +100,7 @@ import Testing
             let ephemeral = try #require(Hex.decode(vector.ephemeralPrivateHex))
             var sender = HandshakeState(
                 pattern: .x, role: .initiator, prologue: Array(vector.prologueUtf8.utf8), staticKey: senderKey,
-                ephemeral: ephemeral, recipient: recipientKey.publicKey)
+                ephemeral: ephemeral, responderKey: recipientKey.publicKey)
             let payload = try #require(Hex.decode(vector.payloadHex))
             let letter = try sender.writeMessage(payload: payload)
             #expect(Hex.encode(letter) == vector.ciphertextHex, "\(vector.id)")

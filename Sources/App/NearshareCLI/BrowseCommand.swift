@@ -74,12 +74,12 @@ private final class BrowsedPeers: Sendable {
         var peers: [PeerID: NearbyPeer] = [:]
     }
 
-    private let book: TrustBook
+    private let book: TrustStore
     private let isJSON: Bool
     private let state = Mutex(State())
     private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
 
-    init(book: TrustBook, isJSON: Bool) {
+    init(book: TrustStore, isJSON: Bool) {
         self.book = book
         self.isJSON = isJSON
         stopping = AsyncStream.makeStream(of: Void.self)
@@ -143,6 +143,6 @@ private final class BrowsedPeers: Sendable {
 
     /// By the id that it claims: good for a list, not for a decision.
     private func trustStatus(_ peer: NearbyPeer) -> String {
-        book.trustStatus(claiming: peer.id, called: peer.name).word
+        book.trustStatus(claiming: peer.id, named: peer.name).label
     }
 }

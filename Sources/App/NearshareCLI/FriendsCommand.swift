@@ -86,7 +86,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
             if friend.known?.trust != .verified, !unverified { try await ask(friend) }
             let now = SystemClock.wall()
             let isKept = try machine.trust.change { book in
-                if let met = friend.met { book.dealtWith(met.peer, called: met.claimed, at: now) }
+                if let met = friend.met { book.recordContact(with: met.peer, named: met.claimed, at: now) }
                 return book.setFriend(friend.fingerprint, true)
             }
             guard isKept else { throw CommandFailure(.noSpace, "too many peers are known; `nearshare peers forget` one first") }
@@ -98,7 +98,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
     private struct Candidate: Sendable {
         var fingerprint: Fingerprint
         var name: DisplayName
-        var known: TrustBook.Entry?
+        var known: TrustStore.Entry?
         /// nil for somebody who was known before, and need not be near.
         var met: (peer: AuthenticatedPeer, claimed: DisplayName)?
     }

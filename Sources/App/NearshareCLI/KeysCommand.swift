@@ -145,7 +145,7 @@ struct KeysImportCommand: AsyncParsableCommand {
         case .known(let entry): return entry.name
         case .new(let name):
             let now = SystemClock.wall()
-            let isKept = try machine.trust.change { $0.introduced(fingerprint, claiming: keys.name, as: name, at: now) }
+            let isKept = try machine.trust.change { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
             guard isKept else {
                 throw CommandFailure(.noSpace, "too many peers are known; `nearshare peers forget` one first")
             }
@@ -211,7 +211,7 @@ private struct KnownKeys {
 /// Whom a person means who says whose the keys in a file are.
 enum KeysOwner: Equatable {
     /// Has this key, and is known by it.
-    case known(TrustBook.Entry)
+    case known(TrustStore.Entry)
     /// A name for a key that nobody has had so far.
     case new(DisplayName)
 
@@ -243,7 +243,7 @@ enum KeysOwner: Equatable {
     ///   - fingerprint: of the key in the file.
     ///   - claimed: the name in the file.
     init(
-        named text: String, of fingerprint: Fingerprint, claiming claimed: DisplayName, in book: TrustBook
+        named text: String, of fingerprint: Fingerprint, claiming claimed: DisplayName, in book: TrustStore
     ) throws(Mismatch) {
         let id = fingerprint.peerID
         let entry = book[fingerprint]

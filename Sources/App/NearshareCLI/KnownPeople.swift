@@ -2,7 +2,7 @@ internal import Nearshare
 
 /// What the person's own files say of others.
 struct KnownPeople: Sendable {
-    let book: TrustBook
+    let book: TrustStore
     let contacts: ContactBook
 
     init(_ machine: LocalMachine) throws {

@@ -3,7 +3,7 @@ internal import Nearshare
 /// A live list of who is nearby, to pick from with the arrow keys.
 enum PeerPicker {
     static func pick(
-        on node: Node, _ media: Set<LinkAddress.Medium>, knowing book: TrustBook
+        on node: Node, _ media: Set<LinkAddress.Medium>, knowing book: TrustStore
     ) async throws -> SendOperation.Target {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "say to whom with --to; without a terminal nobody can be picked from a list")
@@ -43,12 +43,12 @@ private actor PickerList {
     }
 
     private let terminal: TerminalDevice
-    private let book: TrustBook
+    private let book: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]
     private var selected: PeerID?
     private var drawn = 0
 
-    init(_ terminal: TerminalDevice, _ book: TrustBook) {
+    init(_ terminal: TerminalDevice, _ book: TrustStore) {
         self.terminal = terminal
         self.book = book
     }
@@ -88,7 +88,7 @@ private actor PickerList {
         var lines = ["send to whom? (↑ ↓ and Enter, q to leave)"]
         let shown = Array(sorted.prefix(16))
         let rows = Table.lines(
-            shown.map { [$0.name.shown, $0.id.hex, book.trustStatus(claiming: $0.id, called: $0.name).word] })
+            shown.map { [$0.name.shown, $0.id.hex, book.trustStatus(claiming: $0.id, named: $0.name).label] })
         for (peer, row) in zip(shown, rows) { lines.append("\(peer.id == selected ? "▸" : " ") \(row)") }
         if peers.isEmpty { lines.append("  looking…") }
         let erase = String(repeating: "\u{1b}[1A\u{1b}[2K", count: drawn)

@@ -2,16 +2,16 @@ internal import Nearshare
 
 /// Finds among those who are known whom a person means: by id, by fingerprint, by a name.
 enum PeerSelection {
-    typealias Known = (fingerprint: Fingerprint, entry: TrustBook.Entry)
+    typealias Known = (fingerprint: Fingerprint, entry: TrustStore.Entry)
 
-    static func find(_ text: String, in book: TrustBook) throws -> Known {
+    static func find(_ text: String, in book: TrustStore) throws -> Known {
         if let found = try findIfKnown(text, in: book) { return found }
         throw CommandFailure(
             .peerNotFound, "\(TerminalText.escaped(text)) is not among the known peers; `nearshare peers` lists them")
     }
 
     /// - Returns: nil when nobody is meant; it throws when several may be.
-    static func findIfKnown(_ text: String, in book: TrustBook) throws -> Known? {
+    static func findIfKnown(_ text: String, in book: TrustStore) throws -> Known? {
         try matches(text, among: book.entries.map { ($0.key, $0.value.name) }).map { ($0.fingerprint, book[$0.fingerprint]!) }
     }
 

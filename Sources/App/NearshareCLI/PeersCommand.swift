@@ -41,7 +41,7 @@ struct PeersListCommand: AsyncParsableCommand {
             let rows = entries.map { fingerprint, entry in
                 [
                     entry.name.shown, fingerprint.peerID.hex,
-                    TrustStatus.known(entry.trust, isFriend: entry.isFriend).word
+                    TrustStatus.known(entry.trust, isFriend: entry.isFriend).label
                         + (entry.isFriend && entry.trust == .verified ? ", verified" : ""),
                     entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
                 ]
@@ -83,7 +83,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 let answer = try await Self.answer(on: terminal, unlessDeniedOver: connection)
                 if let isSame = answer { connection.answerComparison(isSame: isSame) }
                 if answer == false {
-                    try machine.trust.change { $0.denied(connection.proven) }
+                    try machine.trust.change { $0.recordMismatch(with: connection.proven) }
                     throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
                 }
                 if answer == true { Console.say("waiting for \(name.shown) to say so as well…") }
@@ -91,7 +91,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                     throw CommandFailure(
                         .notTrusted, "not verified: \(name.shown) says that the codes are not the same")
                 }
-                try machine.trust.change { $0.verified(connection.proven, called: name, at: SystemClock.wall()) }
+                try machine.trust.change { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
                 Console.say("\(name.shown) is verified")
             }
         }
@@ -175,13 +175,13 @@ struct PeersForgetCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
             try machine.contacts.change { $0.forget(found.fingerprint) }
-            try machine.trust.change { $0.forget(found.fingerprint) }
+            try machine.trust.change { $0.remove(found.fingerprint) }
             Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
         }
     }
 }
 
-private func changePeer(_ text: String, _ done: String, _ change: (inout TrustBook, Fingerprint) -> Bool) async throws {
+private func changePeer(_ text: String, _ done: String, _ change: (inout TrustStore, Fingerprint) -> Bool) async throws {
     try await runCommand {
         let machine = try LocalMachine()
         let found = try PeerSelection.find(text, in: machine.trust.read())

@@ -137,7 +137,7 @@ struct People: Sendable {
         if let person = blueChat[id] {
             // Without a key there is nothing to trust or to block.
             return Person(
-                id: id, name: person.name, trustStatus: TrustStatus.new.word, isFriend: false, isNear: true,
+                id: id, name: person.name, trustStatus: TrustStatus.new.label, isFriend: false, isNear: true,
                 software: .blueChat,
                 hasKeys: false)
         }
@@ -148,7 +148,7 @@ struct People: Sendable {
         let name = entry?.entry.givenName ?? peer?.name ?? entry?.entry.claimedName ?? contact?.name
         let trustStatus = fingerprint.map { known.book.trustStatus(of: $0, claiming: peer?.name) } ?? .new
         return Person(
-            id: id, name: name ?? DisplayName(truncating: id.hex)!, trustStatus: trustStatus.word,
+            id: id, name: name ?? DisplayName(truncating: id.hex)!, trustStatus: trustStatus.label,
             isFriend: trustStatus.isFriend,
             isNear: peer != nil, software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
             hasKeys: messenger.contact(id) != nil)

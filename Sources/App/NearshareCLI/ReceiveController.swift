@@ -131,7 +131,7 @@ final class ReceiveController: Sendable {
         switch await comparison.isSameThere {
         case true?:
             attempt {
-                try machine.trust.change { $0.verified(peer.proven, called: peer.name, at: SystemClock.wall()) }
+                try machine.trust.change { $0.recordVerification(of: peer.proven, named: peer.name, at: SystemClock.wall()) }
                 voice.say("\(name) is verified")
             }
             return true
@@ -142,7 +142,7 @@ final class ReceiveController: Sendable {
     }
 
     private func deny(_ peer: Peer) {
-        attempt { try machine.trust.change { $0.denied(peer.proven) } }
+        attempt { try machine.trust.change { $0.recordMismatch(with: peer.proven) } }
     }
 
     // MARK: One invitation
@@ -296,13 +296,13 @@ final class ReceiveController: Sendable {
 
     private func remember(_ peer: Peer) {
         if case .nameClash = peer.trustStatus { return }
-        attempt { try machine.trust.change { $0.dealtWith(peer.proven, called: peer.name, at: SystemClock.wall()) } }
+        attempt { try machine.trust.change { $0.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall()) } }
     }
 
     private func block(_ peer: Peer) {
         attempt {
             try machine.trust.change { book in
-                book.dealtWith(peer.proven, called: peer.name, at: SystemClock.wall())
+                book.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall())
                 book.setBlocked(peer.proven.fingerprint, true)
             }
         }
@@ -339,7 +339,7 @@ final class ReceiveController: Sendable {
         let peer = invitation.peer
         return [
             "peer": .text(peer.id.hex), "fingerprint": .text(peer.proven.fingerprint.hex), "name": .text(peer.name.claimed),
-            "standing": .text(peer.trustStatus.word), "items": .list(invitation.offer.items.map(JSONEvents.describe)),
+            "standing": .text(peer.trustStatus.label), "items": .list(invitation.offer.items.map(JSONEvents.describe)),
             "item_count": .number(UInt64(invitation.offer.itemCount)), "entries": .number(invitation.offer.entryCount),
             "total": JSONValue(invitation.offer.totalSize), "free": JSONValue(place.freeSpace),
         ]

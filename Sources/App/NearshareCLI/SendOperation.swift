@@ -162,7 +162,7 @@ final class SendOperation: Sendable {
             voice.emit(
                 "inviting",
                 [
-                    "transfer": .text(transfer.id.hex), "peer": .text(peer.id.hex), "standing": .text(trustStatus.word),
+                    "transfer": .text(transfer.id.hex), "peer": .text(peer.id.hex), "standing": .text(trustStatus.label),
                     "via": .text(Way.mesh.rawValue), "estimate": .number(UInt64(time.components.seconds)),
                 ])
             let how = peer.isDirect ? "as frames to a neighbour" : "through others"
@@ -220,7 +220,7 @@ final class SendOperation: Sendable {
             "inviting",
             [
                 "transfer": .text(transfer.id.hex), "peer": .text(connection.proven.id.hex),
-                "standing": .text(trustStatus.word),
+                "standing": .text(trustStatus.label),
                 "address": .text(connection.address.description), "via": .text(Way(connection.address.medium).rawValue),
             ])
         voice.say("inviting \(shownName) (\(InvitationText.trustStatus(trustStatus)))…")
@@ -246,7 +246,7 @@ final class SendOperation: Sendable {
         let resumed = progress.resumed > 0 ? ", \(progress.resumed.asByteCount) of it had been there" : ""
         voice.say("\(label): done, \(progress.done.asByteCount)\(resumed)")
         if let name = try? await connection.peerName {
-            try? machine.trust.change { $0.dealtWith(connection.proven, called: name, at: SystemClock.wall()) }
+            try? machine.trust.change { $0.recordContact(with: connection.proven, named: name, at: SystemClock.wall()) }
         }
     }
 

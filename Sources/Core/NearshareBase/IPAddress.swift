@@ -1,34 +1,33 @@
-/// A numeric address of a machine, without zone and port.
+/// An IPv4 or IPv6 address, without zone and port.
 package enum IPAddress: Sendable, Hashable {
-    /// In the host's order: 127.0.0.1 is 0x7f000001.
+    /// An IPv4 address in host byte order: 127.0.0.1 is 0x7f000001.
     case v4(UInt32)
-    /// The first and the last eight bytes, in the host's order.
+    /// The upper and lower 64 bits of an IPv6 address, in host byte order.
     case v6(UInt64, UInt64)
 
-    /// - Parameter bytes: 4 or 16 bytes in network order; anything else gives nil.
+    /// - Parameter bytes: 4 or 16 bytes in network byte order; any other number gives nil.
     package init?(bytes: some Collection<UInt8>) {
-        switch bytes.count {
-        case 4: self = .v4(bytes.reduce(0) { $0 << 8 | UInt32($1) })
-        case 16:
-            self = .v6(
-                bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }, bytes.suffix(8).reduce(0) { $0 << 8 | UInt64($1) })
-        default: return nil
+        if let value = UInt32(bigEndianBytes: bytes) {
+            self = .v4(value)
+        } else if let high = UInt64(bigEndianBytes: bytes.prefix(8)), let low = UInt64(bigEndianBytes: bytes.dropFirst(8)) {
+            self = .v6(high, low)
+        } else {
+            return nil
         }
     }
 
-    /// 4 or 16 bytes in network order.
+    /// 4 or 16 bytes in network byte order.
     package var bytes: [UInt8] {
         switch self {
-        case .v4(let value): withUnsafeBytes(of: value.bigEndian) { Array($0) }
-        case .v6(let high, let low):
-            withUnsafeBytes(of: high.bigEndian) { Array($0) } + withUnsafeBytes(of: low.bigEndian) { Array($0) }
+        case .v4(let value): value.bigEndianBytes
+        case .v6(let high, let low): high.bigEndianBytes + low.bigEndianBytes
         }
     }
 
-    /// Of the sixth version of the protocol.
+    /// Whether this is an IPv6 address.
     package var isIPv6: Bool { if case .v6 = self { true } else { false } }
 
-    /// Leads back to this machine.
+    /// Whether this is a loopback address (127/8, ::1).
     package var isLoopback: Bool {
         switch self {
         case .v4(let value): value >> 24 == 127
@@ -36,7 +35,7 @@ package enum IPAddress: Sendable, Hashable {
         }
     }
 
-    /// Stands for a group of machines.
+    /// Whether this is a multicast address (224/4, ff00::/8).
     package var isMulticast: Bool {
         switch self {
         case .v4(let value): value >> 28 == 0xe
@@ -44,7 +43,7 @@ package enum IPAddress: Sendable, Hashable {
         }
     }
 
-    /// 169.254/16 and fe80::/10.
+    /// Whether this is a link-local address (169.254/16, fe80::/10).
     package var isLinkLocal: Bool {
         switch self {
         case .v4(let value): value >> 16 == 0xa9fe
@@ -52,11 +51,12 @@ package enum IPAddress: Sendable, Hashable {
         }
     }
 
-    /// Means nothing without the interface behind it.
+    /// Whether connecting needs a zone (interface) besides the address.
     package var needsZone: Bool { isIPv6 && isLinkLocal }
 
-    /// Whether one machine on the link can have it: not unspecified, multicast, broadcast, reserved or IPv4 in disguise, and
-    /// loopback only where the claim came over loopback.
+    /// Whether this is a unicast address that a host on the link can have: not unspecified, multicast, broadcast, reserved or an
+    /// IPv4-mapped address.
+    /// - Parameter onLoopback: Allows loopback addresses, for claims that arrived over loopback.
     package func canBeReached(onLoopback: Bool) -> Bool {
         if isMulticast || (isLoopback && !onLoopback) { return false }
         switch self {
@@ -66,7 +66,7 @@ package enum IPAddress: Sendable, Hashable {
         }
     }
 
-    /// Whether both stand in one network of `prefixLength` bits.
+    /// Whether both addresses are in one network with a prefix of `prefixLength` bits.
     package func shares(prefixLength: Int, with other: IPAddress) -> Bool {
         guard isIPv6 == other.isIPv6, prefixLength >= 0 else { return false }
         let (left, right) = (bytes, other.bytes)
@@ -79,7 +79,7 @@ package enum IPAddress: Sendable, Hashable {
 }
 
 extension IPAddress: CustomStringConvertible {
-    /// The usual text: dotted decimals, and RFC 5952 for IPv6.
+    /// Dotted decimals for IPv4, RFC 5952 for IPv6.
     package var description: String {
         switch self {
         case .v4(let value):

@@ -4,7 +4,7 @@ package import NearshareCrypto
 /// The keys that messages can be sealed for while their owners are away: of those who were met, and of those whose keys somebody
 /// has brought. A value; ``ContactFile`` keeps it.
 ///
-/// Knowing a key is not trusting it: what a person thinks of its owner stands in the ``TrustBook``.
+/// Knowing a key is not trusting it: what a person thinks of its owner stands in the ``TrustStore``.
 package struct ContactBook: Sendable, Hashable {
     /// How a key came here.
     package enum Origin: String, Sendable, Hashable, Codable {

@@ -3,7 +3,7 @@ package import NearshareInterfaces
 internal import Synchronization
 
 /// Who has been dealt with, on the disk.
-package typealias TrustFile = StateFile<TrustBook>
+package typealias TrustFile = StateFile<TrustStore>
 
 /// The keys that are known, on the disk.
 package typealias ContactFile = StateFile<ContactBook>
@@ -50,9 +50,9 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
     }
 }
 
-extension StateFile where Value == TrustBook {
+extension StateFile where Value == TrustStore {
     package convenience init(in directory: StateDirectory) {
-        self.init("trust.json", in: directory, startingWith: TrustBook())
+        self.init("trust.json", in: directory, startingWith: TrustStore())
     }
 }
 

@@ -1,5 +1,5 @@
-/// For types of a program's own that hold structured values, and for JSON: `JSONEncoder` and `JSONDecoder` turn a structured
-/// value into text and back. Bytes become an array of numbers there, and stay one.
+/// Conversion to and from JSON and other formats, by `JSONEncoder`, `JSONDecoder` and their like. A byte string is encoded as an
+/// array of numbers, and is decoded as one.
 extension StructuredValue: Codable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()

@@ -1,8 +1,8 @@
 extension StructuredValue {
-    /// Reads it as a type of the program's own, through `Decodable`. Bytes are read as arrays of `UInt8`.
+    /// Decodes a program's own type through `Decodable`. Byte strings are decoded as arrays of `UInt8`.
     ///
-    /// As deep as the value is, no deeper, so a stranger's message nests as the type does or fails.
-    /// - Throws: `DecodingError` where it is not what the type expects, and what the type throws.
+    /// Recursion is bounded by ``maximumDepth``, since a peer's value never nests deeper.
+    /// - Throws: `DecodingError` where the value does not match the type, and errors that the type throws.
     package func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         try read(type, at: [])
     }
@@ -19,7 +19,7 @@ extension StructuredValue {
             case let integer as any FixedWidthInteger.Type: self.integer(integer)
             default: nil
             }
-        // Unwrapped first: nothing found is a found nothing to an optional type.
+        // Unwraps first, because a cast of nil to an optional type would succeed.
         if let found, let found = found as? Value { return found }
         switch type {
         case is StructuredValue.Type, is String.Type, is Bool.Type, is Double.Type, is Float.Type,

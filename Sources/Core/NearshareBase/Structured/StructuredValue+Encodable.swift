@@ -1,17 +1,17 @@
 extension StructuredValue {
-    /// What a type says of itself through `Encodable`. Arrays of `UInt8` become bytes rather than numbers.
-    /// - Throws: what the type throws, and `EncodingError` for an integer beyond 64 bits with a sign.
+    /// Converts a program's own type through `Encodable`. Arrays of `UInt8` become byte strings.
+    /// - Throws: `EncodingError` for an integer that does not fit into `Int64`, and errors that the type throws.
     package init(encoding value: some Encodable) throws {
         self = try StructuredTree.value(of: value, at: [])
     }
 }
 
-/// A value in the making, which `Encodable` fills in any order.
+/// A value under construction, which `Encodable` fills in any order.
 private final class StructuredTree {
     enum Content {
         case nothing
         case value(StructuredValue)
-        /// `byteCount` of the elements were given as `UInt8`.
+        /// - Parameter byteCount: The number of elements that were encoded as `UInt8`.
         case array([StructuredTree], byteCount: Int)
         case object([String: StructuredTree])
     }
@@ -20,7 +20,7 @@ private final class StructuredTree {
 
     var value: StructuredValue {
         switch content {
-        // What encodes nothing is an empty object, as in JSON.
+        // A type that encodes nothing becomes an empty object, as with JSONEncoder.
         case .nothing: .object([:])
         case .value(let value): value
         case .array(let elements, let byteCount) where byteCount > 0 && byteCount == elements.count:
@@ -36,7 +36,7 @@ private final class StructuredTree {
 
     func append(_ element: StructuredTree, isByte: Bool = false) {
         guard case .array(let elements, let byteCount) = content else { return }
-        // Taken out before it is changed, so that it is not copied for each element.
+        // Releases the tree's reference first, so that appending does not copy the array.
         content = .nothing
         var all = elements
         all.append(element)
@@ -167,7 +167,7 @@ private struct TreeArray: UnkeyedEncodingContainer {
     }
 }
 
-/// A key that no type has declared: a place in an array, or `super`.
+/// A coding key that no type has declared: an array index, or `super`.
 struct PlainKey: CodingKey {
     let stringValue: String
     let intValue: Int?

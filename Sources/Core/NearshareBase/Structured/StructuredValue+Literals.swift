@@ -1,30 +1,30 @@
-// Not by `nil`: in an optional value that would mean `null` where nothing is meant.
+// Not ExpressibleByNilLiteral: `nil` for an optional value would mean `null` instead of no value.
 extension StructuredValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
     ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
     /// `true` or `false`.
     package init(booleanLiteral value: Bool) { self = .bool(value) }
-    /// A whole number.
+    /// An integer.
     package init(integerLiteral value: Int64) { self = .integer(value) }
-    /// A number with a fraction.
+    /// A floating-point number.
     package init(floatLiteral value: Double) { self = .number(value) }
     /// A text.
     package init(stringLiteral value: String) { self = .string(value) }
     /// An array.
     package init(arrayLiteral elements: StructuredValue...) { self = .array(elements) }
-    /// An object; of a key that stands there twice the last counts.
+    /// An object; the last of duplicate keys counts.
     package init(dictionaryLiteral members: (String, StructuredValue)...) {
         self = .object(Dictionary(members) { $1 })
     }
 }
 
 extension StructuredValue {
-    /// What an object holds under a key; nil where it holds nothing, or this is no object.
+    /// The member of an object; nil for a missing key, and for a value that is not an object.
     package subscript(key: String) -> StructuredValue? {
         if case .object(let members) = self { members[key] } else { nil }
     }
 
-    /// What stands at a place of an array; nil beyond its end, or where this is no array.
+    /// The element of an array; nil for an index out of range, and for a value that is not an array.
     package subscript(index: Int) -> StructuredValue? {
         guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
         return elements[index]

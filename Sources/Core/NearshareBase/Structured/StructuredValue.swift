@@ -1,32 +1,43 @@
-/// What a structured message holds: what JSON can say, and bytes. On the wire it is the part of CBOR (RFC 8949) that says this, in
-/// its shortest form, keys in the order of their bytes.
+/// A value of JSON's data model extended by byte strings. The wire format is the corresponding subset of CBOR (RFC 8949) in
+/// deterministic encoding: shortest forms, keys in bytewise order.
 package indirect enum StructuredValue: Sendable, Hashable {
+    /// JSON's null.
     case null
+    /// JSON's true and false.
     case bool(Bool)
+    /// An integer of 64 bits with a sign.
     case integer(Int64)
-    /// Finite: JSON has no other.
+    /// A finite number, since JSON has no infinity and no NaN.
     case number(Double)
+    /// A text.
     case string(String)
+    /// A byte string, which JSON lacks.
     case binary([UInt8])
+    /// An array of values.
     case array([StructuredValue])
+    /// An object with its members by key.
     case object([String: StructuredValue])
 
+    /// Limit on the nesting of values, the outermost one counted.
     package static let maximumDepth = 16
 
+    /// The reason why a value cannot be encoded.
     package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
-        /// Infinite, or not a number.
+        /// A number is infinite or NaN.
         case notFinite
+        /// Values nest deeper than ``StructuredValue/maximumDepth``.
         case tooDeep
 
         package var description: String {
             switch self {
-            case .notFinite: "a message holds what JSON can say, and JSON has no infinite numbers; send a text or null instead"
-            case .tooDeep: "a message nests at most \(maximumDepth) levels; make it flatter"
+            case .notFinite: "a structured message cannot hold infinite numbers or NaN; send a text or null instead"
+            case .tooDeep: "a structured message nests at most \(maximumDepth) levels; make it flatter"
             }
         }
     }
 
-    /// - Throws: ``Invalid`` for what can't be sent.
+    /// Encodes the value as CBOR.
+    /// - Throws: ``Invalid`` for numbers that are not finite and for values that nest too deeply.
     package func encoded() throws(Invalid) -> [UInt8] {
         var writer = ByteWriter()
         try encode(to: &writer, depth: 1)
@@ -81,7 +92,7 @@ package indirect enum StructuredValue: Sendable, Hashable {
         }
     }
 
-    /// One value, and nothing behind it. Longer forms than the shortest, keys that repeat, tags and open ends are refused.
+    /// Decodes exactly one value. Forms longer than the shortest, duplicate keys, tags and indefinite lengths are rejected.
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "structured message")
         self = try Self.decode(&reader, depth: 1)
@@ -89,7 +100,7 @@ package indirect enum StructuredValue: Sendable, Hashable {
     }
 
     private static func decode(_ reader: inout ByteReader, depth: Int) throws(MalformedInput) -> StructuredValue {
-        guard depth <= maximumDepth else { throw MalformedInput("structured message: nested too deep") }
+        guard depth <= maximumDepth else { throw MalformedInput("structured message: nested too deeply") }
         let initial: UInt8 = try reader.readInteger()
         switch initial {
         case Simple.null: return .null
@@ -97,7 +108,7 @@ package indirect enum StructuredValue: Sendable, Hashable {
         case Simple.false: return .bool(false)
         case Simple.double:
             let value = Double(bitPattern: try reader.readInteger())
-            guard value.isFinite else { throw MalformedInput("structured message: a number that JSON can't hold") }
+            guard value.isFinite else { throw MalformedInput("structured message: a number that is not finite") }
             return .number(value)
         default: break
         }
@@ -108,30 +119,30 @@ package indirect enum StructuredValue: Sendable, Hashable {
         case Major.bytes: return .binary(Array(try reader.readBytes(Int(clamping: argument))))
         case Major.text: return .string(try readText(argument, &reader))
         case Major.array:
-            // Each element takes at least a byte, so what is there bounds the count.
-            guard argument <= UInt64(reader.remaining) else { throw MalformedInput("structured message: cut short") }
+            // Each element takes at least one byte, so the remaining bytes bound the count.
+            guard argument <= UInt64(reader.remaining) else { throw MalformedInput("structured message: truncated") }
             var elements: [StructuredValue] = []
             for _ in 0..<argument { elements.append(try decode(&reader, depth: depth + 1)) }
             return .array(elements)
         case Major.map:
-            guard argument <= UInt64(reader.remaining) else { throw MalformedInput("structured message: cut short") }
+            guard argument <= UInt64(reader.remaining) else { throw MalformedInput("structured message: truncated") }
             var members: [String: StructuredValue] = [:]
             for _ in 0..<argument {
                 let head: UInt8 = try reader.readInteger()
-                guard head & 0xe0 == Major.text else { throw MalformedInput("structured message: a key that is no text") }
+                guard head & 0xe0 == Major.text else { throw MalformedInput("structured message: a key that is not a text") }
                 let key = try readText(try readArgument(head, &reader), &reader)
                 guard members.updateValue(try decode(&reader, depth: depth + 1), forKey: key) == nil else {
-                    throw MalformedInput("structured message: a key that repeats")
+                    throw MalformedInput("structured message: a duplicate key")
                 }
             }
             return .object(members)
-        default: throw MalformedInput("structured message: a value that JSON can't hold")
+        default: throw MalformedInput("structured message: an unsupported value")
         }
     }
 
     private static func readText(_ count: UInt64, _ reader: inout ByteReader) throws(MalformedInput) -> String {
         guard let text = String(validating: try reader.readBytes(Int(clamping: count)), as: UTF8.self) else {
-            throw MalformedInput("structured message: a text that is no UTF-8")
+            throw MalformedInput("structured message: a text that is not valid UTF-8")
         }
         return text
     }
@@ -144,9 +155,9 @@ package indirect enum StructuredValue: Sendable, Hashable {
             case 25: (UInt64(try reader.readInteger(UInt16.self)), 0x100)
             case 26: (UInt64(try reader.readInteger(UInt32.self)), 0x1_0000)
             case 27: (try reader.readInteger(UInt64.self), 0x1_0000_0000)
-            default: throw MalformedInput("structured message: a value that JSON can't hold")
+            default: throw MalformedInput("structured message: an unsupported value")
             }
-        guard value >= least else { throw MalformedInput("structured message: a number in a longer form than it needs") }
+        guard value >= least else { throw MalformedInput("structured message: a number that is not in its shortest form") }
         return value
     }
 

@@ -1,9 +1,11 @@
 package import NearshareBase
 
-/// A peer whose key a handshake has proven. Only a handshake makes one, so that no field of a message can stand in for it
-/// (K14).
+/// A peer whose static key a handshake has authenticated. Only a handshake creates one, so that no field of a message can
+/// impersonate it (K14).
 package struct AuthenticatedPeer: Sendable, Hashable {
+    /// The static key.
     package let key: AgreementPublicKey
+    /// The fingerprint of the static key.
     package let fingerprint: Fingerprint
 
     init(key: AgreementPublicKey) {
@@ -11,12 +13,14 @@ package struct AuthenticatedPeer: Sendable, Hashable {
         fingerprint = Fingerprint(of: key)
     }
 
+    /// The short name of the static key.
     package var id: PeerID { fingerprint.peerID }
 }
 
 extension Fingerprint {
-    /// SHA-256 of the X25519 public key (bitchat specification, section 1).
+    /// The SHA-256 of an X25519 public key (bitchat specification, section 1).
     package init(of key: AgreementPublicKey) {
+        // Safe: a SHA-256 digest has the size of a fingerprint.
         self.init(bytes: SHA256Hasher.digest(key.bytes))!
     }
 }

@@ -1,46 +1,57 @@
 package import NearshareBase
 
-/// Who this machine is: an X25519 key for handshakes and an Ed25519 key for signatures. Never shown, never logged (K8).
+/// This machine's private keys: X25519 for handshakes, Ed25519 for signatures. Never printed, never logged (K8).
 package struct LocalIdentity: Sendable {
-    /// Random bytes that an identity is made of.
+    /// The random bytes that an identity is generated from.
     package static let seedByteCount = AgreementPrivateKey.byteCount + SigningPrivateKey.byteCount
 
+    /// The static key of handshakes.
     package let agreementKey: AgreementPrivateKey
+    /// The key of signatures.
     package let signingKey: SigningPrivateKey
+    /// The fingerprint of the static key.
     package let fingerprint: Fingerprint
 
+    /// The reason why a key file cannot be used.
     package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        /// The file does not start with the format's magic bytes.
         case notAKeyFile
+        /// The file has a format that this version does not know.
         case laterVersion(UInt8)
+        /// The file has another length than the format's.
         case wrongLength(Int)
+        /// The check bytes do not match.
         case damaged
 
         package var description: String {
             switch self {
-            case .notAKeyFile: "it is no key file of nearshare; \(Self.advice)"
-            case .laterVersion(let version): "it was written by a later nearshare (format \(version)); update this one"
+            case .notAKeyFile: "it is not a key file of nearshare; \(Self.advice)"
+            case .laterVersion(let version):
+                "it was written by a newer version of nearshare (format \(version)); update nearshare"
             case .wrongLength(let count):
                 "it has \(count) bytes, a key file has \(LocalIdentity.encodedByteCount); \(Self.advice)"
             case .damaged: "its bytes have changed since it was written; \(Self.advice)"
             }
         }
 
-        private static var advice: String { "bring back a copy, or remove it to start with a new key" }
+        private static var advice: String { "restore a backup, or remove it to create a new key" }
     }
 
+    /// Generates an identity.
     /// - Parameter seed: ``seedByteCount`` random bytes from the kernel.
     package init(seed: [UInt8]) {
         precondition(seed.count == Self.seedByteCount)
-        // Both take any 32 bytes.
+        // Safe: both accept any 32 bytes.
         agreementKey = try! AgreementPrivateKey(seed: seed[..<AgreementPrivateKey.byteCount], in: .guarded)
         signingKey = try! SigningPrivateKey(seed: seed[AgreementPrivateKey.byteCount...], in: .guarded)
         fingerprint = Fingerprint(of: agreementKey.publicKey)
     }
 
+    /// The short name of the static key.
     package var peerID: PeerID { fingerprint.peerID }
 
-    /// The key file: `NSID`, format 1, both private keys, and the first 8 bytes of the SHA-256 of all that. One flipped bit
-    /// would make a different machine of this one, whose friends would be told of a changed key.
+    /// Decodes a key file: `NSID`, format 1, both private keys, and the first 8 bytes of the SHA-256 of what precedes them. The
+    /// check bytes detect corruption, which would otherwise change the identity unnoticed.
     package init(decoding file: [UInt8]) throws(Invalid) {
         guard file.starts(with: Self.magic), file.count > Self.magic.count else { throw .notAKeyFile }
         let format = file[Self.magic.count]
@@ -52,6 +63,7 @@ package struct LocalIdentity: Sendable {
         self.init(seed: Array(file[(Self.magic.count + 1)..<keysEnd]))
     }
 
+    /// The content of the key file.
     package var encoded: [UInt8] {
         let content =
             Self.magic + [Self.format] + agreementKey.withSecret { Array($0) } + signingKey.withSecret { Array($0) }
@@ -62,6 +74,7 @@ package struct LocalIdentity: Sendable {
         Array(SHA256Hasher.digest(Array(content)).prefix(checkByteCount))
     }
 
+    /// The size of a key file.
     package static let encodedByteCount = magic.count + 1 + seedByteCount + checkByteCount
     private static let magic = Array("NSID".utf8)
     private static let format: UInt8 = 1

@@ -1,41 +1,37 @@
 internal import NearshareBase
 
-/// Eight digits that two people compare: "1234 5678".
-package struct ShortAuthenticationDigits: Sendable, Hashable, CustomStringConvertible {
-    /// Eight decimal digits.
-    package let digits: String
-
-    package var description: String { "\(digits.prefix(4)) \(digits.suffix(4))" }
-}
-
-/// The short code of one link, by commitment and reveal inside its encryption (`docs/PROTOCOL.md`, section 8).
+/// The short authentication string (SAS) of one link, agreed on by commitment and reveal inside its encryption
+/// (`docs/PROTOCOL.md`, section 8).
 ///
-/// Each side commits to a random nonce before it sees the other's, so that somebody in the middle has to choose blindly:
-/// one try in 100,000,000 for each link, and a wrong one is seen by both people (K1, K3).
+/// Each party commits to a random nonce before it sees the other's, so that an attacker in the middle has one blind guess in
+/// 100,000,000 for each link, and both users see a wrong one (K1, K3).
 ///
-///     waiting for commitment ──► waiting for reveal ──► done
+///     awaiting commitment ──► awaiting reveal ──► done
 package struct ShortAuthenticationString: Sendable {
+    /// The size of a nonce.
     package static let nonceByteCount = 32
 
+    /// The peer's violation of the exchange.
     package enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
+        /// A commitment or reveal arrived in the wrong order, or twice.
         case outOfOrder
-        /// The reveal does not open the commitment.
+        /// The reveal does not match the commitment.
         case wrongReveal
-        /// Our own words came back.
+        /// The peer sent this party's own commitment back.
         case reflected
 
         package var description: String {
             switch self {
-            case .outOfOrder: "a part of the code came out of its order"
-            case .wrongReveal: "the other side did not open what it had committed to"
-            case .reflected: "our own commitment came back"
+            case .outOfOrder: "a commitment or reveal out of order"
+            case .wrongReveal: "the peer's reveal does not match its commitment"
+            case .reflected: "the peer reflected our own commitment"
             }
         }
     }
 
     private enum State {
         case awaitingCommitment
-        case awaitingReveal([UInt8])
+        case awaitingReveal(commitment: [UInt8])
         case done
     }
 
@@ -43,33 +39,36 @@ package struct ShortAuthenticationString: Sendable {
     private let role: HandshakeRole
     private let handshakeHash: [UInt8]
 
-    /// Ours, sent only after the other side's commitment has come.
+    /// This party's nonce, to be revealed only after the peer's commitment has arrived.
     package let nonce: [UInt8]
+    /// The commitment to ``nonce``.
     package let commitment: [UInt8]
 
     /// - Parameters:
-    ///   - handshakeHash: of the link that the code is for.
+    ///   - handshakeHash: The link's handshake hash, which binds the string to the link.
     ///   - nonce: ``nonceByteCount`` fresh random bytes.
     package init(role: HandshakeRole, handshakeHash: [UInt8], nonce: [UInt8]) {
         precondition(nonce.count == Self.nonceByteCount)
         self.role = role
         self.handshakeHash = handshakeHash
         self.nonce = nonce
-        commitment = Self.commitment(by: role, handshakeHash, nonce)
+        commitment = Self.commitment(by: role, handshakeHash: handshakeHash, nonce: nonce)
     }
 
-    /// After this our nonce may be revealed.
+    /// Stores the peer's commitment. Afterwards ``nonce`` may be revealed.
     package mutating func receive(commitment: [UInt8]) throws(Failure) {
         guard case .awaitingCommitment = state else { throw .outOfOrder }
         guard !constantTimeEqual(commitment, self.commitment) else { throw .reflected }
-        state = .awaitingReveal(commitment)
+        state = .awaitingReveal(commitment: commitment)
     }
 
+    /// Checks the peer's nonce against its commitment.
+    /// - Returns: The digits for both users to compare.
     package mutating func receive(reveal: [UInt8]) throws(Failure) -> ShortAuthenticationDigits {
         guard case .awaitingReveal(let commitment) = state else { throw .outOfOrder }
-        let other: HandshakeRole = role == .initiator ? .responder : .initiator
+        let peerRole: HandshakeRole = role == .initiator ? .responder : .initiator
         guard reveal.count == Self.nonceByteCount,
-            constantTimeEqual(Self.commitment(by: other, handshakeHash, reveal), commitment)
+            constantTimeEqual(Self.commitment(by: peerRole, handshakeHash: handshakeHash, nonce: reveal), commitment)
         else { throw .wrongReveal }
         state = .done
         let nonces = role == .initiator ? nonce + reveal : reveal + nonce
@@ -80,8 +79,8 @@ package struct ShortAuthenticationString: Sendable {
         return ShortAuthenticationDigits(digits: String(repeating: "0", count: 8 - digits.count) + digits)
     }
 
-    private static func commitment(by role: HandshakeRole, _ hash: [UInt8], _ nonce: [UInt8]) -> [UInt8] {
+    private static func commitment(by role: HandshakeRole, handshakeHash: [UInt8], nonce: [UInt8]) -> [UInt8] {
         SHA256Hasher.digest(
-            Array("nearshare commitment".utf8) + [role == .initiator ? 1 : 2] + hash + nonce)
+            Array("nearshare commitment".utf8) + [role == .initiator ? 1 : 2] + handshakeHash + nonce)
     }
 }

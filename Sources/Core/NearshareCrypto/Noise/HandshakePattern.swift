@@ -1,34 +1,35 @@
-/// Which keys are sent and mixed in which message of a handshake (Noise specification, revision 34, section 7).
+/// A handshake pattern: the tokens of each message (Noise specification, revision 34, section 7).
 package struct HandshakePattern: Sendable, Hashable {
+    /// A token of a message pattern: a public key to send, or a Diffie-Hellman operation.
     enum Token {
         case e, s, ee, es, se, ss
     }
 
-    /// With the names of the primitives, which are the same in all of them here.
+    /// The Noise protocol name, with the primitives that all patterns here share.
     package let protocolName: String
-    /// The initiator has the responder's static key beforehand: the pattern's "← s" before the first message.
-    let knowsRecipient: Bool
-    /// The initiator's and the responder's in turn.
+    /// Whether the pattern has the pre-message "← s": the initiator knows the responder's static key.
+    let hasResponderPreMessage: Bool
+    /// The message patterns, the initiator's first.
     let messages: [[Token]]
 
-    private init(_ name: String, knowsRecipient: Bool = false, _ messages: [[Token]]) {
+    private init(_ name: String, hasResponderPreMessage: Bool = false, _ messages: [[Token]]) {
         protocolName = "Noise_\(name)_25519_ChaChaPoly_SHA256"
-        self.knowsRecipient = knowsRecipient
+        self.hasResponderPreMessage = hasResponderPreMessage
         self.messages = messages
     }
 
-    /// Both sides prove their static keys; neither is told who the other is before (section 7.5).
+    /// Mutual authentication without prior knowledge of static keys (section 7.5).
     ///
     ///     → e
     ///     ← e, ee, s, es
     ///     → s, se
     package static let xx = HandshakePattern("XX", [[.e], [.e, .ee, .s, .es], [.s, .se]])
 
-    /// One message to somebody whose key is known, and who need not be there (section 7.4): a letter that a third may carry.
-    /// It can be replayed, and opened by whoever gets hold of the recipient's key later.
+    /// A one-way pattern to a responder whose static key is known (section 7.4), for messages that are delivered later.
+    /// The message can be replayed, and has no forward secrecy if the responder's static key is compromised.
     ///
     ///     ← s
     ///     …
     ///     → e, es, s, ss
-    package static let x = HandshakePattern("X", knowsRecipient: true, [[.e, .es, .s, .ss]])
+    package static let x = HandshakePattern("X", hasResponderPreMessage: true, [[.e, .es, .s, .ss]])
 }

@@ -1,23 +1,23 @@
-/// Why a Noise operation failed. After one that was thrown by reading, nothing has changed.
+/// The reason why a Noise operation failed. Reading that throws leaves the state unchanged.
 package enum NoiseError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// Altered, made with another key, repeated, or out of its order.
+    /// Authentication failed: the message was altered, sealed with another key, replayed or reordered.
     case notAuthentic
-    /// A message that is too short, too long, has a public key in a form of its own, or comes when none is due.
+    /// The message is too short or too long, has a public key that is not canonical, or is not expected now.
     case malformed
-    /// A public key that would give the secret away (K9).
+    /// A public key of low order (K9).
     case lowOrderPoint
-    /// The other side has our own key: a reflection, or a connection to ourselves (K9).
-    case ourselves
-    /// 2^64 - 1 messages under one key.
+    /// The peer presented this party's own key: a reflection, or a connection to itself (K9).
+    case ownKey
+    /// The key has encrypted 2^64 - 1 messages.
     case nonceExhausted
 
     package var description: String {
         switch self {
-        case .notAuthentic: "a message that was altered or made with another key"
-        case .malformed: "a message that has no business here"
-        case .lowOrderPoint: "a public key that would give the secret away"
-        case .ourselves: "the other side has this machine's own key"
-        case .nonceExhausted: "the key is used up"
+        case .notAuthentic: "a message was altered or sealed with another key"
+        case .malformed: "a malformed or unexpected message"
+        case .lowOrderPoint: "a public key of low order"
+        case .ownKey: "the peer presented this machine's own key"
+        case .nonceExhausted: "the key is exhausted"
         }
     }
 }

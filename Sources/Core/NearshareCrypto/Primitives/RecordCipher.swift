@@ -3,19 +3,21 @@ internal import Crypto
 
 /// The AEAD for bulk content: numbered records under one key.
 ///
-/// swift-crypto's implementation, the fastest of those that were measured (`docs/decisions/bulk-cipher.md`).
+/// Uses swift-crypto, the fastest implementation measured (`docs/decisions/bulk-cipher.md`).
 package struct RecordCipher: Sendable {
-    /// The values stand for the cipher on the wire.
+    /// The algorithm. The raw values are those of the wire format.
     package enum Kind: UInt8, Sendable, Hashable, CaseIterable {
+        /// AES-256-GCM.
         case aes256GCM = 1
+        /// ChaCha20-Poly1305 (RFC 8439).
         case chaCha20Poly1305 = 2
-        /// Nothing is hidden, nothing can be altered unseen: AES-256-GCM over no plaintext, with the record as associated data.
+        /// Integrity without confidentiality: AES-256-GCM over an empty plaintext, with the record as associated data.
         case authenticatedOnly = 3
 
-        /// What is sealed can be read by nobody else.
+        /// Whether the cipher provides confidentiality.
         package var hidesContent: Bool { self != .authenticatedOnly }
 
-        /// Whether this machine has instructions that make the cipher fast; ChaCha20 needs none.
+        /// Whether this machine accelerates the cipher; ChaCha20 needs no special instructions.
         package var isAcceleratedHere: Bool {
             switch self {
             case .aes256GCM, .authenticatedOnly: Sodium.isReady && crypto_aead_aes256gcm_is_available() == 1
@@ -24,55 +26,62 @@ package struct RecordCipher: Sendable {
         }
     }
 
+    /// The size of a key.
     package static let keyByteCount = 32
+    /// The size of the authentication tag.
     package static let tagByteCount = 16
     private static let nonceByteCount = 12
 
+    /// The algorithm.
     package let kind: Kind
     private var key: SymmetricKey
 
+    /// - Parameter key: ``keyByteCount`` bytes.
     package init(_ kind: Kind, key: [UInt8]) {
         precondition(key.count == Self.keyByteCount)
         self.kind = kind
         self.key = SymmetricKey(data: key)
     }
 
-    /// Writes ciphertext and tag. `output` may be the memory of `plaintext`.
+    /// Seals one record: writes ciphertext and tag.
     /// - Parameters:
-    ///   - counter: never twice under one key.
-    ///   - output: exactly ``tagByteCount`` bytes longer than `plaintext`.
+    ///   - counter: The record's number, which must be unique under the key.
+    ///   - output: ``tagByteCount`` bytes more than `plaintext`, which it may overlap.
     package func seal(
         _ plaintext: UnsafeRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
         into output: UnsafeMutableRawBufferPointer
     ) {
         precondition(output.count == plaintext.count + Self.tagByteCount)
         if kind == .authenticatedOnly { return authenticate(plaintext, counter, associated, into: output) }
-        // Sealing fails for lengths only that no record has.
+        // Safe: sealing fails only for plaintexts longer than any record.
         let box =
             switch kind {
             case .aes256GCM:
                 try! AES.GCM.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined!
             case .chaCha20Poly1305:
                 try! ChaChaPoly.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined
-            case .authenticatedOnly: preconditionFailure("dealt with above")
+            case .authenticatedOnly: preconditionFailure("handled above")
             }
-        // Ciphertext and tag stand together behind the nonce: one copy moves both.
+        // The combined form is nonce, ciphertext, tag: one copy moves the last two.
         box.withUnsafeBytes { output.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[Self.nonceByteCount...])) }
     }
 
-    /// Leaves the plaintext as it is, with a tag behind it.
+    /// Writes the plaintext unchanged, followed by the tag.
     private func authenticate(
         _ plaintext: UnsafeRawBufferPointer, _ counter: UInt64, _ associated: UnsafeRawBufferPointer,
         into output: UnsafeMutableRawBufferPointer
     ) {
+        // Safe: sealing fails only for plaintexts longer than any record.
         let box = try! AES.GCM.seal(
             [UInt8](), using: key, nonce: Self.nonce(counter), authenticating: Array(associated) + Array(plaintext))
         output.copyMemory(from: plaintext)
         box.tag.withUnsafeBytes { output[plaintext.count...].copyBytes(from: $0) }
     }
 
-    /// Writes the plaintext; `output` may be the memory of `sealed`, and is left alone when this throws.
-    /// - Returns: how many bytes the plaintext has.
+    /// Opens one record: writes the plaintext.
+    /// - Parameter output: At least as long as the plaintext; may overlap `sealed`. Unchanged when this throws.
+    /// - Returns: The size of the plaintext.
+    /// - Throws: ``CryptoError/notAuthentic``.
     package func open(
         _ sealed: UnsafeRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
         into output: UnsafeMutableRawBufferPointer
@@ -98,7 +107,7 @@ package struct RecordCipher: Sendable {
                     try ChaChaPoly.open(
                         ChaChaPoly.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag), using: key,
                         authenticating: associated)
-                case .authenticatedOnly: preconditionFailure("dealt with above")
+                case .authenticatedOnly: preconditionFailure("handled above")
                 }
             plaintext.withUnsafeBytes { output.copyMemory(from: $0) }
         } catch {
@@ -107,7 +116,7 @@ package struct RecordCipher: Sendable {
         return count
     }
 
-    /// Replaces the key by one derived from it; the old one can't be found from the new one.
+    /// Replaces the key by one derived from it (forward secrecy: the new key does not reveal the old one).
     package mutating func ratchet() {
         let next = key.withUnsafeBytes {
             HKDF.expand($0, info: Array("nearshare ratchet".utf8), byteCount: Self.keyByteCount)
@@ -115,11 +124,12 @@ package struct RecordCipher: Sendable {
         key = next.withUnsafeBytes { SymmetricKey(data: $0) }
     }
 
-    /// Four zero bytes and the counter, big-endian.
+    /// The nonce of a record: four zero bytes and the counter, big-endian.
     private static func nonce<Nonce: RecordNonce>(_ counter: UInt64) -> Nonce {
         var bytes: (UInt32, UInt32, UInt32) = (
             0, UInt32(truncatingIfNeeded: counter >> 32).bigEndian, UInt32(truncatingIfNeeded: counter).bigEndian
         )
+        // Safe: a nonce is created from any 12 bytes.
         return withUnsafeBytes(of: &bytes) { try! Nonce(data: $0) }
     }
 }

@@ -1,34 +1,35 @@
 internal import CSodium
 
-/// Bytes that are erased when the last reference goes: for keys. Never shown, never compared in variable time.
+/// Memory for keys, erased when the last reference is released. Its content is never printed, and never compared in variable
+/// time.
 package final class SecretBytes: Sendable {
-    /// Where the bytes stand while they live.
+    /// The kind of memory that holds the bytes.
     package enum Memory: Sendable {
-        /// For keys that come and go with a link.
+        /// Heap memory, for keys with the lifetime of a link.
         case heap
-        /// Between guard pages, kept out of core dumps, and out of swap where the limit on locked memory allows it (K5). Four
-        /// mappings each, of which a process has some 65,000: for a machine's few long-term keys.
+        /// Memory between guard pages, excluded from core dumps, and from swap where the limit on locked memory permits (K5).
+        /// For long-term keys only: each takes four mappings, of which a process has about 65,000.
         case guarded
     }
 
-    // Written once, in init.
+    // Safe: written in init only.
     nonisolated(unsafe) private let storage: UnsafeMutableRawBufferPointer
     private let memory: Memory
 
-    /// - Parameter write: fills all of the memory.
+    /// - Parameter write: Initialises all of the memory.
     init(byteCount: Int, in memory: Memory = .heap, _ write: (UnsafeMutableRawBufferPointer) -> Void) {
         Sodium.requireReady()
         self.memory = memory
         switch memory {
         case .heap: storage = .allocate(byteCount: byteCount, alignment: 16)
         case .guarded:
-            guard let start = sodium_malloc(byteCount) else { fatalError("no memory left for a key") }
+            guard let start = sodium_malloc(byteCount) else { fatalError("out of memory for a key") }
             storage = UnsafeMutableRawBufferPointer(start: start, count: byteCount)
         }
         write(storage)
     }
 
-    /// Copies the bytes; erasing the original is the caller's part.
+    /// Copies the bytes. The caller erases the original.
     package convenience init(_ bytes: some Collection<UInt8>, in memory: Memory = .heap) {
         self.init(byteCount: bytes.count, in: memory) { $0.copyBytes(from: bytes) }
     }
@@ -42,15 +43,17 @@ package final class SecretBytes: Sendable {
         }
     }
 
+    /// The number of bytes.
     package var count: Int { storage.count }
 
+    /// Calls `body` with the bytes, which are valid during the call only.
     package func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeRawBufferPointer(storage))
     }
 
-    /// As C wants them.
+    /// Calls `body` with a typed pointer for C functions.
     func withPointer<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result {
         body(UnsafePointer(storage.assumingMemoryBound(to: UInt8.self).baseAddress!))
     }
@@ -61,7 +64,7 @@ extension SecretBytes: CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Comparing without telling by the time it takes where the first difference is.
+/// Compares bytes in a time that does not depend on where they differ.
 package func constantTimeEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     left.count == right.count && sodium_memcmp(left, right, left.count) == 0
 }

@@ -194,7 +194,7 @@ final class BlueChatPeople: Sendable {
                 var bucket =
                     state.newcomers
                     ?? TokenBucket(capacity: Self.newcomersPerHour, perSecond: Self.newcomersPerHour / 3_600, now: now)
-                let isAdmitted = bucket.take(now: now)
+                let isAdmitted = bucket.consume(now: now)
                 state.newcomers = bucket
                 guard isAdmitted, Self.makeRoom(&state.people) else { return nil }
                 state.people[id] = Met(
@@ -236,10 +236,10 @@ final class BlueChatPeople: Sendable {
     /// - Returns: false when its writer, or all together, have written too much.
     func admitsText(from id: PeerID, now: MonotonicInstant) -> Bool {
         state.withLock { state in
-            guard state.people[id]?.texts.take(now: now) == true else { return false }
+            guard state.people[id]?.texts.consume(now: now) == true else { return false }
             var all = state.texts ?? TokenBucket(capacity: 120, perSecond: 2, now: now)
             defer { state.texts = all }
-            return all.take(now: now)
+            return all.consume(now: now)
         }
     }
 

@@ -50,7 +50,7 @@ package enum NodeError: Error, Sendable, CustomStringConvertible {
     init(_ failure: HandshakeFailure) {
         switch failure {
         case .incompatible, .encryption: self = .incompatible(failure.description)
-        case .notAuthentic, .ourselves: self = .identityMismatch(failure.description)
+        case .notAuthentic, .ownKey: self = .identityMismatch(failure.description)
         case .notAPeer: self = .connectionLost(failure.description)
         }
     }

@@ -6,7 +6,7 @@ extension BundleRouter {
         let id = copy.message.id
         if known.contains(id) { return takeAgain(id, copy, from: neighbour, now: now) }
         guard isTimely(copy.message, now: now), copy.hops > 0, copy.hops <= copy.message.profile.hopLimit,
-            neighbours[neighbour]!.signatures.take(now: now.monotonic), settings.isSigned(copy, id)
+            neighbours[neighbour]!.signatures.consume(now: now.monotonic), settings.isSigned(copy, id)
         else { return }
         noteOwner(neighbour, of: id, now: now)
         noteTrail(to: copy.message.sender, over: neighbour, hops: copy.hops, now: now)

@@ -109,7 +109,7 @@ package struct BundleRouter: Sendable {
     var acknowledgements: [BundleID: BundleID] = [:]
     var known = KnownIDs(capacity: 8_192)
     var trails: [EndpointID: ReverseRoute] = [:]
-    var due = Schedule<Due>()
+    var due = DeadlineQueue<Due>()
     var actions: [BundleReaction] = []
 
     // The tree.
@@ -163,7 +163,7 @@ package struct BundleRouter: Sendable {
     }
 
     /// When ``advance(to:)`` is to be called, if nothing else happens before.
-    package var deadline: MonotonicInstant? { due.next }
+    package var deadline: MonotonicInstant? { due.nextDeadline }
 
     /// How many messages are being carried, ours and others'.
     package var carriedCount: Int { entries.count }
@@ -270,7 +270,7 @@ package struct BundleRouter: Sendable {
 
     /// Does what has become due.
     package mutating func advance(to now: Moment) {
-        while let event = due.removeDue(now.monotonic) {
+        while let event = due.popDue(now.monotonic) {
             switch event {
             case .round: endRound(now: now)
             case .adoption: adopt(now: now)

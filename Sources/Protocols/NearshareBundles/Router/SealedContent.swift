@@ -150,7 +150,7 @@ extension Bundle {
             opened.sealedBy = sender
             return (opened, secret)
         case .clear where lock != nil:
-            let end = OneWayMessage.overhead + BundleAcknowledgement.secretByteCount
+            let end = OneWayMessage.overheadByteCount + BundleAcknowledgement.secretByteCount
             guard body.count >= end, let (sender, secret) = open(Array(body[..<end])),
                 secret.count == BundleAcknowledgement.secretByteCount
             else { return nil }

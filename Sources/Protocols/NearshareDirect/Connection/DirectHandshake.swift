@@ -11,7 +11,7 @@ package enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertibl
     /// One end wants everything hidden, the other nothing.
     case encryption
     /// It is ourselves.
-    case ourselves
+    case ownKey
 
     package var description: String {
         switch self {
@@ -22,7 +22,7 @@ package enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertibl
         case .notAuthentic(let why): "the encrypted handshake failed (\(why)); try again, and beware if it fails again"
         case .encryption:
             "one side demands encryption and the other does without it; choose `optional` or `required` on both"
-        case .ourselves: "that is this very machine's own key; a peer is somebody else"
+        case .ownKey: "that is this very machine's own key; a peer is somebody else"
         }
     }
 }
@@ -166,7 +166,7 @@ package struct DirectHandshake: Sendable {
         do {
             payload = try noise!.readMessage(Array(buffer[2..<2 + length]))
         } catch {
-            throw error == .ourselves ? .ourselves : .notAuthentic("\(error)")
+            throw error == .ownKey ? .ownKey : .notAuthentic("\(error)")
         }
         buffer.removeFirst(2 + length)
         switch (role, isThirdMessageNext) {

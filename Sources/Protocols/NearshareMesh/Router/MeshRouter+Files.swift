@@ -293,7 +293,7 @@ extension MeshRouter {
         let bytes = pending.reduce(Int(offer.size)) { $0 + Int($1.offer.size) }
         guard pending.count < Self.maximumPendingCount, bytes <= Self.maximumPendingByteCount,
             pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingPerPeer,
-            peers[peer.id]?.offers.take(now: now.monotonic) == true
+            peers[peer.id]?.offers.consume(now: now.monotonic) == true
         else {
             sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
             return

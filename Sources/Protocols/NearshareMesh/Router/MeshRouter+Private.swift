@@ -91,7 +91,7 @@ extension MeshRouter {
     mutating func handleHandshake(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let peer = frame.packet.sender
         let isVouched = peers[peer]?.signingKey.map { isSigned(frame, by: $0, from: link, now: now) } ?? false
-        guard isVouched || links[link]?.handshakes.take(now: now.monotonic) == true, makeRecord(peer, now: now.monotonic)
+        guard isVouched || links[link]?.handshakes.consume(now: now.monotonic) == true, makeRecord(peer, now: now.monotonic)
         else { return }
         let reaction = peers[peer]!.session.receive(
             handshake: frame.packet.payload, isVouched: isVouched, now: now.monotonic, ephemeral: randomBytes(32))
@@ -186,7 +186,7 @@ extension MeshRouter {
             return
         }
         // Only now, as others may write the peer's name on what they make up. Their share is that of their link.
-        guard peers[peer]!.sealed.take(now: now.monotonic), let proven = peers[peer]!.session.peer else { return }
+        guard peers[peer]!.sealed.consume(now: now.monotonic), let proven = peers[peer]!.session.peer else { return }
         peers[peer]!.lastHeard = now.monotonic
         peers[peer]!.provenLink = link
         if let carry = carry(inSession: plaintext) { return events.append(.bundlePacket(carry, from: peer)) }
@@ -236,7 +236,7 @@ extension MeshRouter {
         peers[peer]!.session.noteFailure()
         guard peers[peer]!.session.shouldStartAnew,
             peers[peer]!.recovered.map({ now.monotonic - $0 >= Self.recoveryInterval }) ?? true,
-            links[link]?.handshakes.take(now: now.monotonic) == true
+            links[link]?.handshakes.consume(now: now.monotonic) == true
         else { return }
         peers[peer]!.recovered = now.monotonic
         startHandshake(with: peer, now: now)

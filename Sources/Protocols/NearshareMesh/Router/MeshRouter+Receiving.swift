@@ -4,7 +4,8 @@ internal import NearshareCrypto
 extension MeshRouter {
     /// A frame has come. Whatever is in it: bounded work, and at most one frame to each other link for it.
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
-        guard links[link] != nil, links[link]!.frames.take(now: now.monotonic), links[link]!.bytes.take(now: now.monotonic)
+        guard links[link] != nil, links[link]!.frames.consume(now: now.monotonic),
+            links[link]!.bytes.consume(now: now.monotonic)
         else { return }
         guard let frame = try? MeshFrame(decoding: bytes) else {
             links[link]!.bytes.charge(Double(bytes.count))
@@ -139,7 +140,7 @@ extension MeshRouter {
         case .ping where isForUs:
             guard let ping = try? MeshPing(decoding: packet.payload) else { return .refused }
             // An answer costs a signature.
-            guard links[link]?.signatures.take(now: now.monotonic) == true else { return .refused }
+            guard links[link]?.signatures.consume(now: now.monotonic) == true else { return .refused }
             let pong = MeshPacket(
                 type: .pong, timestamp: timestamp(now), sender: id, recipient: packet.sender, payload: ping.encoded[...])
             send(pong, signing: true)
@@ -165,7 +166,7 @@ extension MeshRouter {
     /// (M2, R9).
     /// - Returns: false also when the link has used up its share.
     mutating func isSigned(_ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID, now: Moment) -> Bool {
-        guard frame.packet.signature != nil, links[link]?.signatures.take(now: now.monotonic) == true else { return false }
+        guard frame.packet.signature != nil, links[link]?.signatures.consume(now: now.monotonic) == true else { return false }
         links[link]!.signatures.charge(Double(frame.packet.payload.count / Self.bytesPerSignature))
         return frame.isSigned(by: key)
     }
@@ -186,7 +187,7 @@ extension MeshRouter {
         if let pinned = pins[packet.sender], pinned != signingKey { return .refused }
         guard isSigned(frame, by: signingKey, from: link, now: now) else { return .refused }
         // Identities cost nothing: a link brings so many new ones, and those who are known stay (R6).
-        guard peers[packet.sender]?.noiseKey != nil || links[link]?.newcomers.take(now: now.monotonic) == true else {
+        guard peers[packet.sender]?.noiseKey != nil || links[link]?.newcomers.consume(now: now.monotonic) == true else {
             return .refused
         }
 
@@ -250,7 +251,7 @@ extension MeshRouter {
             let text = String(validating: packet.payload, as: UTF8.self)
         else { return .refused }
         guard let isGenuine = isGenuine(frame, from: link, now: now), let sender = peer(packet.sender) else { return .notForUs }
-        guard isGenuine, peers[packet.sender]!.messages.take(now: now.monotonic) else { return .refused }
+        guard isGenuine, peers[packet.sender]!.messages.consume(now: now.monotonic) else { return .refused }
         store.insert(frame)
         let messageID = DerivedMessageID.publicMessage(sender: packet.sender, timestamp: packet.timestamp, text: text)
         events.append(

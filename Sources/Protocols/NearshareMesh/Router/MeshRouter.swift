@@ -124,7 +124,7 @@ package struct MeshRouter: Sendable {
     /// Old messages are asked for, so they are remembered for as long as they may be answered.
     var seenMessages = DuplicateFilter(capacity: 10_000, lifetime: MeshRouter.messageLifetime + .seconds(300))
     var pins = KeyPins()
-    var relays = Schedule<Relay>()
+    var relays = DeadlineQueue<Relay>()
     var relayByteCount = 0
     /// What waits to be passed on, and from which links it has come meanwhile.
     var waitingRelays: [PacketKey: Set<MeshLinkID>] = [:]
@@ -168,7 +168,7 @@ package struct MeshRouter: Sendable {
     package func hasFrame(for link: MeshLinkID) -> Bool { links[link].map { !$0.outbox.isEmpty } ?? false }
 
     /// When ``advance(to:)`` is to be called, if nothing else happens before.
-    package var deadline: MonotonicInstant? { [relays.next, nextFragment, nextTick].compactMap { $0 }.min() }
+    package var deadline: MonotonicInstant? { [relays.nextDeadline, nextFragment, nextTick].compactMap { $0 }.min() }
 
     /// Everybody who has been heard of.
     package var knownPeers: [MeshPeer] { peers.keys.compactMap { peer($0) } }
@@ -221,7 +221,7 @@ package struct MeshRouter: Sendable {
     /// Does what has become due.
     package mutating func advance(to now: Moment) {
         let moment = now.monotonic
-        while let relay = relays.removeDue(moment) {
+        while let relay = relays.popDue(moment) {
             relayByteCount -= relay.cost
             // Links are between two: who has it meanwhile needs it no more, but others may not have heard it.
             let heard = waitingRelays.removeValue(forKey: relay.key) ?? []

@@ -1,0 +1,31 @@
+/// Reads bits, the most significant of each byte first.
+package struct BitReader {
+    private let bytes: [UInt8]
+    private var position = 0
+
+    /// Starts at the first bit.
+    package init(bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    /// Reads `count` bits as an integer; nil when fewer are left.
+    package mutating func read(_ count: Int) -> UInt64? {
+        guard position + count <= bytes.count * 8 else { return nil }
+        var value: UInt64 = 0
+        for _ in 0..<count {
+            value = value << 1 | UInt64(bytes[position / 8] >> UInt8(7 - position % 8) & 1)
+            position += 1
+        }
+        return value
+    }
+
+    /// Reads a unary code: the number of ones before the next zero; nil when the bits end first.
+    package mutating func readUnary() -> UInt64? {
+        var count: UInt64 = 0
+        while let bit = read(1) {
+            guard bit == 1 else { return count }
+            count += 1
+        }
+        return nil
+    }
+}

@@ -1,0 +1,45 @@
+/// A peer's identity: the SHA-256 of its X25519 static public key, 32 bytes.
+package struct Fingerprint: Sendable, Hashable {
+    /// The size of a SHA-256 digest.
+    package static let byteCount = 32
+
+    /// Exactly ``byteCount`` bytes.
+    package let bytes: [UInt8]
+
+    /// - Parameter bytes: 32 bytes; any other number gives nil.
+    package init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// - Parameter hex: 64 hexadecimal digits in either case.
+    package init?(hex: String) {
+        guard let bytes = Hex.decode(hex) else { return nil }
+        self.init(bytes: bytes)
+    }
+
+    /// 64 lower-case hexadecimal digits.
+    package var hex: String { Hex.encode(bytes) }
+
+    /// The first 8 bytes: the peer's name in packets and TXT records.
+    package var peerID: PeerID { PeerID(prefixOf: self) }
+}
+
+extension Fingerprint: CustomStringConvertible {
+    package var description: String { hex }
+}
+
+extension Fingerprint: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let value = Fingerprint(hex: try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a fingerprint is 64 hexadecimal digits")
+        }
+        self = value
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}

@@ -1,0 +1,56 @@
+/// The short name of a key: the first 8 bytes of its ``Fingerprint`` (bitchat specification, section 1).
+///
+/// A claim until a handshake has authenticated the key behind it.
+package struct PeerID: Sendable, Hashable {
+    /// The size of the prefix of a ``Fingerprint``.
+    package static let byteCount = 8
+
+    /// The bytes as a big-endian integer, which is copied, hashed and compared faster than an array.
+    private let value: UInt64
+
+    /// Exactly ``byteCount`` bytes.
+    package var bytes: [UInt8] { value.bigEndianBytes }
+
+    /// - Parameter bytes: 8 bytes; any other number gives nil.
+    package init?(bytes: some Collection<UInt8>) {
+        guard let value = UInt64(bigEndianBytes: bytes) else { return nil }
+        self.value = value
+    }
+
+    /// - Parameter hex: 16 hexadecimal digits in either case.
+    package init?(hex: String) {
+        guard let bytes = Hex.decode(hex) else { return nil }
+        self.init(bytes: bytes)
+    }
+
+    init(prefixOf fingerprint: Fingerprint) {
+        value = fingerprint.bytes.prefix(Self.byteCount).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// 16 lower-case hexadecimal digits.
+    package var hex: String { Hex.encode(bytes) }
+}
+
+extension PeerID: Comparable {
+    /// The order of the hexadecimal texts.
+    package static func < (one: PeerID, other: PeerID) -> Bool { one.value < other.value }
+}
+
+extension PeerID: CustomStringConvertible {
+    package var description: String { hex }
+}
+
+extension PeerID: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let value = PeerID(hex: try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a peer id is 16 hexadecimal digits")
+        }
+        self = value
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}

@@ -1,0 +1,136 @@
+/// A file name under which received content may be created: one component, no separator, not hidden, not reserved, printable
+/// UTF-8 of at most ``maximumByteCount`` bytes. Only this type's initialisers create one.
+package struct SafeFileName: Sendable, Hashable {
+    /// 255 bytes less the room for " (9999)" and for the suffix of a partial file.
+    package static let maximumByteCount = 200
+
+    /// The file name.
+    package let text: String
+
+    /// Sanitises a claimed name, keeping as much of it as is safe. A name without any safe character becomes "unnamed".
+    ///
+    /// Separators, control and format characters, and characters that are special to Windows and shells (`:*?"<>|`) become
+    /// `_`, as do a leading dash, tilde, space or dot. Trailing dots and spaces are removed. Device names of Windows get a
+    /// leading `_`. A name that is too long is truncated before its extension.
+    /// - Parameter mayBeHidden: Keeps a leading dot. For entries inside a received folder, which must keep its dot files and
+    ///   is itself visible in the inbox.
+    package init(_ claimed: ClaimedFileName, mayBeHidden: Bool = false) {
+        if Self.isPlain(claimed.bytes, mayBeHidden: mayBeHidden) {
+            text = String(decoding: claimed.bytes, as: UTF8.self)
+        } else {
+            text = Self.sanitised(String(decoding: claimed.bytes, as: UTF8.self), mayBeHidden: mayBeHidden)
+        }
+    }
+
+    /// Inserts a number before the extension: `photo (2).jpg`, `archive (2).tar.gz`.
+    package func numbered(_ number: Int) -> SafeFileName {
+        let (stem, suffix) = Self.split(text)
+        return SafeFileName(trusted: "\(stem) (\(number))\(suffix)")
+    }
+
+    private init(trusted text: String) {
+        self.text = text
+    }
+
+    /// Fast path for names of letters, digits, dots, dashes and underscores, which need no sanitising: a folder may have a
+    /// million of them.
+    private static func isPlain(_ bytes: [UInt8], mayBeHidden: Bool) -> Bool {
+        guard let first = bytes.first, let last = bytes.last, bytes.count <= maximumByteCount, last != UInt8(ascii: ".") else {
+            return false
+        }
+        guard first != UInt8(ascii: "-"), first != UInt8(ascii: "."), first != UInt8(ascii: "_") else { return false }
+        let isPlain = bytes.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        guard isPlain else { return false }
+        let stem = bytes.prefix { $0 != UInt8(ascii: ".") }
+        return stem.count > longestReservedName || !isReserved(String(decoding: stem, as: UTF8.self))
+    }
+
+    private static func sanitised(_ raw: String, mayBeHidden: Bool) -> String {
+        var scalars = String.UnicodeScalarView()
+        for scalar in raw.unicodeScalars {
+            scalars.append(isAllowed(scalar) ? scalar : "_")
+        }
+        trimEnd(&scalars)
+        if let first = scalars.first, "-~ ".unicodeScalars.contains(first) || (first == "." && !mayBeHidden) {
+            scalars.replaceSubrange(scalars.startIndex...scalars.startIndex, with: ["_"])
+        }
+        if let first = scalars.first, first.isCombiningMark {
+            // A combining mark would be drawn over the text before the name.
+            scalars.insert("_", at: scalars.startIndex)
+        }
+        if scalars.allSatisfy({ $0 == "_" || $0 == "." || $0 == " " }) { return "unnamed" }
+        // Windows reserves the part before the first dot, ignoring spaces before that dot.
+        var stem = scalars.prefix { $0 != "." }
+        while stem.last == " " { stem.removeLast() }
+        if isReserved(String(stem)) { scalars.insert("_", at: scalars.startIndex) }
+        return shortened(String(scalars))
+    }
+
+    private static func trimEnd(_ scalars: inout String.UnicodeScalarView) {
+        while let last = scalars.last, last == "." || last == " " { scalars.removeLast() }
+    }
+
+    private static func isAllowed(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "/", "\\", ":", "*", "?", "\"", "<", ">", "|", "\u{fffd}": return false
+        default: break
+        }
+        if TerminalText.isInvisible(scalar) { return false }
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: return false
+        case .spaceSeparator: return scalar == " "
+        default: return true
+        }
+    }
+
+    private static func shortened(_ name: String) -> String {
+        guard name.utf8.count > maximumByteCount else { return name }
+        var (stem, suffix) = split(name)
+        if suffix.utf8.count > longestKeptSuffix {
+            (stem, suffix) = (name, "")
+        }
+        // Truncates scalars, not characters: one character may be longer than the limit.
+        var scalars = stem.unicodeScalars
+        var count = scalars.reduce(0) { $0 + UTF8.width($1) } + suffix.utf8.count
+        while count > maximumByteCount, let last = scalars.popLast() { count -= UTF8.width(last) }
+        trimEnd(&scalars)
+        return String(scalars) + suffix
+    }
+
+    /// Splits a name before its extension, which includes the dot; ".tar" belongs to the extension after it.
+    private static func split(_ name: String) -> (stem: String, suffix: String) {
+        let scalars = name.unicodeScalars
+        guard let dot = scalars.lastIndex(of: "."), dot != scalars.startIndex else { return (name, "") }
+        let stem = scalars[..<dot]
+        if stem.count > 4, String(stem.suffix(4)).lowercased() == ".tar" {
+            return (String(stem.dropLast(4)), String(stem.suffix(4)) + String(scalars[dot...]))
+        }
+        return (String(stem), String(scalars[dot...]))
+    }
+
+    private static let longestKeptSuffix = 32
+    private static let longestReservedName = 7
+
+    /// Device names of Windows, which treats superscript digits as digits.
+    private static func isReserved(_ stem: String) -> Bool {
+        guard stem.utf8.count <= longestReservedName + 1 else { return false }
+        switch stem.uppercased() {
+        case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$": return true
+        case let upper where upper.hasPrefix("COM") || upper.hasPrefix("LPT"):
+            guard upper.unicodeScalars.count == 4, let digit = upper.unicodeScalars.last else { return false }
+            return "0123456789¹²³".unicodeScalars.contains(digit)
+        default: return false
+        }
+    }
+}
+
+extension SafeFileName: CustomStringConvertible {
+    package var description: String { text }
+}

@@ -1,0 +1,100 @@
+/// Escapes untrusted text for a terminal: no character can move the cursor, change the title, hide or reorder text, or break a
+/// line.
+///
+/// A visible escape (`\u{1b}`) replaces control characters of both sets, line and paragraph separators, bidirectional controls,
+/// zero-width and other invisible characters, private-use and unassigned code points, combining marks without a base
+/// character, and those after the second on one base character. Backslashes are doubled, so that text cannot forge an
+/// escape.
+package enum TerminalText {
+    /// Returns the text with unsafe characters escaped.
+    /// - Parameters:
+    ///   - text: Untrusted text of any length.
+    ///   - columns: The width limit in terminal columns. Longer text is truncated, and ends with "…".
+    package static func escaped(_ text: String, columns: Int = 120) -> String {
+        var shown = String.UnicodeScalarView()
+        var width = 0
+        // The number of scalars to keep, followed by "…", in case the text is too long.
+        var keptCount = 0
+        var marks = maximumMarks
+        for scalar in text.unicodeScalars {
+            let isMark = scalar.isCombiningMark
+            marks = isMark ? marks + 1 : 0
+            if !isPrintable(scalar) || marks > maximumMarks {
+                let escape = hexEscape(scalar)
+                shown.append(contentsOf: escape)
+                width += escape.count
+            } else if scalar == "\\" {
+                shown.append(contentsOf: [scalar, scalar])
+                width += 2
+            } else {
+                shown.append(scalar)
+                width += columnCount(of: scalar)
+            }
+            guard width <= columns else {
+                return String(shown.prefix(keptCount)) + "…"
+            }
+            if width < columns { keptCount = shown.count }
+        }
+        return String(shown)
+    }
+
+    /// The width in terminal columns of text that ``escaped(_:columns:)`` returned.
+    package static func width(of text: String) -> Int {
+        text.unicodeScalars.reduce(0) { $0 + columnCount(of: $1) }
+    }
+
+    /// The width in terminal columns of one scalar of such a text: 0 to 2.
+    package static func width(of scalar: Unicode.Scalar) -> Int { columnCount(of: scalar) }
+
+    /// Whether the scalar draws nothing although it is neither a control nor a space: two names that differ only in it look
+    /// alike.
+    static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.properties.isDefaultIgnorableCodePoint || scalar == brailleBlank
+    }
+
+    private static let maximumMarks = 2
+    private static let brailleBlank: Unicode.Scalar = "\u{2800}"
+    /// Text and emoji presentation, which only change the look of the character before them.
+    private static let presentationSelectors: ClosedRange<Unicode.Scalar> = "\u{fe0e}"..."\u{fe0f}"
+
+    private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
+        if scalar.isASCII { return (0x20...0x7e).contains(scalar.value) }
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: return false
+        default: return !isInvisible(scalar) || presentationSelectors.contains(scalar)
+        }
+    }
+
+    private static func hexEscape(_ scalar: Unicode.Scalar) -> String.UnicodeScalarView {
+        "\\u{\(String(scalar.value, radix: 16))}".unicodeScalars
+    }
+
+    /// Two columns for wide characters (Unicode TR 11 "W" and "F", by block, and emoji by default), none for combining marks,
+    /// one for all others.
+    private static func columnCount(of scalar: Unicode.Scalar) -> Int {
+        if scalar.isASCII { return 1 }
+        switch scalar.properties.generalCategory {
+        case .nonspacingMark, .enclosingMark: return 0
+        default: break
+        }
+        return switch scalar.value {
+        case 0x1100...0x115f, 0x2e80...0x303e, 0x3041...0x33ff, 0x3400...0x4dbf, 0x4e00...0x9fff, 0xa000...0xa4cf,
+            0xa960...0xa97f, 0xac00...0xd7a3, 0xf900...0xfaff, 0xfe30...0xfe6f, 0xff00...0xff60, 0xffe0...0xffe6,
+            0x1f200...0x1f265, 0x20000...0x3fffd:
+            2
+        // Regional indicators: two of them make one flag of two columns.
+        case 0x1f1e6...0x1f1ff: 1
+        default: scalar.properties.isEmojiPresentation ? 2 : 1
+        }
+    }
+}
+
+extension Unicode.Scalar {
+    var isCombiningMark: Bool {
+        if isASCII { return false }
+        switch properties.generalCategory {
+        case .nonspacingMark, .enclosingMark, .spacingMark: return true
+        default: return false
+        }
+    }
+}

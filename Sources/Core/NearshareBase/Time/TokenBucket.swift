@@ -1,0 +1,32 @@
+/// A token-bucket rate limiter.
+package struct TokenBucket: Sendable {
+    private var tokens: Double
+    private var lastRefill: MonotonicInstant
+    private let capacity: Double
+    private let tokensPerSecond: Double
+
+    /// Creates a full bucket.
+    /// - Parameters:
+    ///   - capacity: The burst: tokens that can be consumed at once.
+    ///   - perSecond: The sustained rate.
+    package init(capacity: Double, perSecond: Double, now: MonotonicInstant) {
+        tokens = capacity
+        lastRefill = now
+        self.capacity = capacity
+        tokensPerSecond = perSecond
+    }
+
+    /// Removes one token.
+    /// - Returns: false, with nothing removed, when less than one token is left.
+    package mutating func consume(now: MonotonicInstant) -> Bool {
+        tokens = min(capacity, tokens + (now - lastRefill).inSeconds * tokensPerSecond)
+        lastRefill = now
+        guard tokens >= 1 else { return false }
+        tokens -= 1
+        return true
+    }
+
+    /// Removes `cost` tokens for work that has been done. The balance may become negative; ``consume(now:)`` then fails until
+    /// the debt is refilled.
+    package mutating func charge(_ cost: Double) { tokens -= cost }
+}

@@ -1,0 +1,12 @@
+/// A date: milliseconds since 1970-01-01 UTC by a wall clock, which may jump.
+package struct WallTime: Sendable, Hashable, Comparable, Codable {
+    /// Milliseconds since 1970, without leap seconds.
+    package var milliseconds: Int64
+
+    /// - Parameter milliseconds: The reading of a clock, or a peer's claim.
+    package init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    package static func < (left: Self, right: Self) -> Bool { left.milliseconds < right.milliseconds }
+}

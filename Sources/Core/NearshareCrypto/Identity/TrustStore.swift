@@ -1,0 +1,277 @@
+package import NearshareBase
+
+/// All known peers by key, with the user's decisions about them: a value, persisted as a whole.
+package struct TrustStore: Sendable, Hashable {
+    /// One known peer.
+    package struct Entry: Sendable, Hashable, Codable {
+        /// The name that the peer claimed last, except names of other peers.
+        package var claimedName: DisplayName
+        /// Whether the claimed name belonged to another peer when this one was added. A contested name identifies no peer.
+        package internal(set) var isNameContested: Bool
+        /// The name that the local user has given; no other peer can claim it.
+        package var givenName: DisplayName?
+        /// The user's decision about the key.
+        package var trust: TrustLevel
+        /// Whether the user has made the peer a friend.
+        package var isFriend: Bool
+        /// The time of the first contact.
+        package var firstSeen: WallTime
+        /// The time of the latest contact.
+        package var lastSeen: WallTime
+        /// Names that the peer has claimed before while it was a friend or verified, the latest last. They stay reserved for it
+        /// while it uses another name.
+        package internal(set) var formerNames: [DisplayName] = []
+
+        /// The given name, or else the claimed one.
+        package var name: DisplayName { givenName ?? claimedName }
+
+        /// Whether the user has confirmed the key.
+        var isTrusted: Bool { trust == .verified || (isFriend && trust != .blocked) }
+    }
+
+    /// Limit on the former names kept for one peer.
+    static let maximumFormerNames = 8
+
+    /// Limit on known peers. A new peer replaces the one that was merely seen longest ago.
+    package static let capacity = 4096
+
+    /// The known peers.
+    package private(set) var entries: [Fingerprint: Entry] = [:]
+
+    /// Creates an empty store.
+    package init() {}
+
+    /// The entry of a key; nil for an unknown one.
+    package subscript(fingerprint: Fingerprint) -> Entry? { entries[fingerprint] }
+
+    // MARK: Trust status
+
+    /// The trust in an authenticated peer that claims a name.
+    package func trustStatus(of peer: AuthenticatedPeer, claiming name: DisplayName?) -> TrustStatus {
+        trustStatus(of: peer.fingerprint, claiming: name)
+    }
+
+    /// The trust in a peer that is not authenticated yet, for showing it in a list.
+    package func trustStatus(of fingerprint: Fingerprint, claiming name: DisplayName?) -> TrustStatus {
+        trustStatus(ofKnown: fingerprint, claiming: name)
+    }
+
+    /// The trust in a peer that has claimed only the short name of its key, for showing it in a list.
+    package func trustStatus(claiming id: PeerID, named name: DisplayName) -> TrustStatus {
+        trustStatus(ofKnown: entry(claiming: id)?.fingerprint, claiming: name)
+    }
+
+    /// - Parameter fingerprint: nil for a key that is not known.
+    private func trustStatus(ofKnown fingerprint: Fingerprint?, claiming name: DisplayName?) -> TrustStatus {
+        let entry = fingerprint.flatMap { entries[$0] }
+        // A blocked peer is blocked under every name.
+        if let entry, entry.trust == .blocked { return .known(.blocked, isFriend: false) }
+        // A peer with a given name is known by that, and may claim the same name as another one.
+        if let name, let owner = owner(of: name, besides: fingerprint), owner.isNameGiven || entry?.givenName == nil {
+            return .nameClash(knownAs: owner.fingerprint)
+        }
+        return entry.map { .known($0.trust, isFriend: $0.isFriend) } ?? .new
+    }
+
+    /// Finds the other peer to which a name belongs (K2), whether or not the peer that claims it is known: a peer that was
+    /// accepted under one name must not return under another peer's.
+    ///
+    /// A name given by the local user belongs to that key alone. A claimed name belongs to the peer that claimed it first. A
+    /// friend or verified peer keeps its former names while it uses another one. A peer that is merely seen never owns a name
+    /// against a friend or verified peer: it could claim a name that a friend has left for a day, and lock the friend out.
+    private func owner(
+        of name: DisplayName, besides fingerprint: Fingerprint?
+    ) -> (fingerprint: Fingerprint, isNameGiven: Bool)? {
+        let folded = Self.folded(name)
+        let own = fingerprint.flatMap { entries[$0] }
+        if let given = own?.givenName, Self.folded(given) == folded { return nil }
+        let isTrusted = own?.isTrusted ?? false
+        let isKnownByIt = own.map { Self.isKnown($0, by: folded) } ?? false
+        let others = entries.filter { $0.key != fingerprint && $0.value.trust != .blocked }
+        if let owner = others.first(where: { $0.value.givenName.map(Self.folded) == folded }),
+            owner.value.isTrusted || !isTrusted || !isKnownByIt
+        {
+            return (owner.key, true)
+        }
+        let owners = others.filter { Self.isKnown($0.value, by: folded) }
+        let owner = owners.first { $0.value.isTrusted } ?? owners.first
+        guard let owner else { return nil }
+        let isOutranked = isKnownByIt ? isTrusted || !owner.value.isTrusted : isTrusted && !owner.value.isTrusted
+        return isOutranked ? nil : (owner.key, false)
+    }
+
+    private static func isKnown(_ entry: Entry, by foldedName: String) -> Bool {
+        (!entry.isNameContested && folded(entry.claimedName) == foldedName)
+            || (entry.isTrusted && entry.formerNames.contains { folded($0) == foldedName })
+    }
+
+    /// Finds a known peer by the short name of its key: an unauthenticated claim, for showing only.
+    package func entry(claiming id: PeerID) -> (fingerprint: Fingerprint, entry: Entry)? {
+        entries.first { $0.key.peerID == id }.map { ($0.key, $0.value) }
+    }
+
+    // MARK: Changes
+
+    /// Records a contact and pins the peer's key: content was accepted from the peer, or by it.
+    package mutating func recordContact(with peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) {
+        record(peer.fingerprint, named: name, at: now)
+    }
+
+    /// Records that both users have compared the short authentication string on the peer's link, and it matched.
+    package mutating func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) {
+        record(peer.fingerprint, named: name, at: now)
+        if entries[peer.fingerprint]?.trust != .blocked { entries[peer.fingerprint]?.trust = .verified }
+        settleName(of: peer.fingerprint)
+    }
+
+    /// Records that the short authentication string on the peer's link did not match, which revokes an earlier verification.
+    package mutating func recordMismatch(with peer: AuthenticatedPeer) {
+        if entries[peer.fingerprint]?.trust == .verified { entries[peer.fingerprint]?.trust = .seen }
+    }
+
+    /// Adds a key that the local user has imported, with a name that no other peer can claim.
+    /// - Parameters:
+    ///   - claimed: The name that the peer claims.
+    ///   - given: The name that the local user gives.
+    /// - Returns: false when the store is full of peers that the user has decided about.
+    package mutating func introduce(
+        _ fingerprint: Fingerprint, claiming claimed: DisplayName, as given: DisplayName, at now: WallTime
+    ) -> Bool {
+        record(fingerprint, named: claimed, at: now)
+        return rename(fingerprint, to: given)
+    }
+
+    /// Makes a peer a friend, or revokes that.
+    /// - Returns: false when the key is not known.
+    @discardableResult
+    package mutating func setFriend(_ fingerprint: Fingerprint, _ isFriend: Bool) -> Bool {
+        defer { settleName(of: fingerprint) }
+        return update(fingerprint) { $0.isFriend = isFriend }
+    }
+
+    /// Gives a peer a name.
+    /// - Parameter name: nil to return to the name that the peer claims.
+    /// - Returns: false when the key is not known.
+    @discardableResult
+    package mutating func rename(_ fingerprint: Fingerprint, to name: DisplayName?) -> Bool {
+        update(fingerprint) { $0.givenName = name }
+    }
+
+    /// Blocks or unblocks a peer. An unblocked peer is merely seen; earlier trust is not restored.
+    /// - Returns: false when the key is not known.
+    @discardableResult
+    package mutating func setBlocked(_ fingerprint: Fingerprint, _ isBlocked: Bool) -> Bool {
+        update(fingerprint) { entry in
+            if isBlocked {
+                entry.trust = .blocked
+                entry.isFriend = false
+            } else if entry.trust == .blocked {
+                entry.trust = .seen
+            }
+        }
+    }
+
+    /// Removes a peer with all decisions about it.
+    /// - Returns: false when the key is not known.
+    @discardableResult
+    package mutating func remove(_ fingerprint: Fingerprint) -> Bool {
+        entries.removeValue(forKey: fingerprint) != nil
+    }
+
+    private mutating func update(_ fingerprint: Fingerprint, _ body: (inout Entry) -> Void) -> Bool {
+        guard var entry = entries[fingerprint] else { return false }
+        body(&entry)
+        entries[fingerprint] = entry
+        return true
+    }
+
+    private mutating func record(_ fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
+        let isContested = owner(of: name, besides: fingerprint) != nil
+        let isKnown = update(fingerprint) { entry in
+            // A peer does not take over another one's name by claiming it; only the local user decides that.
+            if !isContested { entry.claim(name) }
+            entry.lastSeen = max(now, entry.lastSeen)
+        }
+        guard !isKnown, makeRoom() else { return }
+        entries[fingerprint] = Entry(
+            claimedName: name, isNameContested: isContested, givenName: nil, trust: .seen, isFriend: false, firstSeen: now,
+            lastSeen: now)
+    }
+
+    /// - Returns: false when the store is full of peers that the user has decided about; a new peer then stays unknown.
+    private mutating func makeRoom() -> Bool {
+        guard entries.count >= Self.capacity else { return true }
+        let oldest = entries.filter { $0.value.trust == .seen && !$0.value.isFriend && $0.value.givenName == nil }
+            .min { $0.value.lastSeen < $1.value.lastSeen }
+        guard let oldest else { return false }
+        entries[oldest.key] = nil
+        return true
+    }
+
+    /// Ends the contest for a peer's name when trust has made the name its own.
+    private mutating func settleName(of fingerprint: Fingerprint) {
+        guard let entry = entries[fingerprint], entry.isNameContested,
+            owner(of: entry.claimedName, besides: fingerprint) == nil
+        else { return }
+        entries[fingerprint]?.isNameContested = false
+    }
+
+    /// Folds a name for comparison, so that names that look alike are equal: case, white space and invisible characters are
+    /// ignored.
+    fileprivate static func folded(_ name: DisplayName) -> String {
+        // Upper case first, which turns "ß" into "SS"; lower case alone would leave it different from "ss".
+        var text = name.claimed.uppercased().lowercased()
+        text.unicodeScalars.removeAll { $0.properties.isWhitespace || $0.properties.isDefaultIgnorableCodePoint }
+        return text
+    }
+}
+
+extension TrustStore.Entry {
+    /// Makes an uncontested name the claimed one.
+    fileprivate mutating func claim(_ name: DisplayName) {
+        let folded = TrustStore.folded(name)
+        formerNames.removeAll { TrustStore.folded($0) == folded }
+        if isTrusted, !isNameContested, TrustStore.folded(claimedName) != folded {
+            formerNames = (formerNames + [claimedName]).suffix(TrustStore.maximumFormerNames)
+        }
+        claimedName = name
+        isNameContested = false
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        claimedName = try container.decode(DisplayName.self, forKey: .claimedName)
+        isNameContested = try container.decode(Bool.self, forKey: .isNameContested)
+        givenName = try container.decodeIfPresent(DisplayName.self, forKey: .givenName)
+        trust = try container.decode(TrustLevel.self, forKey: .trust)
+        isFriend = try container.decode(Bool.self, forKey: .isFriend)
+        firstSeen = try container.decode(WallTime.self, forKey: .firstSeen)
+        lastSeen = try container.decode(WallTime.self, forKey: .lastSeen)
+        // Absent in files of versions that kept no former names.
+        let names = try container.decodeIfPresent([DisplayName].self, forKey: .formerNames) ?? []
+        formerNames = names.suffix(TrustStore.maximumFormerNames)
+    }
+}
+
+extension TrustStore: Codable {
+    private struct Record: Codable {
+        var fingerprint: Fingerprint
+        var entry: Entry
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        for record in try container.decode([Record].self).prefix(Self.capacity) {
+            guard entries.updateValue(record.entry, forKey: record.fingerprint) == nil else {
+                throw DecodingError.dataCorruptedError(
+                    in: container, debugDescription: "duplicate entry for peer \(record.fingerprint.peerID)")
+            }
+        }
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        let sorted = entries.sorted { $0.key.hex < $1.key.hex }
+        try container.encode(sorted.map { Record(fingerprint: $0.key, entry: $0.value) })
+    }
+}

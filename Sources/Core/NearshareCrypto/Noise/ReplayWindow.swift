@@ -1,0 +1,32 @@
+/// A sliding window for replay protection (RFC 6479): the counters received among the latest 1024 (K11).
+struct ReplayWindow: Sendable, Hashable {
+    static let size: UInt32 = 1024
+    /// A ring: bit n stands for every counter that is n modulo ``size``, of which one lies within the window.
+    private var bits = [UInt64](repeating: 0, count: Int(size) / 64)
+    private var newest: UInt32?
+
+    /// Whether the counter is new: neither recorded nor older than the window.
+    func allows(_ counter: UInt32) -> Bool {
+        guard let newest, counter <= newest else { return true }
+        return newest - counter < Self.size && !isRecorded(counter)
+    }
+
+    /// Records a counter. To be called only after its message has been authenticated.
+    mutating func record(_ counter: UInt32) {
+        if let newest, counter > newest {
+            let steps = min(counter - newest, Self.size)
+            // The bits of the skipped counters still stand for counters that have left the window.
+            for step in 0..<steps { clear(counter - step) }
+        }
+        newest = max(newest ?? counter, counter)
+        bits[Int(counter % Self.size) / 64] |= 1 << UInt64(counter % 64)
+    }
+
+    private func isRecorded(_ counter: UInt32) -> Bool {
+        bits[Int(counter % Self.size) / 64] & (1 << UInt64(counter % 64)) != 0
+    }
+
+    private mutating func clear(_ counter: UInt32) {
+        bits[Int(counter % Self.size) / 64] &= ~(1 << UInt64(counter % 64))
+    }
+}

@@ -1,0 +1,318 @@
+import FoundationEssentials
+import NearshareBase
+import NearshareCrypto
+import NearshareTesting
+import Testing
+
+@Suite struct TrustStoreTests {
+    private static let ada = DisplayName(truncating: "Ada")!
+    private let now = WallTime(milliseconds: 1000)
+
+    /// A peer that has proven the key made from `byte`.
+    private func peer(_ byte: UInt8) throws -> AuthenticatedPeer {
+        var pair = HandshakePair(initiator: LocalIdentity(seed: [UInt8](repeating: byte, count: 64)))
+        return try pair.complete().responder.peer
+    }
+
+    @Test("K2: a known name with a new key stands out, however it is written", arguments: ["Ada", "ada", "A da", " ADA\u{a0}"])
+    func nameClash(_ claimed: String) throws {
+        var book = TrustStore()
+        let known = try peer(10)
+        book.recordContact(with: known, named: Self.ada, at: now)
+        let stranger = try peer(11)
+        let trustStatus = book.trustStatus(of: stranger, claiming: try DisplayName(claimed))
+        #expect(trustStatus == .nameClash(knownAs: known.fingerprint))
+        #expect(!trustStatus.isFriend && !trustStatus.isVerified && !trustStatus.isBlocked)
+        #expect(trustStatus.label == "changed")
+        #expect(book.trustStatus(of: known, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.trustStatus(of: stranger, claiming: try DisplayName("Eve")) == .new)
+    }
+
+    @Test("K2: a name given here can't be claimed either") func givenName() throws {
+        var book = TrustStore()
+        let known = try peer(10)
+        book.recordContact(with: known, named: Self.ada, at: now)
+        #expect(book.rename(known.fingerprint, to: try DisplayName("Boss")) == true)
+        #expect(book.trustStatus(of: try peer(11), claiming: try DisplayName("boss")) == .nameClash(knownAs: known.fingerprint))
+        #expect(book[known.fingerprint]?.name.claimed == "Boss")
+        book.rename(known.fingerprint, to: nil)
+        #expect(book[known.fingerprint]?.name == Self.ada)
+    }
+
+    @Test("K2: a key that was brought is known by the name given with it, which nobody else can claim; what is known stays")
+    func introduced() throws {
+        var book = TrustStore()
+        let (ada, eve) = (try peer(10), try peer(11))
+        let given = try DisplayName("Boss")
+        #expect(book.introduce(ada.fingerprint, claiming: Self.ada, as: given, at: now) == true)
+        #expect(book[ada.fingerprint]?.name == given && book[ada.fingerprint]?.claimedName == Self.ada)
+        #expect(book[ada.fingerprint]?.trust == .seen && book[ada.fingerprint]?.isFriend == false)
+        #expect(book.trustStatus(of: eve, claiming: given) == .nameClash(knownAs: ada.fingerprint))
+        book.recordVerification(of: eve, named: try DisplayName("Eve"), at: now)
+        #expect(book.introduce(eve.fingerprint, claiming: Self.ada, as: try DisplayName("Eva"), at: now) == true)
+        #expect(book[eve.fingerprint]?.trust == .verified)
+    }
+
+    @Test("K2: the pinned key of a name is never replaced by another") func neverOverwritten() throws {
+        var book = TrustStore()
+        let (first, second) = (try peer(10), try peer(11))
+        book.recordVerification(of: first, named: Self.ada, at: now)
+        book.recordContact(with: second, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: first, claiming: Self.ada).isVerified)
+        #expect(book.trustStatus(of: second, claiming: Self.ada) == .nameClash(knownAs: first.fingerprint))
+        #expect(book.entries.count == 2)
+    }
+
+    @Test("K2: a known peer, even a friend, stands out under the name of another") func knownPeerTakesAName() throws {
+        var book = TrustStore()
+        let (ada, eve) = (try peer(10), try peer(11))
+        let eveName = try DisplayName("Eve")
+        book.recordVerification(of: ada, named: Self.ada, at: now)
+        book.recordVerification(of: eve, named: eveName, at: now)
+        book.setFriend(eve.fingerprint, true)
+        #expect(book.trustStatus(of: eve, claiming: eveName).isFriend)
+        #expect(book.trustStatus(of: eve, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(!book.trustStatus(of: eve, claiming: Self.ada).isFriend)
+        // Dealing with it all the same does not hand the name over, and takes nothing from its owner.
+        book.recordContact(with: eve, named: Self.ada, at: now)
+        #expect(book[eve.fingerprint]?.claimedName == eveName)
+        #expect(book.trustStatus(of: eve, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.trustStatus(of: ada, claiming: Self.ada).isVerified)
+        // Nor does comparing codes: that proves a key, not a name.
+        book.recordVerification(of: eve, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: eve, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+    }
+
+    @Test("K2: two people of one name are told apart once one of them has a name given here") func twoOfOneName() throws {
+        var book = TrustStore()
+        let (first, second) = (try peer(10), try peer(11))
+        book.recordContact(with: first, named: Self.ada, at: WallTime(milliseconds: 9))
+        // The clock has gone back since: who was first is not a matter of what it says.
+        book.recordContact(with: second, named: Self.ada, at: WallTime(milliseconds: 1))
+        #expect(book.trustStatus(of: first, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.trustStatus(of: second, claiming: Self.ada) == .nameClash(knownAs: first.fingerprint))
+        book.rename(second.fingerprint, to: try DisplayName("Ada at work"))
+        #expect(book.trustStatus(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        book.recordContact(with: second, named: Self.ada, at: now)
+        book.rename(second.fingerprint, to: nil)
+        #expect(book.trustStatus(of: second, claiming: Self.ada) == .nameClash(knownAs: first.fingerprint))
+        // A given name outweighs every claim, also that of who came first.
+        book.rename(second.fingerprint, to: Self.ada)
+        #expect(book.trustStatus(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.trustStatus(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+        book.rename(first.fingerprint, to: try DisplayName("The other one"))
+        #expect(book.trustStatus(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+    }
+
+    @Test(
+        "K2, A5: a friend who was once called otherwise keeps the name against a stranger, and is let in under it",
+        arguments: [true, false])
+    func friendUnderTwoNames(isFriend: Bool) throws {
+        var book = TrustStore()
+        let (ada, stranger) = (try peer(10), try peer(11))
+        let otherName = try DisplayName("Ada two")
+        let trusted = TrustStatus.known(isFriend ? .seen : .verified, isFriend: isFriend)
+        if isFriend {
+            book.recordContact(with: ada, named: Self.ada, at: now)
+            book.setFriend(ada.fingerprint, true)
+        } else {
+            book.recordVerification(of: ada, named: Self.ada, at: now)
+        }
+        book.recordContact(with: ada, named: otherName, at: now)
+        #expect(book[ada.fingerprint]?.claimedName == otherName)
+        // The stranger takes the name that is free for the moment: loud, before and after it was dealt with.
+        #expect(book.trustStatus(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.trustStatus(claiming: stranger.id, named: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        book.recordContact(with: stranger, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.trustStatus(of: ada, claiming: Self.ada) == trusted)
+        #expect(book.trustStatus(of: ada, claiming: otherName) == trusted)
+        book.recordContact(with: ada, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: ada, claiming: Self.ada) == trusted)
+        #expect(book.trustStatus(of: stranger, claiming: otherName) == .nameClash(knownAs: ada.fingerprint))
+        let decoded = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
+        #expect(decoded == book)
+        // Who is trusted no more has only the name it uses.
+        book.setBlocked(ada.fingerprint, true)
+        book.setBlocked(ada.fingerprint, false)
+        #expect(book.trustStatus(of: try peer(12), claiming: otherName) == .new)
+    }
+
+    @Test("K2, A5: who is merely seen shuts no friend out by having had the name first") func friendBehindAStranger() throws {
+        var book = TrustStore()
+        let (ada, stranger) = (try peer(10), try peer(11))
+        book.recordContact(with: ada, named: try DisplayName("Ada two"), at: now)
+        book.recordContact(with: stranger, named: Self.ada, at: now)
+        #expect(
+            book.trustStatus(of: ada, claiming: Self.ada) == .nameClash(knownAs: stranger.fingerprint), "both are merely seen")
+        book.setFriend(ada.fingerprint, true)
+        #expect(book.trustStatus(of: ada, claiming: Self.ada).isFriend)
+        book.recordContact(with: ada, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        // Not even when the local person has called the stranger so.
+        book.rename(stranger.fingerprint, to: Self.ada)
+        #expect(book.trustStatus(of: ada, claiming: Self.ada).isFriend)
+    }
+
+    @Test("K2: a second one of a name has it once it is verified and the first is merely seen") func verifiedSecond() throws {
+        var book = TrustStore()
+        let (first, second) = (try peer(10), try peer(11))
+        book.recordContact(with: first, named: Self.ada, at: now)
+        book.recordVerification(of: second, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: second, claiming: Self.ada).isVerified)
+        #expect(book.trustStatus(of: first, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+    }
+
+    @Test("R6: a friend who has many names keeps few of them") func manyNames() throws {
+        var book = TrustStore()
+        let friend = try peer(10)
+        book.recordVerification(of: friend, named: Self.ada, at: now)
+        for number in 0..<20 { book.recordContact(with: friend, named: try DisplayName("name \(number % 15)"), at: now) }
+        let names = try #require(book[friend.fingerprint]?.formerNames.map(\.claimed))
+        #expect(names.count == 8 && Set(names).count == 8 && names.last == "name 3" && !names.contains("name 4"))
+    }
+
+    @Test("K3: codes that differ end what an earlier comparison has said, and nothing else") func denied() throws {
+        var book = TrustStore()
+        let (ada, eve) = (try peer(10), try peer(11))
+        book.recordVerification(of: ada, named: Self.ada, at: now)
+        book.setFriend(ada.fingerprint, true)
+        book.recordMismatch(with: ada)
+        #expect(book.trustStatus(of: ada, claiming: Self.ada) == .known(.seen, isFriend: true))
+        book.recordMismatch(with: eve)
+        #expect(book[eve.fingerprint] == nil)
+        book.recordContact(with: eve, named: try DisplayName("Eve"), at: now)
+        book.setBlocked(eve.fingerprint, true)
+        book.recordMismatch(with: eve)
+        #expect(book.trustStatus(of: eve, claiming: nil).isBlocked)
+    }
+
+    @Test("K2: a name whose owner was forgotten or blocked falls to who uses it next", arguments: [true, false])
+    func nameIsFreed(byForgetting: Bool) throws {
+        var book = TrustStore()
+        let (first, second, third) = (try peer(10), try peer(11), try peer(12))
+        book.recordContact(with: first, named: Self.ada, at: now)
+        book.recordContact(with: second, named: Self.ada, at: now)
+        if byForgetting { book.remove(first.fingerprint) } else { book.setBlocked(first.fingerprint, true) }
+        #expect(book.trustStatus(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.trustStatus(of: third, claiming: Self.ada) == .new)
+        book.recordContact(with: second, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: third, claiming: Self.ada) == .nameClash(knownAs: second.fingerprint))
+    }
+
+    @Test("K2: a blocked peer is blocked under every name") func blockedUnderEveryName() throws {
+        var book = TrustStore()
+        let (ada, eve) = (try peer(10), try peer(11))
+        book.recordContact(with: ada, named: Self.ada, at: now)
+        book.recordContact(with: eve, named: try DisplayName("Eve"), at: now)
+        book.setBlocked(eve.fingerprint, true)
+        for name in [Self.ada, try DisplayName("Eve"), try DisplayName("Mallory"), nil] {
+            #expect(book.trustStatus(of: eve, claiming: name).isBlocked)
+        }
+    }
+
+    @Test(
+        "K2: neither the case of ß, nor what has no shape, nor another composition makes another name",
+        arguments: [("Groß", "GROSS"), ("Ada", "A\u{200b}d\u{2060}a"), ("José", "jose\u{301}")])
+    func alike(_ names: (known: String, claimed: String)) throws {
+        var book = TrustStore()
+        let known = try peer(10)
+        book.recordContact(with: known, named: try DisplayName(names.known), at: now)
+        #expect(
+            book.trustStatus(of: try peer(11), claiming: try DisplayName(names.claimed))
+                == .nameClash(knownAs: known.fingerprint))
+    }
+
+    @Test("A5: only a key makes a friend, and blocking ends it") func friends() throws {
+        var book = TrustStore()
+        let friend = try peer(10)
+        #expect(book.setFriend(friend.fingerprint, true) == false)
+        book.recordContact(with: friend, named: Self.ada, at: now)
+        #expect(book.setFriend(friend.fingerprint, true) == true)
+        #expect(book.trustStatus(of: friend, claiming: nil).isFriend)
+        #expect(!book.trustStatus(of: try peer(11), claiming: Self.ada).isFriend)
+        #expect(book.setBlocked(friend.fingerprint, true) == true)
+        #expect(!book.trustStatus(of: friend, claiming: Self.ada).isFriend)
+        #expect(book.trustStatus(of: friend, claiming: Self.ada).isBlocked)
+        book.recordVerification(of: friend, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: friend, claiming: Self.ada).isBlocked, "comparing codes does not lift a block")
+        #expect(book.setBlocked(friend.fingerprint, false) == true)
+        #expect(book.trustStatus(of: friend, claiming: Self.ada) == .known(.seen, isFriend: false))
+    }
+
+    @Test("A5: a friend who is blocked is no friend, whatever the file says") func blockedFriend() {
+        #expect(!TrustStatus.known(.blocked, isFriend: true).isFriend)
+        #expect(TrustStatus.known(.blocked, isFriend: true).label == "blocked")
+    }
+
+    @Test func aBlockedPeersNameIsFreeForOthers() throws {
+        var book = TrustStore()
+        let blocked = try peer(10)
+        book.recordContact(with: blocked, named: Self.ada, at: now)
+        book.setBlocked(blocked.fingerprint, true)
+        #expect(book.trustStatus(of: try peer(11), claiming: Self.ada) == .new)
+    }
+
+    @Test func forgetting() throws {
+        var book = TrustStore()
+        let known = try peer(10)
+        book.recordContact(with: known, named: Self.ada, at: now)
+        #expect(book.entry(claiming: known.id)?.fingerprint == known.fingerprint)
+        #expect(book.remove(known.fingerprint) == true)
+        #expect(book.remove(known.fingerprint) == false)
+        #expect(book.trustStatus(of: known, claiming: Self.ada) == .new)
+        #expect(book.entry(claiming: known.id) == nil)
+    }
+
+    @Test("D5: a clock that goes back does not make a peer older") func times() throws {
+        var book = TrustStore()
+        let known = try peer(10)
+        book.recordContact(with: known, named: Self.ada, at: now)
+        book.recordContact(with: known, named: Self.ada, at: WallTime(milliseconds: 5))
+        #expect(book[known.fingerprint]?.lastSeen == now)
+        #expect(book[known.fingerprint]?.firstSeen == now)
+    }
+
+    @Test func aFileComesBackAsItWas() throws {
+        var book = TrustStore()
+        for byte in 10..<14 as Range<UInt8> { book.recordContact(with: try peer(byte), named: Self.ada, at: now) }
+        book.recordVerification(of: try peer(10), named: Self.ada, at: now)
+        book.rename(try peer(11).fingerprint, to: try DisplayName("x"))
+        let decoded = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
+        #expect(decoded == book)
+    }
+
+    @Test func aFileThatNamesAPeerTwiceIsRefused() throws {
+        var book = TrustStore()
+        book.recordContact(with: try peer(10), named: Self.ada, at: now)
+        let record = String(decoding: try JSONEncoder().encode(book).dropFirst().dropLast(), as: UTF8.self)
+        func decode(_ json: String) throws -> TrustStore { try JSONDecoder().decode(TrustStore.self, from: Data(json.utf8)) }
+        #expect(try decode("[\(record)]") == book)
+        #expect(throws: DecodingError.self) { try decode("[\(record),\(record)]") }
+        #expect(throws: DecodingError.self) { try decode("[\(record.replacing("Ada", with: ""))]") }
+    }
+
+    @Test("R6: the book is bounded, and who was chosen stays") func bounded() throws {
+        let record = { (number: Int, isFriend: Bool) in
+            let fingerprint = String(repeating: "0", count: 60) + String(number + 0x1000, radix: 16).suffix(4)
+            return """
+                {"fingerprint":"\(fingerprint)","entry":{"claimedName":"p\(number)","isNameContested":false,"trust":"seen","isFriend":\(isFriend),\
+                "firstSeen":{"milliseconds":\(number)},"lastSeen":{"milliseconds":\(number)}}}
+                """
+        }
+        func book(_ count: Int, friends: (Int) -> Bool) throws -> TrustStore {
+            let json = "[\((0..<count).map { record($0, friends($0)) }.joined(separator: ","))]"
+            return try JSONDecoder().decode(TrustStore.self, from: Data(json.utf8))
+        }
+        #expect(try book(TrustStore.capacity + 10) { _ in false }.entries.count == TrustStore.capacity)
+        // The first is a friend: the second gives way.
+        var full = try book(TrustStore.capacity) { $0 == 0 }
+        full.recordContact(with: try peer(10), named: Self.ada, at: now)
+        #expect(full.entries.count == TrustStore.capacity)
+        #expect(full.entries.values.contains { $0.isFriend })
+        #expect(!full.entries.values.contains { $0.claimedName.claimed == "p1" })
+        var chosen = try book(TrustStore.capacity) { _ in true }
+        chosen.recordContact(with: try peer(10), named: Self.ada, at: now)
+        #expect(chosen[try peer(10).fingerprint] == nil)
+    }
+}
