@@ -104,10 +104,11 @@ let libraryFloor: [Target] = [
 
 let app: [Target] = [
     module("NearshareService", "App", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
+    module("NearshareTerminal", "App", ["NearshareBase"]),
     module(
         "NearshareCLI", "App",
         [
-            "Nearshare", "NearshareService", "NearshareAudio", "NearshareDatabase", "CNearshareShims",
+            "Nearshare", "NearshareService", "NearshareTerminal", "NearshareAudio", "NearshareDatabase", "CNearshareShims",
             .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
         ]),
     .executableTarget(
@@ -174,7 +175,8 @@ let slowTests: [Target] = [
             "NearshareTesting",
         ]),
     tests("Service", ["NearshareBase", "NearshareService", "NearshareInterfaces", "NearshareTesting"]),
-    tests("CLI", ["Nearshare", "NearshareCLI", "NearshareService", "NearshareTesting", "NearshareAudio"]),
+    tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),
+    tests("CLI", ["Nearshare", "NearshareCLI", "NearshareService", "NearshareTerminal", "NearshareTesting", "NearshareAudio"]),
 ]
 
 /// `NEARSHARE_TESTS` chooses the test targets: all of them without it; "quick" for those of values and state machines, and then

@@ -68,13 +68,6 @@ import Testing
     }
 }
 
-@Suite struct TableTests {
-    @Test("columns stand below each other, wide characters counted as two")
-    func columns() {
-        #expect(Table.lines([["a", "x"], ["日本", "y"]]) == ["a     x", "日本  y"])
-    }
-}
-
 @Suite struct FailureTests {
     @Test("every outcome has its exit code")
     func codes() {

@@ -191,22 +191,4 @@ private final class ScriptedDoor: NodeClient {
         try await run("", door)
         #expect(door.said.withLock { $0 }.isEmpty)
     }
-
-    @Test("a line without an end does not fill the memory")
-    func endless() async throws {
-        var ends: [Int32] = [0, 0]
-        try #require(Glibc.pipe(&ends) == 0)
-        let input = LineInput(ends[0])
-        let writer = ends[1]
-        BlockingThread.start {
-            let bytes = [UInt8](repeating: 0x78, count: 1 << 16)
-            for _ in 0..<8 { _ = write(writer, bytes, bytes.count) }
-            close(writer)
-        }
-        var lengths: [Int] = []
-        while let line = try await input.next() { lengths.append(line.utf8.count) }
-        close(ends[0])
-        #expect(lengths.reduce(0, +) == 8 << 16)
-        #expect(lengths.allSatisfy { $0 <= ChatEntry.maximumTextByteCount * 2 + 16 * 1024 })
-    }
 }

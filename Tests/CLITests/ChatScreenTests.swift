@@ -1,5 +1,6 @@
 import Nearshare
 import NearshareService
+import NearshareTerminal
 import Testing
 
 @testable import NearshareCLI
@@ -30,7 +31,7 @@ private final class Sitting {
         settings.hasUTF8 = hasUTF8
         settings.isQuiet = isQuiet
         screen = ChatScreen(settings)
-        give(.resized(columns: columns, rows: rows))
+        give(.resized(TerminalSize(columns: columns, rows: rows)))
         effects += screen.start(at: now)
         if case .person = opening {
             give(.event(.people([Self.person(Self.anna, "anna"), Self.person(Self.ben, "ben", isNear: false)])))
@@ -322,7 +323,7 @@ private final class Sitting {
         #expect(sitting.text.contains("row 40."))
         for _ in 0..<20 { sitting.press(.pageUp) }
         #expect(sitting.text.contains("row 1."))
-        sitting.give(.resized(columns: 30, rows: 6))
+        sitting.give(.resized(TerminalSize(columns: 30, rows: 6)))
         for _ in 0..<30 { sitting.press(.pageDown) }
         #expect(sitting.text.contains("row 40."))
     }

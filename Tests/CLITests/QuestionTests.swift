@@ -1,4 +1,5 @@
 import Nearshare
+import NearshareTerminal
 import Testing
 
 @testable import NearshareCLI

@@ -1,11 +1,12 @@
 import Nearshare
 import NearshareAudio
+import NearshareTerminal
 import Testing
 
 @testable import NearshareCLI
 
 @Suite struct VoiceScreenTests {
-    private let plain = ANSIStyle(isOn: false)
+    private let plain = ANSIStyle(isEnabled: false)
 
     private func snapshot() -> Recording.Snapshot {
         var now = Recording.Snapshot()
@@ -26,7 +27,7 @@ import Testing
             now.secondsLeft = left
             for state in [RecorderMachine.State.idle, .recording, .paused] {
                 now.state = state
-                for line in VoiceScreen.recorder(now, columns: columns, ink: plain) {
+                for line in VoiceScreen.recorder(now, columns: columns, style: plain) {
                     #expect(TerminalText.width(of: line) < max(2, columns), "\(line)")
                 }
             }
@@ -37,42 +38,32 @@ import Testing
     func secondsLeft() throws {
         var now = snapshot()
         now.secondsLeft = 36
-        let title = try #require(VoiceScreen.recorder(now, columns: 80, ink: plain).first)
+        let title = try #require(VoiceScreen.recorder(now, columns: 80, style: plain).first)
         #expect(title.hasPrefix("● 1:15  recording"))
         #expect(title.hasSuffix("0:36 left"))
-        #expect(VoiceScreen.recorder(now, columns: 24, ink: plain)[0].hasSuffix("0:36 left"))
+        #expect(VoiceScreen.recorder(now, columns: 24, style: plain)[0].hasSuffix("0:36 left"))
     }
 
     @Test("a microphone that is off is seen while somebody speaks")
     func nothingHeard() {
         var now = snapshot()
         now.hasSound = false
-        #expect(VoiceScreen.recorder(now, columns: 80, ink: plain)[0].contains("nothing heard yet"))
+        #expect(VoiceScreen.recorder(now, columns: 80, style: plain)[0].contains("nothing heard yet"))
         now.elapsed = .seconds(2)
-        #expect(VoiceScreen.recorder(now, columns: 80, ink: plain)[0].contains("recording"))
-    }
-
-    @Test("bars reach from a line to the top, in eighths")
-    func wave() {
-        #expect(VoicePicture.wave([0, 0.25, 0.5, 0.75, 1, 2, -1], rows: 2) == ["   ▄██ ", "▁▄████▁"])
-    }
-
-    @Test("a level bar has its width at every level", arguments: [-1, 0, 0.001, 0.3, 0.7, 0.95, 1, 7])
-    func bar(_ level: Double) {
-        for width in 1...40 { #expect(VoicePicture.bar(level, width: width, ink: plain).count == width) }
+        #expect(VoiceScreen.recorder(now, columns: 80, style: plain)[0].contains("recording"))
     }
 }
 
 @Suite struct VoiceKeyTests {
     @Test(
-        "keys are told apart, however they arrive",
+        "terminal keys map to commands, several characters to several",
         arguments: [
-            (" \r", [.space, .enter]), ("\u{1b}[C\u{1b}[D", [.right, .left]), ("\u{1b}OC", [.right]),
-            ("S", [.letter("s")]), ("\u{1b}[1;5Cq", [.right, .letter("q")]), ("\u{1b}[A\u{1b}[3~l", [.letter("l")]),
-            ("\u{1b}", []), ("\u{1b}[", []), ("ä", []),
-        ] as [(String, [VoiceKey])])
-    func keys(_ typed: String, _ keys: [VoiceKey]) {
-        #expect(VoiceKey.all(in: Array(typed.utf8)) == keys)
+            (.text(" sL"), [.space, .letter("s"), .letter("l")]), (.enter, [.enter]), (.lineBreak, [.enter]),
+            (.left, [.left]), (.wordLeft, [.left]), (.right, [.right]), (.wordRight, [.right]), (.text("ä"), []),
+            (.up, []), (.escape, []), (.delete, []),
+        ] as [(TerminalKey, [VoiceKey])])
+    func keys(_ key: TerminalKey, _ commands: [VoiceKey]) {
+        #expect(VoiceKey.all(in: key) == commands)
     }
 }
 

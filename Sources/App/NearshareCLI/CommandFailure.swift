@@ -1,5 +1,6 @@
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
 /// The exit codes, as `nearshare(1)` lists them.
 enum ExitStatus: Int32, Sendable {
@@ -65,6 +66,7 @@ struct CommandFailure: Error, Sendable {
                 case .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)
+        case is SignalHandling.Interrupted: self.init(.interrupted, "")
         case is CancellationError: self.init(.interrupted, "interrupted")
         default: self.init(.failure, "\(error)")
         }

@@ -2,6 +2,7 @@ internal import Glibc
 internal import Logging
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 internal import Synchronization
 
 /// How a node of this machine is run. What is nil is as the configuration says.
@@ -47,7 +48,7 @@ func withNodeClient(
 ) async throws {
     let isStopped = OnceFlag()
     // Around all of it: a signal may come while one node has ended and the next one has not started.
-    try await SignalHandling.handled {
+    try await SignalHandling.run {
         isStopped.raise()
     } _: {
         while !isStopped.isRaised {
@@ -63,7 +64,7 @@ private func withOneClient(
 ) async throws -> Bool {
     do {
         let isDone: Void? = try await askRunningNode(of: machine) { client in
-            try await SignalHandling.handled(asking: { client.close() }) { try await body(client) }
+            try await SignalHandling.run(onSignal: { client.close() }) { try await body(client) }
         }
         if isDone != nil { return true }
     } catch let failure as ControlFailure where failure.kind == .gone && carriesOn {
@@ -121,7 +122,7 @@ func runNode(
             group.addTask { try await role.run(service, on: node, listener) }
             group.addTask { try await controller.serve(listener, on: node) }
             defer { group.cancelAll() }
-            try await SignalHandling.handled(asking: { controller.interrupt(node) }) { try await body(service) }
+            try await SignalHandling.run(onSignal: { controller.interrupt(node) }) { try await body(service) }
             node.beginShutdown()
         }
     }

@@ -1,5 +1,6 @@
 internal import Logging
 internal import Nearshare
+internal import NearshareTerminal
 
 /// A connection to somebody near for the sake of their key: nothing is sent.
 struct PeerConnector: Sendable {
@@ -24,7 +25,7 @@ struct PeerConnector: Sendable {
             interface: interface, discovery: address == nil ? machine.discovery() : nil, radio: address == nil ? radio : nil,
             log: log)
         return try await withNode(settings) { node in
-            try await SignalHandling.handled(asking: { node.beginShutdown() }) {
+            try await SignalHandling.run(onSignal: { node.beginShutdown() }) {
                 let destination: PeerDestination
                 if let address {
                     destination = PeerDestination(addresses: [address])

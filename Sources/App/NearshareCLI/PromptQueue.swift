@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareTerminal
 internal import Synchronization
 
 /// Asks the person about several things at once: each question has a number when there is more than one, and none waits for
@@ -55,7 +56,7 @@ final class PromptQueue: Sendable {
                 let number: Int? = state.withLock { state in
                     guard !state.isClosed else { return nil }
                     let number = state.questions.add(words, about: name, continuation)
-                    terminal.discardTyped()
+                    terminal.discardInput()
                     terminal.write((state.questions.open.count > 1 ? "number \(number): " : "") + text)
                     prompt(state)
                     return number
@@ -70,13 +71,13 @@ final class PromptQueue: Sendable {
 
     /// In the lock, so that what stands at the bottom is what was asked last.
     private func prompt(_ state: borrowing State) {
-        ProgressDisplay.shared.ask(state.questions.prompt, on: terminal.descriptor)
+        StatusDisplay.shared.ask(state.questions.prompt, on: terminal)
     }
 
     private func take(_ line: String) {
         let verdict = state.withLock { state -> PendingPrompts<CheckedContinuation<Answer, Never>>.Verdict? in
             guard !state.questions.open.isEmpty else { return nil }
-            ProgressDisplay.shared.answered(TerminalText.escaped(line, columns: 100))
+            StatusDisplay.shared.recordAnswer(TerminalText.escaped(line, columns: 100))
             return state.questions.take(line)
         }
         switch verdict {
@@ -94,7 +95,7 @@ final class PromptQueue: Sendable {
         let question = state.withLock { state in
             let question = state.questions.remove(number)
             // Typed for what is no longer there: it must not answer what is asked instead.
-            if question != nil, !isTyped { terminal.discardTyped() }
+            if question != nil, !isTyped { terminal.discardInput() }
             prompt(state)
             return question
         }

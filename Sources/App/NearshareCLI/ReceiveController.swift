@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Logging
 internal import Nearshare
+internal import NearshareTerminal
 internal import Synchronization
 
 /// Answers invitations by policy or by asking, follows what was accepted, and tells of all of it.

@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 internal import Synchronization
 
 /// One send to one or several peers, from looking for them to the last outcome.

@@ -1,5 +1,6 @@
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
 extension ChatScreen {
     mutating func press(_ key: TerminalKey, at now: WallTime) -> [Effect] {
@@ -38,7 +39,7 @@ extension ChatScreen {
     }
 
     private mutating func enter(at now: WallTime) -> [Effect] {
-        var text = active.editor.take()
+        var text = active.editor.submit()
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
         if text.hasPrefix("//") {
             text.removeFirst()

@@ -1,16 +1,8 @@
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
 extension ChatScreen {
-    /// What is on the terminal.
-    struct Picture: Sendable, Hashable {
-        /// As many as the terminal has rows, none wider than it.
-        var lines: [StyledLine]
-        /// From 0.
-        var cursorRow: Int
-        var cursorColumn: Int
-    }
-
     /// How many rows and columns each part has.
     private struct Layout {
         var hasBar: Bool
@@ -40,7 +32,7 @@ extension ChatScreen {
     /// Rows of the conversation that are seen at once.
     var viewRows: Int { max(2, layout(inputRows: input().rows.count).rows) }
 
-    func render() -> Picture {
+    func render() -> ScreenFrame {
         let input = input()
         let layout = layout(inputRows: input.rows.count)
         var lines: [StyledLine] = []
@@ -57,9 +49,9 @@ extension ChatScreen {
         if layout.hasStatus { lines.append(status()) }
         let inputStart = lines.count
         lines += input.rows
-        lines = lines.prefix(rows).map { $0.cut(to: columns) }
+        lines = lines.prefix(rows).map { $0.truncated(to: columns) }
         lines += Array(repeating: StyledLine(), count: rows - lines.count)
-        return Picture(
+        return ScreenFrame(
             lines: lines, cursorRow: min(rows - 1, inputStart + input.cursor.row),
             cursorColumn: min(columns - 1, input.cursor.column))
     }
@@ -114,10 +106,11 @@ extension ChatScreen {
             if room.unreadCount > 0 { text += " (\(room.unreadCount))" }
             let style =
                 index == current
-                ? Style(isBold: true, isReversed: true) : room.unreadCount > 0 ? Style(color: .yellow, isBold: true) : .plain
+                ? TextStyle(isBold: true, isReversed: true)
+                : room.unreadCount > 0 ? TextStyle(color: .yellow, isBold: true) : .plain
             return StyledLine(index == current ? "[\(text)]" : " \(text) ", style)
         }
-        if current == nil { tabs.insert(StyledLine("[\(title(of: lobby))]", Style(isBold: true, isReversed: true)), at: 0) }
+        if current == nil { tabs.insert(StyledLine("[\(title(of: lobby))]", TextStyle(isBold: true, isReversed: true)), at: 0) }
         let chosen = current ?? 0
         var first = chosen
         var last = chosen
@@ -177,15 +170,15 @@ extension ChatScreen {
         lines += Array(repeating: StyledLine(), count: max(0, rows - lines.count))
         return lines.map { line in
             var beside = StyledLine(settings.hasUTF8 ? "│ " : "| ", .dim)
-            for span in line.cut(to: columns - 2).spans { beside.append(span.text, span.style) }
+            for span in line.truncated(to: columns - 2).spans { beside.append(span.text, span.style) }
             return beside
         }
     }
 
-    private static func style(of person: Person) -> Style {
+    private static func style(of person: Person) -> TextStyle {
         switch person.trustStatus {
         case "changed": .failure
-        case "verified": Style(color: .green)
+        case "verified": TextStyle(color: .green)
         default: .plain
         }
     }
@@ -200,14 +193,14 @@ extension ChatScreen {
             let person = people[peer]
             line.append(name(of: peer), .bold)
             if person?.isNear == true {
-                line.append(" is near", Style(color: .green))
+                line.append(" is near", TextStyle(color: .green))
             } else {
                 line.append(" is away: what you write waits until they are near", .warning)
             }
             switch person?.trustStatus {
-            case "changed": line.append("  NOT THE KEY THEY HAD BEFORE: /verify", Style(color: .red, isBold: true))
+            case "changed": line.append("  NOT THE KEY THEY HAD BEFORE: /verify", TextStyle(color: .red, isBold: true))
             case "blocked": line.append("  blocked", .failure)
-            case "verified": line.append("  verified", Style(color: .green))
+            case "verified": line.append("  verified", TextStyle(color: .green))
             default: break
             }
         }
@@ -215,8 +208,8 @@ extension ChatScreen {
             let more = room.missedCount > 0 ? "\(room.missedCount) new below" : "Page Down goes on"
             let text = "  [\(more)]"
             let width = TerminalText.width(of: text)
-            line = line.cut(to: max(0, columns - width))
-            line.append(text, Style(isBold: true, isReversed: true))
+            line = line.truncated(to: max(0, columns - width))
+            line.append(text, TextStyle(isBold: true, isReversed: true))
         } else if room.isLoading {
             line.append("  …", .dim)
         }
@@ -360,7 +353,7 @@ extension ChatScreen {
         if let author = entry.author {
             var name = entry.conversation == .everybody ? nickname(entry, author) : self.name(of: author)
             if columns < 40 { name = String(name.prefix(max(4, columns / 3))) }
-            head.append("\(name): ", Style(color: Self.color(of: author), isBold: true))
+            head.append("\(name): ", TextStyle(color: Self.color(of: author), isBold: true))
         } else {
             head.append("you: ", .bold)
         }
@@ -376,8 +369,8 @@ extension ChatScreen {
         return "\(name)#\(author.hex.prefix(4))"
     }
 
-    private static func color(of peer: PeerID) -> Style.Color {
-        let colors: [Style.Color] = [.cyan, .magenta, .blue, .green]
+    private static func color(of peer: PeerID) -> TextStyle.Color {
+        let colors: [TextStyle.Color] = [.cyan, .magenta, .blue, .green]
         return colors[Int(peer.bytes[0]) % colors.count]
     }
 
@@ -387,7 +380,7 @@ extension ChatScreen {
         case .waiting: return StyledLine(hasSigns ? "·" : "waiting", .dim)
         case .sent: return StyledLine(hasSigns ? "✓" : "sent", .dim)
         case .delivered: return StyledLine(hasSigns ? "✓✓" : "delivered", .dim)
-        case .read: return StyledLine(hasSigns ? "✓✓" : "read", Style(color: .cyan, isBold: hasSigns))
+        case .read: return StyledLine(hasSigns ? "✓✓" : "read", TextStyle(color: .cyan, isBold: hasSigns))
         case .failed:
             let reason = room.reasons[entry.id].map { ": " + TerminalText.escaped($0, columns: 200) } ?? ""
             return StyledLine("not sent\(reason)", .failure)
@@ -401,7 +394,7 @@ extension ChatScreen {
             lines[lines.count - 1].append(" ")
             lines[lines.count - 1].append(span.text, span.style)
         } else {
-            for row in ChatText.wrap(span.text, first: max(2, columns - 6), rest: max(2, columns - 6)) {
+            for row in TextLayout.wrap(span.text, firstColumns: max(2, columns - 6), columns: max(2, columns - 6)) {
                 var line = StyledLine(String(repeating: " ", count: min(6, max(0, columns - 8))))
                 line.append(row, span.style)
                 lines.append(line)
@@ -410,13 +403,13 @@ extension ChatScreen {
     }
 
     /// A text after what stands before it.
-    private func block(_ head: StyledLine, _ text: String, _ style: Style, columns: Int) -> [StyledLine] {
+    private func block(_ head: StyledLine, _ text: String, _ style: TextStyle, columns: Int) -> [StyledLine] {
         let indent = columns < 30 ? 2 : min(6, head.width)
         let room = columns - head.width
         // A name that leaves next to nothing stands alone.
         let isAlone = room < 8 && head.width > indent
         let rest = max(2, columns - indent)
-        let rows = ChatText.rows(of: text, first: isAlone ? rest : max(2, room), rest: rest)
+        let rows = TextLayout.rows(of: text, firstColumns: isAlone ? rest : max(2, room), columns: rest)
         var lines: [StyledLine] = isAlone ? [head] : []
         for (index, row) in rows.enumerated() {
             var line = index == 0 && !isAlone ? head : StyledLine(String(repeating: " ", count: indent))

@@ -1,5 +1,6 @@
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
 /// A full-screen conversation as a value: keys and events in, pictures and wishes out. It reads no clock, terminal or file.
 struct ChatScreen: Sendable {
@@ -46,7 +47,7 @@ struct ChatScreen: Sendable {
         case key(TerminalKey)
         case event(ControlEvent)
         case answered(Ticket, Result<ControlReply, ControlFailure>)
-        case resized(columns: Int, rows: Int)
+        case resized(TerminalSize)
         /// What a path could go on with, for the path that was asked about.
         case paths(String, [String])
         /// The recorder has ended: a path, or why there is none.
@@ -125,9 +126,9 @@ struct ChatScreen: Sendable {
         case .key(let key): return press(key, at: now)
         case .event(let event): return take(event, at: now)
         case .answered(let ticket, let result): return answered(ticket, result, at: now)
-        case .resized(let columns, let rows):
-            self.columns = max(1, columns)
-            self.rows = max(1, rows)
+        case .resized(let size):
+            columns = max(1, size.columns)
+            rows = max(1, size.rows)
             return []
         case .paths(let path, let candidates):
             complete(path, with: candidates)

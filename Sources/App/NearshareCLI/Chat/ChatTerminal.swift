@@ -2,6 +2,7 @@ internal import Glibc
 internal import Nearshare
 internal import NearshareAudio
 internal import NearshareService
+internal import NearshareTerminal
 internal import Synchronization
 
 /// Joins a ``ChatScreen`` with a terminal and a node.
@@ -23,7 +24,7 @@ final class ChatTerminal: Sendable {
     private let door: any NodeClient
     private let machine: LocalMachine
     private let terminal: TerminalDevice
-    private let keyboard: ChatKeyboard
+    private let keyboard: KeyboardReader
     /// As it was when the last node ended.
     private let kept: Monitor<ChatScreen>
     private let happenings: AsyncStream<Happening>
@@ -36,7 +37,7 @@ final class ChatTerminal: Sendable {
 
     /// - Parameter screen: a new one, or as another node has left it; kept when this one ends.
     init(
-        door: any NodeClient, machine: LocalMachine, terminal: TerminalDevice, keyboard: ChatKeyboard,
+        door: any NodeClient, machine: LocalMachine, terminal: TerminalDevice, keyboard: KeyboardReader,
         screen: Monitor<ChatScreen>
     ) {
         self.door = door
@@ -59,7 +60,7 @@ final class ChatTerminal: Sendable {
     func run() async throws {
         let events = try await door.events()
         let (orders, orderSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.Ticket).self)
-        Console.listener.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
+        Console.messageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
         FullScreen.enter(terminal)
         let (ending, screen) = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in
@@ -67,10 +68,7 @@ final class ChatTerminal: Sendable {
                 if !Task.isCancelled { sink.yield(.nodeGone) }
             }
             group.addTask { [self] in
-                for await number in SignalHandling.signals()
-                where number != SIGINT || !SignalHandling.isLentOut.load(ordering: .acquiring) {
-                    sink.yield(.interrupted)
-                }
+                for await _ in SignalHandling.terminations() { sink.yield(.interrupted) }
             }
             group.addTask { [sink] in for await _ in Signals.stream([SIGWINCH]) { sink.yield(.resized) } }
             // One after the other: lines arrive in the order in which they were written.
@@ -94,23 +92,23 @@ final class ChatTerminal: Sendable {
     ) async -> (Ending, ChatScreen) {
         var screen = kept.withLock { $0 }
         let settings = screen.settings
-        var input = TerminalInput()
-        var drawn: ChatScreen.Picture?
+        var input = TerminalInput(maximumPasteByteCount: ChatEntry.maximumTextByteCount + 1)
+        var drawn: ScreenFrame?
         var lastDrawn: MonotonicInstant?
         var isDrawPlanned = false
         /// Once what is on its way has come to an end.
         var ending: Ending?
         var openOrders = 0
-        keyboard.begin()
-        keyboard.direct { [sink] press in
-            switch press {
+        keyboard.start()
+        keyboard.setHandler { [sink] event in
+            switch event {
             case .bytes(let bytes): sink.yield(.pressed(bytes))
-            case .terminalGone: sink.yield(.interrupted)
+            case .closed: sink.yield(.interrupted)
             }
         }
         var effects =
             screen.handle(
-                .resized(columns: Console.columns(terminal.descriptor), rows: Console.rows(terminal.descriptor)), at: now)
+                .resized(terminal.size), at: now)
             + (screen.hasStarted ? screen.handle(.reopened, at: now) : screen.start(at: now))
         sink.yield(.draw)
         loop: for await happening in happenings {
@@ -119,14 +117,14 @@ final class ChatTerminal: Sendable {
                 if case .answered(let ticket, _) = event, ticket.isOrder { openOrders -= 1 }
                 effects += screen.handle(event, at: now)
             case .pressed(let bytes):
-                let keys = bytes.isEmpty ? input.flush() : input.take(bytes)
+                let keys = bytes.isEmpty ? input.flush() : input.receive(bytes)
                 // Nothing was pressed, and nothing came of it.
                 if keys.isEmpty { continue }
                 for key in keys { effects += screen.handle(.key(key), at: now) }
             case .resized:
                 drawn = nil
                 effects += screen.handle(
-                    .resized(columns: Console.columns(terminal.descriptor), rows: Console.rows(terminal.descriptor)), at: now)
+                    .resized(terminal.size), at: now)
             case .draw: isDrawPlanned = false
             case .end: break loop
             case .interrupted:
@@ -162,11 +160,11 @@ final class ChatTerminal: Sendable {
                     }
                 case .listPaths(let path): sink.yield(.screen(.paths(path, Self.paths(beginningWith: path))))
                 case .record(let peer, let name):
-                    await keyboard.end()
+                    await keyboard.stop()
                     await record(for: peer, name: name)
-                    keyboard.begin()
+                    keyboard.start()
                     drawn = nil
-                case .bell: Console.write("\u{7}", to: terminal.descriptor)
+                case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
                 case .redraw: drawn = nil
                 case .suspend:
                     FullScreen.suspend(terminal)
@@ -186,8 +184,9 @@ final class ChatTerminal: Sendable {
             if rest <= .zero {
                 let picture = screen.render()
                 if picture != drawn {
-                    FullScreen.draw(
-                        picture, over: drawn, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8, on: terminal)
+                    DescriptorOutput.write(
+                        picture.encoded(replacing: drawn, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8),
+                        to: terminal.descriptor)
                     drawn = picture
                     lastDrawn = moment
                 }
@@ -199,9 +198,9 @@ final class ChatTerminal: Sendable {
                 }
             }
         }
-        keyboard.direct(to: nil)
+        keyboard.setHandler(nil)
         if ending != .nodeGone {
-            await keyboard.end()
+            await keyboard.stop()
             // A question that is still open may take its time to end.
             FullScreen.leave()
         }
@@ -229,30 +228,34 @@ final class ChatTerminal: Sendable {
     // MARK: Voice notes
 
     private func record(for peer: PeerID, name: String) async {
-        let listener = Console.listener.withLock { listener in
-            defer { listener = nil }
-            return listener
+        let handler = Console.messageHandler.withLock { handler in
+            defer { handler = nil }
+            return handler
         }
         FullScreen.leave()
-        SignalHandling.isLentOut.store(true, ordering: .releasing)
         let conversation = Conversation.peer(peer)
         do {
-            let settings = NoteSettings(
-                bitrate: NoteSettings.speechBitrate, speaker: try machine.name().claimed, recorded: now)
-            guard let settings else { throw CommandFailure(.failure, "no note can be recorded with these settings") }
-            let order = RecordingSession.Order(
-                source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
-                trims: true, receivers: [name], reviews: true)
-            let archive = VoiceArchive(machine)
-            let note = try await RecordingSession(archive: archive, order: order, isJSON: false, isQuiet: false).take()
-            if let note { try? archive.noteSent(note.path, to: [name], at: now) }
-            sink.yield(.screen(.recorded(conversation, path: note?.path, reason: nil)))
+            let path = try await SignalHandling.withoutInterrupt { try await recordNote(for: name) }
+            sink.yield(.screen(.recorded(conversation, path: path, reason: nil)))
         } catch {
             sink.yield(.screen(.recorded(conversation, path: nil, reason: CommandFailure(error).message)))
         }
-        SignalHandling.isLentOut.store(false, ordering: .releasing)
         FullScreen.enter(terminal)
-        Console.listener.withLock { $0 = listener }
+        Console.messageHandler.withLock { $0 = handler }
+    }
+
+    /// - Returns: the path of the note; nil when the user dropped it.
+    private func recordNote(for name: String) async throws -> String? {
+        let settings = NoteSettings(
+            bitrate: NoteSettings.speechBitrate, speaker: try machine.name().claimed, recorded: now)
+        guard let settings else { throw CommandFailure(.failure, "no note can be recorded with these settings") }
+        let order = RecordingSession.Order(
+            source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
+            trims: true, receivers: [name], reviews: true)
+        let archive = VoiceArchive(machine)
+        let note = try await RecordingSession(archive: archive, order: order, isJSON: false, isQuiet: false).take()
+        if let note { try? archive.noteSent(note.path, to: [name], at: now) }
+        return note?.path
     }
 
     // MARK: Files

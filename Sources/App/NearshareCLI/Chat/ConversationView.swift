@@ -1,5 +1,6 @@
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
 /// A conversation as the screen holds it: what was said, where one looks, what is being written.
 struct ConversationView: Sendable {
@@ -29,7 +30,7 @@ struct ConversationView: Sendable {
     let conversation: Conversation?
     private(set) var items: [Item] = []
     var position = Position.end
-    var editor = LineEditor()
+    var editor = LineEditor(maximumByteCount: ChatEntry.maximumTextByteCount)
     var unreadCount = 0
     /// What has come since one looks at something older.
     var missedCount = 0

@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 internal import Synchronization
 
 /// A conversation without a screen: lines in, and what becomes of them out.
@@ -32,7 +33,7 @@ final class PipedConversation: Sendable {
 
     private let door: any NodeClient
     private let order: Order
-    private let input: LineInput
+    private let input: LineReader
     private let happenings: AsyncStream<Happening>
     private let sink: AsyncStream<Happening>.Continuation
 
@@ -43,7 +44,7 @@ final class PipedConversation: Sendable {
     init(door: any NodeClient, order: Order, input: Int32 = STDIN_FILENO) {
         self.door = door
         self.order = order
-        self.input = LineInput(input)
+        self.input = LineReader(input, maximumLineByteCount: ChatEntry.maximumTextByteCount * 2)
         (happenings, sink) = AsyncStream.makeStream(of: Happening.self)
     }
 
@@ -148,7 +149,7 @@ final class PipedConversation: Sendable {
     /// Hands each line over before the next one is read.
     private func speak(in conversation: Conversation) async throws {
         var number: UInt64 = 0
-        while let line = try await input.next() {
+        while let line = await input.next() {
             number += 1
             guard line.contains(where: { !$0.isWhitespace }) else { continue }
             do throws(ControlFailure) {
@@ -211,7 +212,7 @@ struct ChatReport: Sendable {
         let clock = ChatScreen.LocalTime(entry.when).clock
         let lines = entry.text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
         return lines.enumerated().map { index, line in
-            (index == 0 ? "\(clock) \(author): " : "    ") + ChatText.shown(line)
+            (index == 0 ? "\(clock) \(author): " : "    ") + TextLayout.escaped(line)
         }
     }
 
@@ -263,78 +264,6 @@ extension ChatMark {
         case .delivered: "delivered"
         case .read: "read"
         case .failed: "failed"
-        }
-    }
-}
-
-/// Lines of a descriptor, read when they are asked for.
-final class LineInput: Sendable {
-    private struct State {
-        var pending: [UInt8] = []
-        var searched = 0
-        var hasEnded = false
-    }
-
-    private let descriptor: Int32
-    private let state = Mutex(State())
-    private let isOver = OnceFlag()
-
-    /// What is longer is cut there: no line without an end fills the memory.
-    private static let maximumLineByteCount = ChatEntry.maximumTextByteCount * 2
-
-    init(_ descriptor: Int32) {
-        self.descriptor = descriptor
-    }
-
-    /// ``next()`` returns nil from now on.
-    func stop() { isOver.raise() }
-
-    /// - Returns: without its end; nil after the last one.
-    func next() async throws -> String? {
-        try await onThread { [self] in
-            while !isOver.isRaised {
-                if let line = takeLine() { return line }
-                if state.withLock({ $0.hasEnded }) { return nil }
-                readSome()
-            }
-            return nil
-        }
-    }
-
-    private func takeLine() -> String? {
-        state.withLock { state in
-            let end = state.pending[state.searched...].firstIndex(of: UInt8(ascii: "\n"))
-            state.searched = state.pending.count
-            var count: Int
-            if let end {
-                count = end
-            } else if state.pending.count >= Self.maximumLineByteCount || (state.hasEnded && !state.pending.isEmpty) {
-                count = state.pending.count
-            } else {
-                return nil
-            }
-            defer {
-                state.pending.removeFirst(end == nil ? count : count + 1)
-                state.searched = 0
-            }
-            var line = state.pending[..<count]
-            if line.last == UInt8(ascii: "\r") { line.removeLast() }
-            count = line.count
-            return String(decoding: line, as: UTF8.self)
-        }
-    }
-
-    private func readSome() {
-        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard poll(&waiting, 1, 100) != 0 else { return }
-        var buffer = [UInt8](repeating: 0, count: 16 * 1024)
-        let count = read(descriptor, &buffer, buffer.count)
-        state.withLock { state in
-            if count > 0 {
-                state.pending += buffer[..<count]
-            } else if count == 0 || (errno != EINTR && errno != EAGAIN) {
-                state.hasEnded = true
-            }
         }
     }
 }

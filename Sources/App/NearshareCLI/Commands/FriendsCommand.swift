@@ -1,0 +1,174 @@
+internal import ArgumentParser
+internal import Nearshare
+internal import NearshareTerminal
+
+struct FriendsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "friends", abstract: "Choose whose things are accepted without asking, and whom messages wait for.",
+        discussion: "A friend is a key, not a name. `nearshare peers` is the address book, with everybody you have dealt with.",
+        subcommands: [FriendsListCommand.self, FriendsAddCommand.self, FriendsRemoveCommand.self],
+        defaultSubcommand: FriendsListCommand.self)
+}
+
+struct FriendsListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List your friends.")
+
+    @Flag(help: "Write one JSON object a line.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let friends = try machine.trust.read().entries.filter { $0.value.isFriend }
+                .sorted { ($0.value.name.claimed.lowercased(), $0.key.hex) < ($1.value.name.claimed.lowercased(), $1.key.hex) }
+            let contacts = try machine.contacts.read()
+            if json {
+                for (fingerprint, entry) in friends {
+                    JSONEvents.emit(
+                        "friend",
+                        [
+                            "fingerprint": .text(fingerprint.hex), "id": .text(fingerprint.peerID.hex),
+                            "name": .text(entry.name.claimed), "claimed_name": .text(entry.claimedName.claimed),
+                            "verified": .flag(entry.trust == .verified), "keys": .flag(contacts.entry(of: fingerprint) != nil),
+                            "last_seen": .number(UInt64(max(0, entry.lastSeen.milliseconds))),
+                        ])
+                }
+                return
+            }
+            if friends.isEmpty { Console.say("no friends yet; `nearshare friends add` makes one of somebody near") }
+            let rows = friends.map { fingerprint, entry in
+                [
+                    entry.name.shown, fingerprint.peerID.hex, entry.trust == .verified ? "verified" : "not verified",
+                    entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
+                ]
+            }
+            for line in Table.lines(rows) { Console.result(line) }
+        }
+    }
+}
+
+struct FriendsAddCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add", abstract: "Make a friend of somebody known, or of somebody near, who is not asked.",
+        discussion: "What a friend sends is accepted without asking where --accept friends is in force.")
+
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, an id, or an address with a port.", valueName: "peer"),
+        completion: .custom(completePeers),
+        transform: PeerText.check)
+    var peer: String
+
+    @Flag(help: "Do not ask about a key whose short code nobody has compared.")
+    var unverified = false
+
+    @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
+    var interface: String?
+
+    @OptionGroup var radio: RadioOptions
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let friend: Candidate
+            if Address.parse(peer) == nil, let known = try PeerSelection.findIfKnown(peer, in: machine.trust.read()) {
+                friend = Candidate(fingerprint: known.fingerprint, name: known.entry.name, known: known.entry)
+            } else {
+                friend = try await meet(from: machine)
+            }
+            if friend.known?.trust == .blocked {
+                throw CommandFailure(.notTrusted, "\(friend.name.shown) is blocked; `nearshare peers unblock` comes first")
+            }
+            if friend.known?.isFriend == true {
+                return Console.say("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend already")
+            }
+            if friend.known?.trust != .verified, !unverified { try await ask(friend) }
+            let now = SystemClock.wall()
+            let isKept = try machine.trust.change { book in
+                if let met = friend.met { book.recordContact(with: met.peer, named: met.claimed, at: now) }
+                return book.setFriend(friend.fingerprint, true)
+            }
+            guard isKept else { throw CommandFailure(.noSpace, "too many peers are known; `nearshare peers forget` one first") }
+            Console.say("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend now")
+        }
+    }
+
+    /// Who is to become a friend.
+    private struct Candidate: Sendable {
+        var fingerprint: Fingerprint
+        var name: DisplayName
+        var known: TrustStore.Entry?
+        /// nil for somebody who was known before, and need not be near.
+        var met: (peer: AuthenticatedPeer, claimed: DisplayName)?
+    }
+
+    /// Finds somebody near, and lets them prove their key. They are not asked, and are told nothing.
+    private func meet(from machine: LocalMachine) async throws -> Candidate {
+        Console.say("looking for \(TerminalText.escaped(peer))…")
+        let meeting = PeerConnector(
+            machine: machine, interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
+        return try await meeting.connect(to: peer) { connection in
+            let name = try await connection.peerName
+            let known = try machine.trust.read()[connection.proven.fingerprint]
+            if known == nil,
+                case .nameClash(let owner) = try machine.trust.read().trustStatus(of: connection.proven, claiming: name)
+            {
+                throw CommandFailure(
+                    .notTrusted,
+                    "\(name.shown) is known with another key: \(owner.peerID), and this is \(connection.proven.id). If they have a "
+                        + "new key, `nearshare peers forget \(owner.peerID)`; if not, somebody is using their name")
+            }
+            return Candidate(
+                fingerprint: connection.proven.fingerprint, name: known?.name ?? name, known: known,
+                met: (connection.proven, name))
+        }
+    }
+
+    private func ask(_ friend: Candidate) async throws {
+        guard let terminal = TerminalDevice() else {
+            throw CommandFailure(
+                .notTrusted,
+                "nobody has compared the short code of \(friend.name.shown); do it with `nearshare peers verify`, "
+                    + "or say --unverified")
+        }
+        terminal.write(
+            "nobody has compared the short code of \(friend.name.shown) (\(friend.fingerprint.peerID)): "
+                + "somebody else may be using the name.\n"
+                + "accept what this key sends without asking all the same? [y]es, [n]o: ")
+        guard await YesNoPrompt.answer(on: terminal) else {
+            throw CommandFailure(.notTrusted, "not a friend; `nearshare peers verify` compares the code")
+        }
+    }
+}
+
+struct FriendsRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Take that back; they stay in the address book.")
+
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completeFriends),
+        transform: PeerText.check)
+    var peer: String
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let friends = try machine.trust.read().entries.filter { $0.value.isFriend }
+            let found = try PeerSelection.choose(
+                peer, among: friends.map { ($0.key, $0.value.name) },
+                otherwise: "\(TerminalText.escaped(peer)) is not among your friends; `nearshare friends` lists them")
+            _ = try machine.trust.change { $0.setFriend(found.fingerprint, false) }
+            Console.say("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
+        }
+    }
+}
+
+/// Names for the shell.
+@Sendable private func completeFriends(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+    guard let book = try? LocalMachine().trust.read() else { return [] }
+    return book.entries.values.filter(\.isFriend).map(\.name).filter { $0.shown == $0.claimed }.map(\.claimed)
+}

@@ -1,0 +1,49 @@
+internal import ArgumentParser
+internal import Nearshare
+internal import NearshareTerminal
+
+struct InboxCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "inbox", abstract: "List what has arrived, and what waits for the inbox to be available.")
+
+    @Option(help: ArgumentHelp("The inbox whose waiting things are listed (default: ~/Inbox).", valueName: "dir"))
+    var inbox: String?
+
+    @Flag(help: "Write one JSON object a line.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let entries = try History(in: machine.state).entries()
+            let pending = try machine.inbox(inbox).pendingPaths
+            if json {
+                for entry in entries {
+                    JSONEvents.emit(
+                        "arrived",
+                        [
+                            "when": .number(UInt64(max(0, entry.when.milliseconds))), "peer": .text(entry.peer.peerID.hex),
+                            "peer_name": .text(entry.peerName.claimed), "name": .text(entry.claimedName),
+                            "path": .text(entry.path), "size": .number(entry.size), "type": JSONValue(entry.type),
+                            "kind": .text(entry.isFolder ? "folder" : "file"),
+                        ])
+                }
+                for path in pending { JSONEvents.emit("waiting", ["path": .text(path)]) }
+                return
+            }
+            if entries.isEmpty, pending.isEmpty { Console.say("nothing has arrived yet") }
+            let rows = entries.map { entry in
+                [
+                    entry.when.forPeople, entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,
+                    entry.type ?? "", TerminalText.escaped(entry.path, columns: 4096),
+                ]
+            }
+            for line in Table.lines(rows) { Console.result(line) }
+            for path in pending {
+                Console.result("waits for the inbox: \(TerminalText.escaped(path, columns: 4096))")
+            }
+        }
+    }
+}

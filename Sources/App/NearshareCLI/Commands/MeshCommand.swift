@@ -1,0 +1,190 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+struct MeshCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mesh", abstract: "Be a node of the mesh: carry messages for others, and receive.",
+        subcommands: [MeshRunCommand.self, MeshStatusCommand.self, MeshStopCommand.self])
+}
+
+struct MeshRunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run", abstract: "Run a node in the foreground.",
+        discussion: """
+            It connects by itself to whom it hears on every medium, relays and carries for others, and takes files and messages. \
+            Other commands of this person go through it meanwhile.
+            """)
+
+    @Option(
+        help: ArgumentHelp(
+            "How far messages go and how long they are kept: standard, high-density, sparse, long-reach, short-reach, or one of "
+                + "the configuration (default: standard).", valueName: "name"), completion: .custom(completeProfiles))
+    var profile: String?
+
+    @OptionGroup var receiving: ReceivingOptions
+
+    @Flag(help: "Write one JSON event a line to standard output.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            // Before a running `receive` is asked to hand over.
+            do throws(StorageError) {
+                _ = try machine.propagationProfile(profile)
+            } catch {
+                // What the configuration says is nobody's slip on the command line.
+                throw CommandFailure(profile == nil ? .failure : .usage, error.description)
+            }
+            var options = NodeOptions(receiving, log: global.logger)
+            (options.profile, options.isStanding, options.isJSON) = (profile, true, json)
+            try await runNode(machine, options) { [json] door in
+                let events = await door.events()
+                guard case .status(let status) = try await door.ask(.status) else { return }
+                Self.greet(status, isJSON: json)
+                for await event in events { NodeEventText.show(event, isJSON: json) }
+            }
+        }
+    }
+
+    private static func greet(_ status: NodeStatus, isJSON: Bool) {
+        if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.describe(status)) }
+        Console.say(
+            "\(status.name.shown) (\(status.id.hex)) is a node of the mesh, with profile \(Self.shown(status.profile)), "
+                + "on port \(status.port)")
+        Console.say("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends this")
+    }
+
+    static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }
+
+}
+
+/// An event of the node, as users and programs read it on standard output.
+enum NodeEventText {
+    static func show(_ event: ControlEvent, isJSON: Bool) {
+        switch event {
+        case .arrived(let arrival): MessageLine.show(arrival, isJSON: isJSON)
+        case .entry(let entry):
+            // What was carried is told as a message already.
+            guard !entry.isOurs, BundleID(hex: entry.id) == nil || entry.conversation == .everybody else { return }
+            ChatLine.show(entry, isJSON: isJSON)
+        case .messageChanged(let id, let state, let detail):
+            guard isJSON else { return }
+            JSONEvents.emit(
+                "message_changed", ["id": .text(id), "state": .text(state.rawValue), "detail": JSONValue(detail)])
+        case .notice(let line): Console.say(line)
+        case .marked, .people, .transfer: break
+        }
+    }
+}
+
+struct MeshStatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show what the node of this machine is doing.")
+
+    @Flag(help: "Write a JSON object.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            try await throughRunningNode { door in
+                guard case .status(let status) = try await door.ask(.status) else { return }
+                if json { return JSONEvents.emit("status", Self.describe(status)) }
+                for line in Table.lines(Self.rows(status)) { Console.result(line) }
+                guard !status.neighbours.isEmpty else { return Console.result("nobody is near") }
+                let rows = status.neighbours.map { neighbour in
+                    [
+                        "  \(neighbour.person.name.shown)", neighbour.person.id.hex, neighbour.person.trustStatus,
+                        neighbour.person.software.rawValue, neighbour.isDirect ? "linked" : "through others",
+                        status.secureSessions.contains(neighbour.person.id) ? "secure session" : "",
+                    ]
+                }
+                Console.result("near:")
+                for line in Table.lines(rows) { Console.result(line) }
+            }
+        }
+    }
+
+    private static func rows(_ status: NodeStatus) -> [[String]] {
+        let profile = status.profile
+        return [
+            ["name", status.name.shown], ["id", status.id.hex],
+            [
+                "process",
+                "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", as long as another command runs")",
+            ],
+            ["profile", MeshRunCommand.shown(profile)],
+            ["  hop limit", "\(profile.hopLimit)"], ["  time to live", "\(profile.timeToLive) s"],
+            ["  sharing time", "\(profile.sharingTime) ms"], ["  maximum propagation", "\(profile.maximumPropagation)"],
+            ["  tracklist limit", "\(profile.tracklistLimit)"], ["port", "\(status.port)"], ["bluetooth", status.bluetooth],
+            ["inbox", TerminalText.escaped(status.inbox, columns: 1000)], ["messages carried", "\(status.carriedCount)"],
+            ["sessions count as secure", "for \(status.sessionLifetime) s, \(status.secureSessions.count) do"],
+        ]
+    }
+
+    static func describe(_ status: NodeStatus) -> [String: JSONValue] {
+        func number(_ value: Int) -> JSONValue { .number(UInt64(max(0, value))) }
+        let profile = status.profile
+        return [
+            "name": .text(status.name.claimed), "id": .text(status.id.hex), "process": number(Int(status.process)),
+            "uptime": number(status.uptime), "standing": .flag(status.isStanding), "port": number(Int(status.port)),
+            "profile": .object([
+                "name": JSONValue(profile.name), "hop_limit": number(profile.hopLimit),
+                "time_to_live": number(profile.timeToLive), "sharing_time": number(profile.sharingTime),
+                "maximum_propagation": number(profile.maximumPropagation), "tracklist_limit": number(profile.tracklistLimit),
+            ]),
+            "carried": number(status.carriedCount), "bluetooth": .text(status.bluetooth), "inbox": .text(status.inbox),
+            "session_lifetime": number(status.sessionLifetime),
+            "near": .list(
+                status.neighbours.map { neighbour in
+                    .object([
+                        "id": .text(neighbour.person.id.hex), "name": .text(neighbour.person.name.claimed),
+                        "standing": .text(neighbour.person.trustStatus), "software": .text(neighbour.person.software.rawValue),
+                        "linked": .flag(neighbour.isDirect),
+                        "secure": .flag(status.secureSessions.contains(neighbour.person.id)),
+                    ])
+                }),
+        ]
+    }
+}
+
+struct MeshStopCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "stop", abstract: "End the node of this machine in order.")
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            try await throughRunningNode { door in
+                guard case .status(let status) = try await door.ask(.status) else { return }
+                do throws(ControlFailure) {
+                    _ = try await door.ask(.stop)
+                } catch {
+                    // A node that ends may be gone before it has answered.
+                    guard error.kind == .gone else { throw error }
+                }
+                Console.say("the node (process \(status.process)) ends")
+            }
+        }
+    }
+}
+
+/// Names of profiles, nearshare's and the person's own, for the shell's completion.
+@Sendable private func completeProfiles(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+    let own = (try? LocalMachine())?.configuration.profiles.keys.sorted() ?? []
+    // A name that would have to be escaped is not offered to a shell.
+    return PropagationProfile.named.map(\.name) + own.filter { TerminalText.escaped($0) == $0 }
+}
+
+/// Asks the node that runs on this machine; none is begun.
+private func throughRunningNode(_ body: @Sendable (any NodeClient) async throws -> Void) async throws {
+    let isDone: Void? = try await askRunningNode(of: LocalMachine()) { try await body($0) }
+    if isDone == nil { throw CommandFailure(.failure, "no node runs on this machine; `nearshare mesh run` starts one") }
+}

@@ -1,0 +1,192 @@
+internal import ArgumentParser
+internal import Nearshare
+internal import NearshareTerminal
+
+struct PeersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "peers", abstract: "List those you have dealt with, and decide about them.",
+        discussion: "Who of them is a friend is the matter of `nearshare friends`.",
+        subcommands: [
+            PeersListCommand.self, PeersVerifyCommand.self, PeersRenameCommand.self, PeersBlockCommand.self,
+            PeersUnblockCommand.self, PeersForgetCommand.self,
+        ],
+        defaultSubcommand: PeersListCommand.self)
+}
+
+struct PeersListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List known peers.")
+
+    @Flag(help: "Write one JSON object a line.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let entries = try LocalMachine().trust.read().entries
+                .sorted { $0.value.name.claimed.lowercased() < $1.value.name.claimed.lowercased() }
+            if json {
+                for (fingerprint, entry) in entries {
+                    JSONEvents.emit(
+                        "peer",
+                        [
+                            "fingerprint": .text(fingerprint.hex), "id": .text(fingerprint.peerID.hex),
+                            "name": .text(entry.name.claimed), "claimed_name": .text(entry.claimedName.claimed),
+                            "trust": .text(entry.trust.rawValue), "friend": .flag(entry.isFriend),
+                            "last_seen": .number(UInt64(max(0, entry.lastSeen.milliseconds))),
+                        ])
+                }
+                return
+            }
+            if entries.isEmpty { Console.say("no peers yet: they are remembered when something is sent or accepted") }
+            let rows = entries.map { fingerprint, entry in
+                [
+                    entry.name.shown, fingerprint.peerID.hex,
+                    TrustStatus.known(entry.trust, isFriend: entry.isFriend).label
+                        + (entry.isFriend && entry.trust == .verified ? ", verified" : ""),
+                    entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
+                ]
+            }
+            for line in Table.lines(rows) { Console.result(line) }
+        }
+    }
+}
+
+struct PeersVerifyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Compare the short code with somebody nearby, so that their key is known to be theirs.",
+        discussion: "The other person runs `nearshare receive` and is asked as well. Both must see the same eight digits.")
+
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, an id, or an address with a port.", valueName: "peer"),
+        completion: .custom(completePeers),
+        transform: PeerText.check)
+    var peer: String
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            guard let terminal = TerminalDevice() else {
+                throw CommandFailure(.usage, "comparing codes needs a terminal to ask on")
+            }
+            let machine = try LocalMachine()
+            let meeting = PeerConnector(
+                machine: machine, interface: nil, radio: LocalMachine.radio(log: global.logger), log: global.logger)
+            try await meeting.connect(to: peer) { connection in
+                let code = try await connection.shortCode
+                let name = try await connection.peerName
+                terminal.write(
+                    "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask them, do not guess.\n"
+                        + "are they the same? [y]es, [n]o: ")
+                try await connection.askComparison()
+                let answer = try await Self.answer(on: terminal, unlessDeniedOver: connection)
+                if let isSame = answer { connection.answerComparison(isSame: isSame) }
+                if answer == false {
+                    try machine.trust.change { $0.recordMismatch(with: connection.proven) }
+                    throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
+                }
+                if answer == true { Console.say("waiting for \(name.shown) to say so as well…") }
+                guard try await connection.isSameThere else {
+                    throw CommandFailure(
+                        .notTrusted, "not verified: \(name.shown) says that the codes are not the same")
+                }
+                try machine.trust.change { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
+                Console.say("\(name.shown) is verified")
+            }
+        }
+    }
+}
+
+extension PeersVerifyCommand {
+    /// What the person here has seen; nil when the one there has said no meanwhile.
+    /// - Throws: when the link ends before.
+    private static func answer(on terminal: TerminalDevice, unlessDeniedOver connection: Connection) async throws -> Bool? {
+        try await withThrowingTaskGroup(of: Bool?.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { await YesNoPrompt.answer(on: terminal) }
+            group.addTask {
+                // Their yes leaves the question open; the end of the link does not.
+                guard try await connection.isSameThere else { return nil }
+                throw try await connection.ending
+            }
+            return try await group.next()!
+        }
+    }
+}
+
+/// Somebody in the address book, as the person names them.
+struct KnownPeer: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
+        transform: PeerText.check)
+    var peer: String
+}
+
+struct PeersRenameCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rename", abstract: "Give a peer a name of your own, which nobody else can claim.")
+    @OptionGroup var whom: KnownPeer
+    @Argument(help: ArgumentHelp("What you call it; nothing to go back to its own.", valueName: "name"))
+    var name: NameArgument?
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        let what = name.map { "is called \($0.name.shown) now" } ?? "goes by its own name again"
+        try await changePeer(whom.peer, what) { $0.rename($1, to: name?.name) }
+    }
+}
+
+struct PeersBlockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "block", abstract: "Hear no more from a peer.")
+    @OptionGroup var whom: KnownPeer
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await changePeer(whom.peer, "is blocked") { $0.setBlocked($1, true) }
+    }
+}
+
+struct PeersUnblockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Take that back.")
+    @OptionGroup var whom: KnownPeer
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
+            let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
+            guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
+            _ = try machine.trust.change { $0.setBlocked(found.fingerprint, false) }
+            Console.say("\(who) is no longer blocked")
+        }
+    }
+}
+
+struct PeersForgetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "forget", abstract: "Forget a peer and its key; it is new the next time.")
+    @OptionGroup var whom: KnownPeer
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
+            try machine.contacts.change { $0.forget(found.fingerprint) }
+            try machine.trust.change { $0.remove(found.fingerprint) }
+            Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
+        }
+    }
+}
+
+private func changePeer(_ text: String, _ done: String, _ change: (inout TrustStore, Fingerprint) -> Bool) async throws {
+    try await runCommand {
+        let machine = try LocalMachine()
+        let found = try PeerSelection.find(text, in: machine.trust.read())
+        _ = try machine.trust.change { change(&$0, found.fingerprint) }
+        Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) \(done)")
+    }
+}

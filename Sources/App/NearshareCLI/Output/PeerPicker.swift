@@ -1,0 +1,101 @@
+internal import Nearshare
+internal import NearshareTerminal
+
+/// A list of the peers nearby, updated while it is shown, from which the user picks one with the arrow keys.
+struct PeerPicker: Sendable {
+    private let book: TrustStore
+    private var peers: [PeerID: NearbyPeer] = [:]
+    private var list = PickerList<PeerID>(title: "send to whom? (↑ ↓ and Enter, q to leave)", placeholder: "looking…")
+
+    init(book: TrustStore) {
+        self.book = book
+    }
+
+    enum Reaction: Sendable, Hashable {
+        case none
+        case picked(NearbyPeer)
+        case cancelled
+    }
+
+    mutating func update(_ change: PeerTable.Change) {
+        switch change {
+        case .found(let peer), .updated(let peer): peers[peer.id] = peer
+        case .lost(let peer): peers[peer.id] = nil
+        }
+        list.setItems(
+            PeerTable.sorted(peers).map { peer in
+                PickerList.Item(
+                    id: peer.id,
+                    cells: [peer.name.shown, peer.id.hex, book.trustStatus(claiming: peer.id, named: peer.name).label])
+            })
+    }
+
+    mutating func handle(_ key: TerminalKey) -> Reaction {
+        switch list.handle(key) {
+        case .none: .none
+        case .picked(let id): peers[id].map { .picked($0) } ?? .none
+        case .cancelled: .cancelled
+        }
+    }
+
+    var lines: [String] { list.lines }
+}
+
+extension PeerPicker {
+    private enum Input: Sendable {
+        case change(PeerTable.Change)
+        case key(TerminalKey)
+        /// The terminal is closed, or the node shuts down.
+        case ended
+        case failed(any Error)
+    }
+
+    /// Shows the list until the user has picked a peer.
+    /// - Throws: ``CommandFailure`` when there is no terminal, or the user cancels.
+    static func pick(
+        on node: Node, _ media: Set<LinkAddress.Medium>, knowing book: TrustStore
+    ) async throws -> SendOperation.Target {
+        guard let terminal = TerminalDevice() else {
+            throw CommandFailure(.usage, "say to whom with --to; without a terminal nobody can be picked from a list")
+        }
+        let (inputs, sink) = AsyncStream.makeStream(of: Input.self)
+        let changes = try await node.browse(media)
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            group.addTask {
+                do {
+                    for try await case .change(let change) in changes { sink.yield(.change(change)) }
+                    sink.yield(.ended)
+                } catch {
+                    sink.yield(.failed(error))
+                }
+            }
+            group.addTask {
+                for await key in terminal.keys() { sink.yield(.key(key)) }
+                sink.yield(.ended)
+            }
+            return .peer(try await PeerPicker(book: book).pick(from: inputs, on: terminal))
+        }
+    }
+
+    private consuming func pick(from inputs: AsyncStream<Input>, on terminal: TerminalDevice) async throws -> NearbyPeer {
+        var block = LineBlock()
+        defer { terminal.write(block.replace(with: [])) }
+        terminal.write(block.replace(with: lines))
+        for await input in inputs {
+            switch input {
+            case .change(let change): update(change)
+            case .key(let key):
+                switch handle(key) {
+                case .none: break
+                case .picked(let peer): return peer
+                case .cancelled: throw CommandFailure(.interrupted, "nobody was picked")
+                }
+            case .ended: throw CommandFailure(.interrupted, "nobody was picked")
+            case .failed(let error): throw error
+            }
+            terminal.write(block.replace(with: lines))
+        }
+        throw CommandFailure(.interrupted, "nobody was picked")
+    }
+}

@@ -1,0 +1,80 @@
+internal import Glibc
+internal import Nearshare
+internal import NearshareAudio
+internal import NearshareTerminal
+
+/// What is known of a voice note without decoding it, fit to be shown.
+struct VoiceFacts: Sendable {
+    let path: String
+    let summary: NoteSummary
+
+    var duration: Duration { summary.duration }
+    var waveform: Waveform? { summary.tags.waveform }
+    /// Who made it, as it says itself.
+    var speaker: String? { summary.tags.speaker.map { TerminalText.escaped($0, columns: 40) } }
+    var recorded: String? { summary.tags.recorded?.forPeople }
+
+    init(path: String) throws(AudioError) {
+        self.path = path
+        do throws(AudioError) {
+            summary = try NoteSummary(of: NoteFile.open(path))
+        } catch {
+            guard error.code == .damaged else { throw error }
+            throw AudioError(
+                .damaged, "\(TerminalText.escaped(path, columns: 4096)) is no voice note that can be played: \(error)")
+        }
+    }
+
+    /// By which it is named on a command line: six digits that come from its path, so that they stay the same.
+    var id: String {
+        guard let whole = realpath(path, nil) else { return Self.id(of: path) }
+        defer { free(whole) }
+        return Self.id(of: String(cString: whole))
+    }
+
+    /// FNV-1a, folded to 24 bits: short enough to be typed, and two notes that share one are told apart by their names.
+    static func id(of path: String) -> String {
+        var sum: UInt32 = 0x811c_9dc5
+        for byte in path.utf8 { sum = (sum ^ UInt32(byte)) &* 0x0100_0193 }
+        let digits = String(sum >> 24 ^ sum & 0xff_ffff, radix: 16)
+        return String(repeating: "0", count: 6 - digits.count) + digits
+    }
+
+    var title: String { [speaker ?? "voice note", recorded].compactMap(\.self).joined(separator: ", ") }
+
+    var bitrateText: String {
+        let tenths = (summary.bitrate + 50) / 100
+        return "\(tenths / 10).\(tenths % 10) kbit/s"
+    }
+
+    var json: [String: JSONValue] {
+        [
+            "id": .text(id), "path": .text(path), "seconds": .rate(milliseconds(duration)),
+            "size": .number(summary.byteCount), "bitrate": .number(UInt64(summary.bitrate)),
+            "channels": .number(UInt64(summary.head.channels)), "speaker": JSONValue(summary.tags.speaker),
+            "recorded": summary.tags.recorded.map { .number(UInt64(max(0, $0.milliseconds))) } ?? .null,
+            "waveform": waveform.map { .list($0.peaks.map { .number(UInt64($0)) }) } ?? .null,
+            "is_cut": .flag(summary.isCut),
+        ]
+    }
+
+    /// Seconds, to the millisecond.
+    private func milliseconds(_ duration: Duration) -> Double { (duration.inSeconds * 1000).rounded() / 1000 }
+}
+
+/// How the arrival of a voice note is shown.
+enum VoiceArrival {
+    /// - Returns: nil when the item is no voice note.
+    static func facts(of item: DeliveredItem) -> VoiceFacts? {
+        guard item.kind == .file, item.detectedType == "audio/ogg" else { return nil }
+        return try? VoiceFacts(path: item.path)
+    }
+
+    static func tell(_ note: VoiceFacts, _ voice: DeskVoice) {
+        let speaker = note.speaker.map { " of \($0)" } ?? ""
+        voice.result("  voice note\(speaker), \(note.duration.asClock); hear it with `nearshare voice play \(note.id)`")
+        let style = ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO))
+        let columns = TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : 80
+        for line in VoiceScreen.summary(note, columns: columns - 2, style: style) { voice.result("  \(line)") }
+    }
+}

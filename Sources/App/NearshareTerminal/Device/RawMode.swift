@@ -1,0 +1,46 @@
+internal import Glibc
+internal import Synchronization
+
+/// Raw mode of the terminal: no line editing, no echo. Every way out of the process restores the previous mode.
+///
+/// Screens may overlap in time: a screen that ends late does not end the mode that its successor has begun.
+package enum RawMode {
+    /// One request for raw mode.
+    package struct Token: Sendable, Hashable {
+        fileprivate var number: Int
+    }
+
+    // Written by the first `begin` and read by `end`, also from `atexit` and signal handlers: plain memory, no lock.
+    nonisolated(unsafe) private static var savedMode = termios()
+    private static let descriptor = Atomic<Int32>(-1)
+    private static let latest = Atomic<Int>(0)
+
+    /// Switches the terminal to raw mode.
+    /// - Parameter keepsSignals: Ctrl-C and Ctrl-Z stay signals; otherwise they become keys.
+    @discardableResult
+    package static func begin(on terminal: Int32, keepsSignals: Bool = true) -> Token {
+        let token = Token(number: latest.add(1, ordering: .acquiringAndReleasing).newValue)
+        let isFirst = descriptor.load(ordering: .acquiring) < 0
+        if isFirst, tcgetattr(terminal, &savedMode) != 0 { return token }
+        var raw = savedMode
+        cfmakeraw(&raw)
+        // Line feeds in other output keep returning the carriage.
+        raw.c_oflag |= tcflag_t(OPOST)
+        if keepsSignals { raw.c_lflag |= tcflag_t(ISIG) }
+        descriptor.store(terminal, ordering: .releasing)
+        if isFirst { atexit { RawMode.end() } }
+        tcsetattr(terminal, TCSANOW, &raw)
+        return token
+    }
+
+    /// Restores the mode unless a later ``begin(on:keepsSignals:)`` has taken over.
+    package static func end(_ token: Token) {
+        if token.number == latest.load(ordering: .acquiring) { end() }
+    }
+
+    /// Restores the mode. Safe in signal handlers.
+    package static func end() {
+        let terminal = descriptor.exchange(-1, ordering: .acquiringAndReleasing)
+        if terminal >= 0 { tcsetattr(terminal, TCSANOW, &savedMode) }
+    }
+}

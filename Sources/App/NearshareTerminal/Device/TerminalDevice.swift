@@ -1,0 +1,150 @@
+internal import Dispatch
+internal import Glibc
+
+/// The controlling terminal of the process, wherever standard input and output lead: the device for questions and single keys.
+package final class TerminalDevice: Sendable {
+    package let descriptor: Int32
+
+    /// - Returns: nil for a process without a terminal.
+    package init?() {
+        descriptor = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)
+        guard descriptor >= 0 else { return nil }
+    }
+
+    /// Takes over an open descriptor of a terminal, such as one end of a pseudo-terminal.
+    package init(descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    deinit { close(descriptor) }
+
+    package var size: TerminalSize { TerminalProperties.size(of: descriptor) }
+
+    /// Writes whole lines above the status area.
+    package func write(_ text: String) {
+        StatusDisplay.shared.around { DescriptorOutput.write(text, to: descriptor) }
+    }
+
+    /// Discards input that was typed and not read.
+    package func discardInput() {
+        // In the background the call would stop this process.
+        if isForeground { tcflush(descriptor, TCIFLUSH) }
+    }
+
+    // MARK: Lines
+
+    /// The lines that the user types, until the terminal closes or the consumer stops. After a return from the background an
+    /// empty line is emitted, as if Enter had been pressed, so that the consumer shows its question again.
+    ///
+    /// A thread polls in steps of 100 ms and so ends soon after its consumer.
+    package func lines() -> AsyncStream<String> {
+        AsyncStream { continuation in
+            let isCancelled = OnceFlag()
+            continuation.onTermination = { _ in isCancelled.raise() }
+            Self.makeQueue("lines").async { [self] in
+                Self.blockTerminalInputSignal()
+                readLines(until: isCancelled) { continuation.yield($0) }
+                continuation.finish()
+            }
+        }
+    }
+
+    private func readLines(until isCancelled: OnceFlag, _ emit: (String) -> Void) {
+        var pending: [UInt8] = []
+        var wasForeground = true
+        while !isCancelled.isRaised {
+            guard isForeground else {
+                // Input belongs to another process group; reading it would stop this process.
+                wasForeground = false
+                pause()
+                continue
+            }
+            if !wasForeground { emit("") }
+            wasForeground = true
+            switch read(milliseconds: 100) {
+            case .bytes(let bytes): pending += bytes
+            case .timedOut: break
+            // Ctrl-D on an empty line does not close a terminal: the next line may hold an answer. The pause bounds the rate
+            // at a device that reports this all the time.
+            case .endOfInput: pause()
+            case .closed:
+                // A race: the process went to the background between the check and the read.
+                if isForeground { return }
+            }
+            while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
+                emit(String(decoding: pending[..<end], as: UTF8.self))
+                pending.removeSubrange(...end)
+            }
+        }
+    }
+
+    /// Whether the terminal's input belongs to this process group. True also where that is unknown, as for a closed terminal.
+    private var isForeground: Bool {
+        let group = tcgetpgrp(descriptor)
+        return group < 0 || group == getpgrp()
+    }
+
+    private func pause() { poll(nil, 0, 100) }
+
+    /// Makes a read from the background fail on this thread instead of stopping the process.
+    private static func blockTerminalInputSignal() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGTTIN)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+
+    // MARK: Keys
+
+    /// The keys that the user presses. The terminal is in raw mode until the consumer stops or the terminal closes.
+    package func keys() -> AsyncStream<TerminalKey> {
+        AsyncStream { continuation in
+            let isCancelled = OnceFlag()
+            continuation.onTermination = { _ in isCancelled.raise() }
+            Self.makeQueue("keys").async { [self] in
+                let mode = RawMode.begin(on: descriptor)
+                var input = TerminalInput(maximumPasteByteCount: 0)
+                readBytes(until: isCancelled) { bytes in
+                    for key in bytes.isEmpty ? input.flush() : input.receive(bytes) { continuation.yield(key) }
+                }
+                RawMode.end(mode)
+                continuation.finish()
+            }
+        }
+    }
+
+    /// Reads input until the flag is raised or the device closes. Blocks its thread.
+    /// - Parameter receive: called with the bytes of each read, and with none when nothing arrived for 50 ms.
+    package func readBytes(until isCancelled: OnceFlag, _ receive: ([UInt8]) -> Void) {
+        while !isCancelled.isRaised {
+            switch read(milliseconds: 50) {
+            case .bytes(let bytes): receive(bytes)
+            case .timedOut: receive([])
+            // In raw mode Ctrl-D is a key, and an empty read the end of the device.
+            case .endOfInput, .closed: return
+            }
+        }
+    }
+
+    private enum ReadResult {
+        case bytes([UInt8])
+        case timedOut
+        /// Ctrl-D at the start of a line, or the end of the device.
+        case endOfInput
+        case closed
+    }
+
+    private func read(milliseconds: Int32) -> ReadResult {
+        var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        let ready = poll(&request, 1, milliseconds)
+        guard ready > 0 else { return ready == 0 || errno == EINTR ? .timedOut : .closed }
+        var buffer = [UInt8](repeating: 0, count: 256)
+        let count = Glibc.read(descriptor, &buffer, buffer.count)
+        if count < 0 { return errno == EINTR || errno == EAGAIN ? .timedOut : .closed }
+        if count > 0 { return .bytes(Array(buffer[..<count])) }
+        return request.revents & Int16(POLLHUP | POLLERR | POLLNVAL) != 0 ? .closed : .endOfInput
+    }
+
+    /// A serial queue of its own, because its work blocks.
+    static func makeQueue(_ purpose: String) -> DispatchQueue { DispatchQueue(label: "nearshare.terminal.\(purpose)") }
+}

@@ -1,0 +1,79 @@
+internal import Glibc
+internal import Synchronization
+
+/// Lines of a descriptor, such as standard input, read one at a time when requested.
+package final class LineReader: Sendable {
+    private struct State {
+        var pending: [UInt8] = []
+        /// Length of the prefix of `pending` that contains no line feed.
+        var searchedCount = 0
+        var hasEnded = false
+    }
+
+    private let descriptor: Int32
+    private let maximumLineByteCount: Int
+    private let state = Mutex(State())
+    private let isStopped = OnceFlag()
+
+    /// - Parameter maximumLineByteCount: size limit of one line, in bytes; longer ones are split there, so that an endless
+    ///   line does not fill the memory.
+    package init(_ descriptor: Int32, maximumLineByteCount: Int) {
+        self.descriptor = descriptor
+        self.maximumLineByteCount = maximumLineByteCount
+    }
+
+    /// Makes ``next()`` return nil from now on.
+    package func stop() { isStopped.raise() }
+
+    /// - Returns: the next line without its line break; nil after the last one.
+    package func next() async -> String? {
+        await withCheckedContinuation { continuation in
+            TerminalDevice.makeQueue("standard-input").async { [self] in continuation.resume(returning: readLine()) }
+        }
+    }
+
+    private func readLine() -> String? {
+        while !isStopped.isRaised {
+            if let line = removeLine() { return line }
+            if state.withLock({ $0.hasEnded }) { return nil }
+            readBytes()
+        }
+        return nil
+    }
+
+    private func removeLine() -> String? {
+        state.withLock { state in
+            let end = state.pending[state.searchedCount...].firstIndex(of: UInt8(ascii: "\n"))
+            state.searchedCount = state.pending.count
+            let count: Int
+            if let end {
+                count = end
+            } else if state.pending.count >= maximumLineByteCount || (state.hasEnded && !state.pending.isEmpty) {
+                count = state.pending.count
+            } else {
+                return nil
+            }
+            defer {
+                state.pending.removeFirst(end == nil ? count : count + 1)
+                state.searchedCount = 0
+            }
+            var line = state.pending[..<count]
+            if line.last == UInt8(ascii: "\r") { line.removeLast() }
+            return String(decoding: line, as: UTF8.self)
+        }
+    }
+
+    private func readBytes() {
+        var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard poll(&request, 1, 100) != 0 else { return }
+        var buffer = [UInt8](repeating: 0, count: 16 * 1024)
+        let count = read(descriptor, &buffer, buffer.count)
+        state.withLock { state in
+            if count > 0 {
+                state.pending += buffer[..<count]
+            } else if count == 0 || (errno != EINTR && errno != EAGAIN) {
+                state.hasEnded = true
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+internal import NearshareBase
+
+/// The bottom rows of a terminal, below other output: status lines, and under them a question with the cursor behind it.
+///
+/// A value: it tracks what is on the screen and returns the control sequences to write. Text that the user has begun to type is
+/// echoed by the terminal and unknown here.
+package struct StatusArea: Sendable {
+    private var lines: [String] = []
+    private var question: String?
+    /// Widths of the lines on the screen, which a terminal that has become narrower folds into more rows.
+    private var drawnWidths: [Int] = []
+    /// Width of the question on the screen; nil while there is none.
+    private var questionWidth: Int?
+
+    package init() {}
+
+    /// Replaces the status lines. Text being typed after a question survives where the number of lines stays the same.
+    package mutating func show(_ lines: [String], columns: Int) -> String {
+        self.lines = lines
+        let widths = lines.map(TerminalText.width)
+        let isInPlace = lines.count == drawnWidths.count && (widths + drawnWidths).allSatisfy { $0 <= columns }
+        guard let questionWidth, isInPlace else { return erase(columns: columns) + draw(columns: columns) }
+        guard !lines.isEmpty else { return "" }
+        drawnWidths = widths
+        let rowCount = lines.count + Self.rowCount(width: questionWidth, columns: columns) - 1
+        return Self.saveCursor + Self.up(rowCount) + "\r" + encodedLines + Self.restoreCursor
+    }
+
+    /// Sets the question below the lines; nil removes it.
+    package mutating func ask(_ question: String?, columns: Int) -> String {
+        let erased = erase(columns: columns)
+        self.question = question
+        return erased + draw(columns: columns)
+    }
+
+    /// Moves the question, with its answer, above the status area. Called after Enter was pressed.
+    package mutating func recordAnswer(_ answer: String, columns: Int) -> String {
+        guard let question, let questionWidth else { return "" }
+        let questionRows = Self.rowCount(width: questionWidth, columns: columns)
+        let erased = Self.upAndClear(questionRows + drawnRowCount(columns: columns))
+        (self.question, self.questionWidth, drawnWidths) = (nil, nil, [])
+        return erased + "\(question)\(answer)\n" + draw(columns: columns)
+    }
+
+    /// Clears the area for other output, which has to end with a line break. ``draw(columns:)`` follows it.
+    package mutating func erase(columns: Int) -> String {
+        defer { (drawnWidths, questionWidth) = ([], nil) }
+        var erased = ""
+        if let questionWidth {
+            let rowCount = Self.rowCount(width: questionWidth, columns: columns)
+            erased = "\r" + Self.clearRow + Self.upAndClear(rowCount - 1)
+        }
+        return erased + Self.upAndClear(drawnRowCount(columns: columns))
+    }
+
+    package mutating func draw(columns: Int) -> String {
+        drawnWidths = lines.map(TerminalText.width)
+        questionWidth = question.map(TerminalText.width)
+        return encodedLines + (question ?? "")
+    }
+
+    private func drawnRowCount(columns: Int) -> Int {
+        drawnWidths.reduce(0) { $0 + Self.rowCount(width: $1, columns: columns) }
+    }
+
+    private static func rowCount(width: Int, columns: Int) -> Int { max(1, (width + columns - 1) / max(1, columns)) }
+
+    private var encodedLines: String { lines.map { Self.clearRow + $0 + "\n" }.joined() }
+
+    private static let clearRow = "\u{1b}[2K"
+    private static let saveCursor = "\u{1b}7"
+    private static let restoreCursor = "\u{1b}8"
+
+    private static func up(_ count: Int) -> String { count > 0 ? "\u{1b}[\(count)A" : "" }
+
+    private static func upAndClear(_ count: Int) -> String { String(repeating: up(1) + clearRow, count: count) }
+}

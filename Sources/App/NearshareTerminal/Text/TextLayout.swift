@@ -1,0 +1,108 @@
+internal import NearshareBase
+
+/// Untrusted text as rows of a terminal: escaped, wrapped at a width and bounded in number.
+package enum TextLayout {
+    /// Limit on the rows of one text: a text that is nothing but line breaks must not fill the screen.
+    package static let maximumRows = 400
+
+    /// Escapes and wraps a text of several lines.
+    /// - Parameters:
+    ///   - firstColumns: width of the first row, which a heading may shorten.
+    ///   - columns: width of the other rows.
+    /// - Returns: at least one row.
+    package static func rows(of text: String, firstColumns: Int, columns: Int) -> [String] {
+        var rows: [String] = []
+        var omittedCount = 0
+        // "\r\n" is one character.
+        for line in text.split(omittingEmptySubsequences: false, whereSeparator: { $0 == "\n" || $0 == "\r\n" }) {
+            guard rows.count < maximumRows else {
+                omittedCount += 1
+                continue
+            }
+            rows += wrap(escaped(line), firstColumns: rows.isEmpty ? firstColumns : columns, columns: columns)
+        }
+        if rows.count > maximumRows {
+            omittedCount += rows.count - maximumRows
+            rows.removeLast(rows.count - maximumRows)
+        }
+        if omittedCount > 0 {
+            rows += wrap("… \(omittedCount) more rows are not shown", firstColumns: columns, columns: columns)
+        }
+        return rows
+    }
+
+    /// One line of a message, escaped for a terminal.
+    ///
+    /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, a joiner between two emoji is left out
+    /// (each is drawn by itself, at a width on which all terminals agree), and a backslash is doubled only where it could be
+    /// mistaken for the start of an escape, because messages often contain code.
+    package static func escaped(_ line: some StringProtocol) -> String {
+        var scalars = String.UnicodeScalarView()
+        let all = Array(line.unicodeScalars)
+        for (index, scalar) in all.enumerated() {
+            if scalar == "\t" {
+                scalars.append(contentsOf: "    ".unicodeScalars)
+            } else if scalar == joiner, index > 0, index + 1 < all.count, isEmoji(all[index - 1]), isEmoji(all[index + 1]) {
+                continue
+            } else {
+                scalars.append(scalar)
+            }
+        }
+        let pieces = String(scalars).split(separator: "\\", omittingEmptySubsequences: false)
+        var text = ""
+        for (index, piece) in pieces.enumerated() {
+            if index > 0 { text += piece.hasPrefix("u{") ? "\\\\" : "\\" }
+            text += TerminalText.escaped(String(piece), columns: .max)
+        }
+        return text
+    }
+
+    private static let joiner: Unicode.Scalar = "\u{200d}"
+
+    private static func isEmoji(_ scalar: Unicode.Scalar) -> Bool {
+        !scalar.isASCII && (scalar.properties.isEmoji || scalar == "\u{fe0f}")
+    }
+
+    /// Wraps an escaped line at spaces, and inside a word only where the word is longer than a row.
+    package static func wrap(_ line: String, firstColumns: Int, columns: Int) -> [String] {
+        var rows: [String] = []
+        var row: [Unicode.Scalar] = []
+        var width = 0
+        // The index after the last space of the row, where it can be broken.
+        var wordStart: Int?
+        for scalar in line.unicodeScalars {
+            let scalarWidth = TerminalText.width(of: scalar)
+            while scalarWidth > 0, width + scalarWidth > (rows.isEmpty ? firstColumns : columns), !row.isEmpty {
+                let end = scalar == " " ? row.count : wordStart ?? row.count
+                rows.append(trimmed(row[..<end]))
+                row = Array(row[end...])
+                width = row.reduce(0) { $0 + TerminalText.width(of: $1) }
+                wordStart = nil
+            }
+            // The space at which a row was broken is not shown.
+            if scalar == " ", row.isEmpty, !rows.isEmpty { continue }
+            row.append(scalar)
+            width += scalarWidth
+            if scalar == " " { wordStart = row.count }
+        }
+        if !row.isEmpty || rows.isEmpty { rows.append(trimmed(row[...])) }
+        return rows
+    }
+
+    /// The longest start of an escaped text that fits, with "…" for the rest.
+    package static func truncated(_ text: String, to columns: Int) -> String {
+        guard TerminalText.width(of: text) > columns else { return text }
+        var kept = ""
+        for character in text {
+            guard TerminalText.width(of: kept) + TerminalText.width(of: String(character)) < columns else { break }
+            kept.append(character)
+        }
+        return columns > 0 ? kept + "…" : ""
+    }
+
+    private static func trimmed(_ row: ArraySlice<Unicode.Scalar>) -> String {
+        var view = String.UnicodeScalarView()
+        view.append(contentsOf: row.lastIndex { $0 != " " }.map { row[...$0] } ?? [])
+        return String(view)
+    }
+}

@@ -1,0 +1,77 @@
+import Testing
+
+@testable import NearshareTerminal
+
+private let limit = 10_000
+
+@Suite struct LineEditorTests {
+    private func editor(_ text: String, _ keys: [TerminalKey] = []) -> LineEditor {
+        var editor = LineEditor(maximumByteCount: limit)
+        _ = editor.insert(text)
+        for key in keys { editor.handle(key) }
+        return editor
+    }
+
+    @Test("keys edit at the cursor")
+    func editing() {
+        #expect(editor("hallo", [.left, .left, .left, .left, .delete]).text == "hllo")
+        #expect(editor("one two  ", [.control("w")]).text == "one ")
+        #expect(editor("one two", [.wordLeft, .control("k")]).text == "one ")
+        #expect(editor("one two", [.wordLeft, .control("u")]).text == "two")
+        #expect(editor("one two", [.control("w"), .home, .control("y")]).text == "twoone ")
+        #expect(editor("ab", [.home, .backspace, .end, .delete]).text == "ab")
+        var moved = editor("ac", [.left])
+        let isInserted = moved.insert("b")
+        #expect(isInserted)
+        #expect(moved.text == "abc")
+        #expect(moved.cursor == 2)
+    }
+
+    @Test("a combining mark joins its letter, also when it is typed later")
+    func accents() {
+        var accented = editor("e")
+        let isInserted = accented.insert("\u{301}")
+        #expect(isInserted)
+        #expect(accented.characters.count == 1)
+        #expect(accented.cursor == 1)
+        accented.handle(.backspace)
+        #expect(accented.isEmpty)
+        // The deletion joins a letter and a combining mark.
+        let joined = editor("ex\u{301}", [.home, .right, .delete])
+        #expect(joined.cursor <= joined.characters.count)
+    }
+
+    @Test("the arrow keys recall submitted texts and the draft")
+    func history() {
+        var editor = LineEditor(maximumByteCount: limit)
+        for text in ["one", "two", "two"] {
+            let isInserted = editor.insert(text)
+            #expect(isInserted)
+            let submitted = editor.submit()
+            #expect(submitted == text)
+        }
+        let isThirdInserted = editor.insert("thr")
+        #expect(isThirdInserted)
+        editor.handle(.up)
+        #expect(editor.text == "two")
+        editor.handle(.up)
+        #expect(editor.text == "one")
+        editor.handle(.up)
+        #expect(editor.text == "one")
+        editor.handle(.down)
+        editor.handle(.down)
+        #expect(editor.text == "thr")
+        editor.handle(.down)
+        #expect(editor.text == "thr")
+    }
+
+    @Test("an insertion beyond the size limit is rejected")
+    func sizeLimit() {
+        var editor = LineEditor(maximumByteCount: limit)
+        let isInserted = editor.insert(String(repeating: "x", count: limit))
+        #expect(isInserted)
+        let isMoreInserted = editor.insert("é")
+        #expect(!isMoreInserted)
+        #expect(editor.text.utf8.count == limit)
+    }
+}

@@ -1,0 +1,149 @@
+import NearshareTesting
+import Testing
+
+@testable import NearshareTerminal
+
+@Suite("status area")
+struct StatusAreaTests {
+    /// A terminal with the control sequences that the status area uses.
+    private struct Terminal {
+        let columns: Int
+        private(set) var rows: [[Character]] = [[]]
+        private var row = 0
+        private var column = 0
+        private var saved = (row: 0, column: 0)
+
+        init(columns: Int) {
+            self.columns = columns
+        }
+
+        /// The rows, without cleared ones at the end.
+        var shown: [String] {
+            var shown = rows.map { String($0) }
+            while shown.last == "" { shown.removeLast() }
+            return shown
+        }
+
+        var cursor: (row: Int, column: Int) { (row, column) }
+
+        mutating func write(_ text: String) {
+            var rest = Substring(text.unicodeScalars.map(String.init).joined())
+            while let character = rest.popFirst() {
+                switch character {
+                case "\r": column = 0
+                // The terminal driver returns the carriage.
+                case "\n": moveDown()
+                case "\u{1b}": control(&rest)
+                default: put(character)
+                }
+            }
+        }
+
+        private mutating func moveDown() {
+            (row, column) = (row + 1, 0)
+            if row == rows.count { rows.append([]) }
+        }
+
+        private mutating func put(_ character: Character) {
+            if column == columns { moveDown() }
+            while rows[row].count <= column { rows[row].append(" ") }
+            rows[row][column] = character
+            column += 1
+        }
+
+        private mutating func control(_ rest: inout Substring) {
+            switch rest.popFirst() {
+            case "7": saved = (row, column)
+            case "8": (row, column) = saved
+            case "[":
+                let digits = rest.prefix { $0.isNumber }
+                rest.removeFirst(digits.count)
+                switch rest.popFirst() {
+                case "A": row = max(0, row - (Int(digits) ?? 1))
+                case "K" where digits == "2": rows[row] = []
+                case let other: Issue.record("unknown final byte \(String(describing: other))")
+                }
+            case let other: Issue.record("unknown escape sequence \(String(describing: other))")
+            }
+        }
+    }
+
+    @Test("text being typed survives an update of the status lines")
+    func typing() {
+        var (terminal, area) = (Terminal(columns: 40), StatusArea())
+        terminal.write(area.show(["anna → a  1%", "ben → b  1%"], columns: 40))
+        terminal.write(area.ask("accept? ", columns: 40))
+        terminal.write("ye")
+        terminal.write(area.show(["anna → a  2%", "ben → b  50%"], columns: 40))
+        terminal.write("s")
+        #expect(terminal.shown == ["anna → a  2%", "ben → b  50%", "accept? yes"])
+    }
+
+    @Test("a question and its answer stay above the status lines")
+    func answering() {
+        var (terminal, area) = (Terminal(columns: 40), StatusArea())
+        terminal.write(area.show(["anna → a  1%"], columns: 40))
+        terminal.write(area.ask("accept? ", columns: 40))
+        // The terminal echoes the answer and the line break.
+        terminal.write("y\n")
+        terminal.write(area.recordAnswer("y", columns: 40))
+        #expect(terminal.shown == ["accept? y", "anna → a  1%"])
+        terminal.write(area.erase(columns: 40))
+        terminal.write("a note\n")
+        terminal.write(area.draw(columns: 40))
+        #expect(terminal.shown == ["accept? y", "a note", "anna → a  1%"])
+        #expect(area.recordAnswer("n", columns: 40).isEmpty)
+    }
+
+    @Test("after the terminal has become narrower, all folded rows are cleared")
+    func narrower() {
+        var (terminal, area) = (Terminal(columns: 20), StatusArea())
+        _ = area.show(["anna → a long line 1%"], columns: 40)
+        _ = area.ask("accept this? ", columns: 40)
+        // The screen at half the width.
+        terminal.write("anna → a long line 1%\naccept this? ")
+        terminal.write(area.show(["anna → 2%"], columns: 20))
+        #expect(terminal.shown == ["anna → 2%", "accept this? "])
+    }
+
+    @Test("in any order of events: output above, then the lines, then the question", arguments: 0..<200)
+    func anyOrder(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        let columns = Int.random(in: 12...40, using: &random)
+        var (terminal, area) = (Terminal(columns: columns), StatusArea())
+        var (history, lines): ([String], [String]) = ([], [])
+        var question: String?
+        for step in 0..<40 {
+            switch Int.random(in: 0..<5, using: &random) {
+            case 0:
+                lines = (0..<Int.random(in: 0...3, using: &random)).map { "line \($0) at \(step)" }
+                terminal.write(area.show(lines, columns: columns))
+            case 1:
+                terminal.write(area.erase(columns: columns))
+                terminal.write("note \(step)\n")
+                terminal.write(area.draw(columns: columns))
+                history.append("note \(step)")
+            case 2:
+                question = "question \(step)" + String(repeating: ".", count: Int.random(in: 0...60, using: &random)) + ": "
+                terminal.write(area.ask(question, columns: columns))
+            case 3:
+                question = nil
+                terminal.write(area.ask(nil, columns: columns))
+            default:
+                guard let asked = question, asked.count % columns != 0 else { continue }
+                terminal.write("y\n")
+                terminal.write(area.recordAnswer("y", columns: columns))
+                history.append(asked + "y")
+                question = nil
+            }
+            let expected = (history + lines + (question.map { [$0] } ?? [])).flatMap { folded($0, columns) }
+            #expect(terminal.shown == expected, "seed \(seed), step \(step)")
+            let last = question.flatMap { folded($0, columns).last }
+            #expect(terminal.cursor.column == last?.count ?? 0, "seed \(seed), step \(step)")
+        }
+    }
+
+    private func folded(_ text: String, _ columns: Int) -> [String] {
+        stride(from: 0, to: text.count, by: columns).map { String(text.dropFirst($0).prefix(columns)) }
+    }
+}

@@ -1,0 +1,224 @@
+import Dispatch
+import Glibc
+import Testing
+
+@testable import NearshareTerminal
+
+/// A pseudo-terminal: the test types and reads at one end, the code under test uses the other.
+private final class PseudoTerminal: Sendable {
+    let user: Int32
+    let device: TerminalDevice
+
+    // The requests of ioctl_tty(2) that Swift does not import: unlock the pair, get its number.
+    private static let unlockRequest: UInt = 0x4004_5431
+    private static let numberRequest: UInt = 0x8004_5430
+
+    init() throws {
+        user = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        var (lock, number): (Int32, UInt32) = (0, 0)
+        try #require(user >= 0 && ioctl(user, Self.unlockRequest, &lock) == 0 && ioctl(user, Self.numberRequest, &number) == 0)
+        let descriptor = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        try #require(descriptor >= 0)
+        device = TerminalDevice(descriptor: descriptor)
+    }
+
+    deinit { close(user) }
+
+    func type(_ text: String) { DescriptorOutput.write(text, to: user) }
+
+    func resize(columns: UInt16, rows: UInt16) {
+        var size = winsize(ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+        _ = ioctl(user, UInt(TIOCSWINSZ), &size)
+    }
+
+    /// Returns when single keys are delivered. Earlier input would be edited as a line.
+    func waitForRawMode() async {
+        while localModes & tcflag_t(ICANON) != 0 { await Task.yield() }
+    }
+
+    var localModes: tcflag_t {
+        var mode = termios()
+        tcgetattr(device.descriptor, &mode)
+        return mode.c_lflag
+    }
+}
+
+// Raw mode belongs to the process, as it has one terminal: one test at a time.
+@Suite("terminal device", .serialized) struct TerminalDeviceTests {
+    @Test("a new size is reported, and a size of zero replaced")
+    func resize() throws {
+        let terminal = try PseudoTerminal()
+        #expect(terminal.device.size == .standard)
+        terminal.resize(columns: 132, rows: 43)
+        #expect(terminal.device.size == TerminalSize(columns: 132, rows: 43))
+        terminal.resize(columns: 20, rows: 0)
+        #expect(terminal.device.size == TerminalSize(columns: 20, rows: 24))
+        #expect(TerminalProperties.size(of: -1) == .standard)
+    }
+
+    @Test("only terminals are terminals")
+    func isTerminal() throws {
+        let terminal = try PseudoTerminal()
+        #expect(TerminalProperties.isTerminal(terminal.device.descriptor))
+        let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+        defer { close(null) }
+        #expect(!TerminalProperties.isTerminal(null))
+        #expect(!TerminalProperties.hasColor(null))
+    }
+
+    @Test("keys arrive decoded, sequences split over writes included, and raw mode ends with the stream")
+    func keys() async throws {
+        let terminal = try PseudoTerminal()
+        let cooked = terminal.localModes
+        try await withThrowingTaskGroup(of: [TerminalKey].self) { group in
+            group.addTask { [device = terminal.device] in
+                var keys: [TerminalKey] = []
+                for await key in device.keys() {
+                    keys.append(key)
+                    if key == .escape { break }
+                }
+                return keys
+            }
+            await terminal.waitForRawMode()
+            let bytes = Array("é\u{1b}[A\u{1b}[1;5C".utf8)
+            for byte in bytes { DescriptorOutput.write([byte], to: terminal.user) }
+            terminal.type("\r\u{1b}")
+            let keys = try #require(try await group.next())
+            var expected: [TerminalKey] = [.text("é"), .up, .wordRight, .enter, .escape]
+            #expect(keys == expected)
+            expected.removeAll()
+        }
+        while terminal.localModes != cooked { await Task.yield() }
+    }
+
+    @Test("a screen that ends late leaves the raw mode of its successor alone")
+    func overlap() throws {
+        let terminal = try PseudoTerminal()
+        let cooked = terminal.localModes
+        let first = RawMode.begin(on: terminal.device.descriptor)
+        let second = RawMode.begin(on: terminal.device.descriptor, keepsSignals: false)
+        #expect(terminal.localModes & tcflag_t(ISIG) == 0)
+        RawMode.end(first)
+        #expect(terminal.localModes & tcflag_t(ICANON) == 0)
+        RawMode.end(second)
+        #expect(terminal.localModes == cooked)
+    }
+
+    @Test("lines arrive without their line breaks; Ctrl-D is not the end")
+    func lines() async throws {
+        let terminal = try PseudoTerminal()
+        let (typed, type) = AsyncStream.makeStream(of: Void.self)
+        async let received = { [device = terminal.device] in
+            var lines: [String] = []
+            for await line in device.lines() {
+                lines.append(line)
+                if lines.count == 2 { break }
+                type.yield()
+            }
+            return lines
+        }()
+        terminal.type("yes, 漢字\n")
+        for await _ in typed { break }
+        terminal.type("\u{4}no\n")
+        #expect(await received == ["yes, 漢字", "no"])
+    }
+
+    @Test("an answer is asked for until it is one")
+    func yesNo() async throws {
+        let terminal = try PseudoTerminal()
+        let device = terminal.device
+        terminal.type("maybe\n\ny\n")
+        #expect(await YesNoPrompt.answer(on: device))
+    }
+
+    @Test("keyboard events are queued without a handler, and delivered in order")
+    func keyboardReader() async throws {
+        let terminal = try PseudoTerminal()
+        let mode = RawMode.begin(on: terminal.device.descriptor)
+        defer { RawMode.end(mode) }
+        let reader = KeyboardReader(terminal.device)
+        let (bytes, continuation) = AsyncStream.makeStream(of: UInt8.self)
+        reader.start()
+        // A second start changes nothing.
+        reader.start()
+        terminal.type("ab")
+        reader.setHandler { event in
+            if case .bytes(let bytes) = event { for byte in bytes { continuation.yield(byte) } }
+        }
+        terminal.type("c")
+        var received: [UInt8] = []
+        for await byte in bytes {
+            received.append(byte)
+            if received.count == 3 { break }
+        }
+        await reader.stop()
+        #expect(received == Array("abc".utf8))
+    }
+
+    @Test("keys go to the latest subscriber")
+    func sharedKeyboard() async throws {
+        let terminal = try PseudoTerminal()
+        let keyboard = SharedKeyboard(terminal.device)
+        let first = keyboard.keys()
+        let second = keyboard.keys()
+        for await key in first { Issue.record("unexpected key \(key)") }
+        let task = Task { await keyboard.run() }
+        await terminal.waitForRawMode()
+        terminal.type("x\r")
+        var received: [TerminalKey] = []
+        for await key in second {
+            received.append(key)
+            if key == .enter { break }
+        }
+        task.cancel()
+        await task.value
+        #expect(received.last == .enter)
+    }
+}
+
+@Suite struct LineReaderTests {
+    private func lines(of text: String, maximumLineByteCount: Int = 1000) async -> [String] {
+        var ends: [Int32] = [-1, -1]
+        pipe(&ends)
+        DescriptorOutput.write(text, to: ends[1])
+        close(ends[1])
+        defer { close(ends[0]) }
+        let reader = LineReader(ends[0], maximumLineByteCount: maximumLineByteCount)
+        var lines: [String] = []
+        while let line = await reader.next() { lines.append(line) }
+        return lines
+    }
+
+    @Test("line breaks of both kinds end lines, and the last line needs none")
+    func lineBreaks() async {
+        #expect(await lines(of: "a\r\n\nb\u{301}c") == ["a", "", "b\u{301}c"])
+        #expect(await lines(of: "") == [])
+    }
+
+    @Test("a line without an end is split, so that memory stays bounded")
+    func longLine() async throws {
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        DispatchQueue(label: "writer").async { [writer = ends[1]] in
+            for _ in 0..<8 { DescriptorOutput.write([UInt8](repeating: 0x78, count: 1 << 16), to: writer) }
+            close(writer)
+        }
+        let reader = LineReader(ends[0], maximumLineByteCount: 20_000)
+        var lengths: [Int] = []
+        while let line = await reader.next() { lengths.append(line.utf8.count) }
+        close(ends[0])
+        #expect(lengths.reduce(0, +) == 8 << 16)
+        #expect(lengths.allSatisfy { $0 <= 20_000 + 16 * 1024 })
+    }
+
+    @Test("a stopped reader returns nil at once")
+    func stopping() async {
+        var ends: [Int32] = [-1, -1]
+        pipe(&ends)
+        defer { for end in ends { close(end) } }
+        let reader = LineReader(ends[0], maximumLineByteCount: 100)
+        async let line = reader.next()
+        reader.stop()
+        #expect(await line == nil)
+    }
+}

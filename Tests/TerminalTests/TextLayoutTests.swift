@@ -1,0 +1,71 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareTerminal
+
+@Suite struct TextLayoutTests {
+    @Test("texts break at spaces, long words anywhere, and no row is wider than its limit")
+    func wrapping() {
+        #expect(TextLayout.wrap("one two three", firstColumns: 7, columns: 5) == ["one two", "three"])
+        #expect(TextLayout.wrap("abcdefgh ij", firstColumns: 3, columns: 4) == ["abc", "defg", "h ij"])
+        #expect(TextLayout.wrap("漢字漢字", firstColumns: 5, columns: 5) == ["漢字", "漢字"])
+        #expect(TextLayout.wrap("", firstColumns: 5, columns: 5) == [""])
+        for columns in 2...40 {
+            let text = "e\u{301}a 🎉🎉🎉 漢字漢字漢字 wordwordword x \u{2764}\u{fe0f} end"
+            for row in TextLayout.wrap(text, firstColumns: columns, columns: columns) {
+                #expect(TerminalText.width(of: row) <= columns, "\(columns): \(row)")
+            }
+        }
+    }
+
+    @Test("wrapping keeps every letter")
+    func complete() {
+        let text = "the quick brown fox jumps over the lazy dog, 漢字 and all"
+        for columns in 2...60 {
+            let joined = TextLayout.wrap(text, firstColumns: columns, columns: columns).joined().filter { $0 != " " }
+            #expect(joined == text.filter { $0 != " " })
+        }
+    }
+
+    @Test("line breaks start rows, up to a limit")
+    func lines() {
+        #expect(TextLayout.rows(of: "a\n\nb\r\nc", firstColumns: 9, columns: 9) == ["a", "", "b", "c"])
+        let flood = TextLayout.rows(of: String(repeating: "\n", count: 49_999), firstColumns: 40, columns: 40)
+        #expect(flood.count == TextLayout.maximumRows + 1)
+        #expect(flood.last == "… 49600 more rows are not shown")
+    }
+
+    @Test("T1 T2 T3 T4: control and invisible characters are escaped")
+    func hostile() {
+        let shown = TextLayout.escaped("\u{1b}[2J\u{9b}31m\u{7}\u{8}\r\u{202e}\u{200b}\u{2028}\u{1b}]52;c;aGk=\u{7}")
+        #expect(
+            shown
+                == "\\u{1b}[2J\\u{9b}31m\\u{7}\\u{8}\\u{d}\\u{202e}\\u{200b}\\u{2028}\\u{1b}]52;c;aGk=\\u{7}")
+    }
+
+    @Test("T4: an escape cannot be forged, and code stays readable")
+    func backslash() {
+        #expect(TextLayout.escaped("C:\\dir \\n ¯\\_(ツ)_/¯") == "C:\\dir \\n ¯\\_(ツ)_/¯")
+        #expect(TextLayout.escaped("\\u{1b}") == "\\\\u{1b}")
+    }
+
+    @Test("joined emoji are drawn one by one; a joiner elsewhere is escaped")
+    func joiners() {
+        #expect(TextLayout.escaped("👨\u{200d}👩\u{200d}👧") == "👨👩👧")
+        #expect(TextLayout.escaped("a\u{200d}b") == "a\\u{200d}b")
+        #expect(TextLayout.escaped("👨\u{200d}") == "👨\\u{200d}")
+    }
+
+    @Test("a truncated text ends in an ellipsis and fits, whatever its characters", arguments: 0...20)
+    func truncation(_ columns: Int) {
+        for text in ["anna", "漢字漢字漢字", "e\u{301}e\u{301}e\u{301}e\u{301}", "🎉🎉🎉🎉🎉", "👨\u{200d}👩\u{200d}👧 family", ""] {
+            let truncated = TextLayout.truncated(text, to: columns)
+            #expect(TerminalText.width(of: truncated) <= columns, "\(truncated)")
+            if TerminalText.width(of: text) <= columns {
+                #expect(truncated == text)
+            } else if columns > 0 {
+                #expect(truncated.hasSuffix("…"))
+            }
+        }
+    }
+}
