@@ -60,7 +60,7 @@ check: packages-test
 	.ci/check-sources
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
-	.ci/check-documentation
+	.ci/check-api
 	.ci/check-pages
 
 # Programs as users of the library would write them.

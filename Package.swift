@@ -108,7 +108,8 @@ let app: [Target] = [
     module(
         "NearshareCLI", "App",
         [
-            "Nearshare", "NearshareService", "NearshareTerminal", "NearshareAudio", "NearshareDatabase", "CNearshareShims",
+            "Nearshare", "NearshareBundles", "NearshareMesh", "NearshareService", "NearshareTerminal", "NearshareAudio",
+            "NearshareDatabase", "CNearshareShims",
             .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
         ]),
     .executableTarget(

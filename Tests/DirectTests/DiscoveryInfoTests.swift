@@ -9,7 +9,7 @@ import Testing
     @Test func pairsOf255BytesFitAnd256DoNot() throws {
         let longest = String(repeating: "x", count: 255 - 4)
         #expect(try DiscoveryInfo(["key": longest])["key"] == longest)
-        #expect(throws: DiscoveryInfo.Invalid.pairTooLong(key: "key", byteCount: 256)) {
+        #expect(throws: DiscoveryInfo.Invalid(.pairTooLong(key: "key", byteCount: 256))) {
             _ = try DiscoveryInfo(["key": longest + "x"])
         }
     }
@@ -17,17 +17,17 @@ import Testing
     @Test func the400BytesAreForAllPairs() throws {
         let half = String(repeating: "x", count: 198)
         #expect(try DiscoveryInfo(["a": half, "b": half]).pairs.count == 2)
-        #expect(throws: DiscoveryInfo.Invalid.tooLong(byteCount: 401)) { _ = try DiscoveryInfo(["a": half, "bb": half]) }
+        #expect(throws: DiscoveryInfo.Invalid(.tooLong(byteCount: 401))) { _ = try DiscoveryInfo(["a": half, "bb": half]) }
     }
 
     @Test(arguments: ["", "a=b", "ä", "tab\t", "\u{7f}"]) func noKey(_ key: String) {
-        #expect(throws: DiscoveryInfo.Invalid.key(key)) { _ = try DiscoveryInfo([key: "x"]) }
+        #expect(throws: DiscoveryInfo.Invalid(.key(key))) { _ = try DiscoveryInfo([key: "x"]) }
     }
 
     @Test func someKeysAreTaken() {
-        #expect(throws: DiscoveryInfo.Invalid.reservedKey("ID")) { _ = try DiscoveryInfo(["ID": "x"]) }
+        #expect(throws: DiscoveryInfo.Invalid(.reservedKey("ID"))) { _ = try DiscoveryInfo(["ID": "x"]) }
         #expect(throws: DiscoveryInfo.Invalid.self) { _ = try DiscoveryInfo(["Game": "1", "game": "2"]) }
-        #expect(throws: DiscoveryInfo.Invalid.tooMany(count: 13)) {
+        #expect(throws: DiscoveryInfo.Invalid(.tooMany(count: 13))) {
             _ = try DiscoveryInfo(Dictionary(uniqueKeysWithValues: (0..<13).map { ("k\($0)", "") }))
         }
     }

@@ -37,7 +37,7 @@ import Testing
     ) async throws {
         let id = neighbourhood.id(gone)
         for number in staying {
-            var last: SessionChange?
+            var last: Session.Change?
             for await change in sessions[number].changes where change.concerns(id) {
                 last = change
                 if change == .left(id) { break }
@@ -266,7 +266,7 @@ private struct Affair {
     }
 }
 
-extension SessionChange {
+extension Session.Change {
     fileprivate func concerns(_ id: PeerID) -> Bool {
         switch self {
         case .joined(let member): member.id == id

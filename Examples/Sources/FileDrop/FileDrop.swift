@@ -33,7 +33,7 @@ import Nearshare
     }
 
     static func send(_ paths: [String], to name: String?, from node: Node) async throws {
-        for try await case .change(.found(let peer)) in try node.browse()
+        for try await case .found(let peer) in try await node.browse()
         where name == nil || name == peer.name.claimed {
             return try await node.withConnection(to: peer.destination) { connection in
                 print("sending to \(peer.name.shown), short code \(try await connection.shortCode)")

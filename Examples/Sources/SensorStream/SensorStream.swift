@@ -28,7 +28,7 @@ import Nearshare
                     as: service, info: DiscoveryInfo(["measures": "temperature"]))
                 print("measuring as \(node.name.shown) on port \(receiving.port)")
                 await withDiscardingTaskGroup { group in
-                    for await session in receiving.sessions(InvitationPolicy { _ in true }, settings) {
+                    for await session in receiving.sessions(InvitationPolicy { _ in true }, settings: settings) {
                         group.addTask { await measure(for: session) }
                     }
                 }

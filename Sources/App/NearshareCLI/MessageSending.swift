@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareBundles
 internal import NearshareService
 
 /// One message, from looking for whom it is for to what the person waits for.

@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Logging
 internal import Nearshare
+internal import NearshareBundles
 internal import NearshareService
 internal import NearshareTerminal
 internal import Synchronization

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Nearshare
+internal import NearshareBundles
 internal import NearshareService
 internal import Synchronization
 

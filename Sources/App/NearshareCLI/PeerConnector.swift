@@ -33,7 +33,7 @@ struct PeerConnector: Sendable {
                     let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
                     destination = try await node.find(peer, timeout: Self.lookTime, on: media).destination
                 }
-                return try await node.withConnection(to: destination, body)
+                return try await node.withConnection(to: destination, body: body)
             }
         }
     }

@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareMesh
 internal import NearshareService
 
 /// Finds somebody by name, on the network or in the mesh.

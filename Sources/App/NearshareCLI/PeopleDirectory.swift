@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareMesh
 internal import NearshareService
 
 /// Who is to be shown: those in the mesh, the friends, and those with whom there is a conversation.

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Nearshare
+internal import NearshareMesh
 internal import NearshareService
 internal import NearshareTerminal
 internal import Synchronization

@@ -1,5 +1,6 @@
 internal import Nearshare
 internal import NearshareAudio
+internal import NearshareMesh
 
 /// What is known, before a note is recorded, of the ways it will take.
 struct VoiceReach: Sendable {

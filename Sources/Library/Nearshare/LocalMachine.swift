@@ -5,8 +5,8 @@ package import NearshareBase
 package import NearshareBundles
 internal import NearshareDiscovery
 package import NearshareEngine
-package import NearshareInterfaces
-package import NearshareStorage
+public import NearshareInterfaces
+public import NearshareStorage
 internal import NearshareTCP
 
 #if Bluetooth
@@ -17,7 +17,7 @@ internal import NearshareTCP
 ///
 ///     let machine = try LocalMachine()
 ///     try await withNode(machine.nodeSettings()) { node in … }
-package final class LocalMachine: Sendable {
+public final class LocalMachine: Sendable {
     /// Where this person's files of nearshare are.
     package let directories: Directories
     /// What the person has configured.
@@ -33,7 +33,8 @@ package final class LocalMachine: Sendable {
 
     /// - Parameter environment: for the XDG variables; the process's own unless told otherwise.
     /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
-    package init(environment: [String: String] = LocalMachine.environment) throws(StorageError) {
+    public init(environment: [String: String]? = nil) throws(StorageError) {
+        let environment = environment ?? Self.environment
         directories = Directories(environment: environment, home: Self.home)
         configuration = try Configuration.read(
             path: "\(directories.configuration)/config.toml", home: environment["HOME"] ?? Self.home)
@@ -151,8 +152,19 @@ package final class LocalMachine: Sendable {
         return "\(directories.runtime)/node.sock"
     }
 
+    /// Opens an inbox: the directory where accepted files and folders are stored.
+    /// - Parameters:
+    ///   - path: nil for the configured inbox, or `Inbox` in the home directory.
+    ///   - maximumSize: limit on one transfer, in bytes; nil for none.
+    /// - Throws: ``StorageError`` when the directory cannot be used.
+    public func inbox(_ path: String? = nil, maximumSize: UInt64? = nil) throws(StorageError) -> Inbox {
+        var limits = InboxLimits()
+        limits.maximumSize = maximumSize
+        return try inbox(path, limits: limits)
+    }
+
     /// The inbox at a path, with this machine's spool behind it.
-    package func inbox(_ path: String?, limits: InboxLimits = InboxLimits()) throws(StorageError) -> Inbox {
+    package func inbox(_ path: String?, limits: InboxLimits) throws(StorageError) -> Inbox {
         try Inbox(
             path: path ?? configuration.inbox ?? directories.defaultInbox, spoolPath: state.spoolPath, limits: limits,
             detector: detector)

@@ -8,18 +8,28 @@ package struct DiscoveryError: Error, Sendable, CustomStringConvertible {
 }
 
 /// A DNS-SD service type: the name between the underscore and the transport (RFC 6335, section 5.1).
-package struct ServiceType: Sendable, Hashable {
+public struct ServiceType: Sendable, Hashable {
     /// 1 to 15 characters: lower-case letters, digits, single hyphens inside, at least one letter.
-    package let name: String
+    public let name: String
 
-    package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
-        case length(Int)
-        case character
-        case noLetter
-        case hyphen
+    /// Why a text is not a valid service type. The description names the violated rule.
+    public struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        package enum Reason: Sendable, Hashable {
+            case length(Int)
+            case character
+            case noLetter
+            case hyphen
+        }
 
-        package var description: String {
-            switch self {
+        package let reason: Reason
+
+        package init(_ reason: Reason) {
+            self.reason = reason
+        }
+
+        /// The violated rule, as a sentence for users.
+        public var description: String {
+            switch reason {
             case .length(let count): "a service type has 1 to 15 characters, this one has \(count)"
             case .character: "a service type holds only lower-case letters, digits and hyphens"
             case .noLetter: "a service type needs at least one letter"
@@ -28,14 +38,17 @@ package struct ServiceType: Sendable, Hashable {
         }
     }
 
-    package init(_ name: String) throws(Invalid) {
-        guard (1...15).contains(name.utf8.count) else { throw .length(name.utf8.count) }
+    /// Checks the rules of RFC 6335, section 5.1.
+    public init(_ name: String) throws(Invalid) {
+        guard (1...15).contains(name.utf8.count) else { throw Invalid(.length(name.utf8.count)) }
         let letters = UInt8(ascii: "a")...UInt8(ascii: "z")
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         let hyphen = UInt8(ascii: "-")
-        guard name.utf8.allSatisfy({ letters.contains($0) || digits.contains($0) || $0 == hyphen }) else { throw .character }
-        guard name.utf8.contains(where: { letters.contains($0) }) else { throw .noLetter }
-        guard name.utf8.first != hyphen, name.utf8.last != hyphen, !name.contains("--") else { throw .hyphen }
+        guard name.utf8.allSatisfy({ letters.contains($0) || digits.contains($0) || $0 == hyphen }) else {
+            throw Invalid(.character)
+        }
+        guard name.utf8.contains(where: { letters.contains($0) }) else { throw Invalid(.noLetter) }
+        guard name.utf8.first != hyphen, name.utf8.last != hyphen, !name.contains("--") else { throw Invalid(.hyphen) }
         self.name = name
     }
 
@@ -43,7 +56,7 @@ package struct ServiceType: Sendable, Hashable {
     package var tcp: String { "_\(name)._tcp" }
 
     /// What nearshare itself advertises.
-    package static let nearshare = try! ServiceType("nearshare")
+    public static let nearshare = try! ServiceType("nearshare")
 }
 
 /// What a machine tells everybody on its networks about one service.

@@ -1,7 +1,7 @@
 package import NearshareBase
 
 /// Why something could not be read from where it comes from or written to where it goes. The text is for people.
-package struct StorageError: Error, Sendable, CustomStringConvertible {
+public struct StorageError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, Hashable {
         case notFound
         case noPermission
@@ -17,7 +17,7 @@ package struct StorageError: Error, Sendable, CustomStringConvertible {
     }
 
     package let code: Code
-    package let description: String
+    public let description: String
 
     package init(_ code: Code, _ description: String) {
         self.code = code
@@ -51,22 +51,22 @@ package protocol ResourceReader: AnyObject {
 }
 
 /// Something that has arrived and has its final name, or waits in the spool for the inbox to come back.
-package struct DeliveredItem: Sendable, Hashable {
+public struct DeliveredItem: Sendable, Hashable {
     package var item: UInt32
     package var kind: OfferedItem.Kind
     /// As the sender called it.
     package var claimedName: ClaimedFileName
     /// Where it is now, for people and programs on this machine.
-    package var path: String
+    public var path: String
     /// False while it waits in the spool because the inbox is unavailable.
     package var isInInbox: Bool
     /// Where it was before it came into the inbox: its path as long as it waited for that.
     package var stagedPath: String?
-    package var size: UInt64
+    public var size: UInt64
     /// What libmagic says of the content; nil for folders.
-    package var detectedType: String?
+    public var detectedType: String?
     /// Why name, claim and content do not agree; nil when they do.
-    package var typeWarning: String?
+    public var typeWarning: String?
 
     package init(
         item: UInt32, kind: OfferedItem.Kind, claimedName: ClaimedFileName, path: String, isInInbox: Bool, size: UInt64,

@@ -22,7 +22,7 @@ package struct LinkError: Error, Sendable, CustomStringConvertible {
 }
 
 /// Where a link leads.
-package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
+public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
     /// What carries it.
     package enum Medium: Sendable, Hashable {
         /// IP, whatever is below.
@@ -37,13 +37,21 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
     package let port: UInt16
     package let medium: Medium
 
-    package init(host: String, port: UInt16, medium: Medium = .network) {
+    /// An address on the network.
+    /// - Parameters:
+    ///   - host: a numeric IPv4 or IPv6 address; a link-local one with its zone, such as "fe80::1%eth0".
+    ///   - port: TCP port.
+    public init(host: String, port: UInt16) {
+        self.init(host: host, port: port, medium: .network)
+    }
+
+    package init(host: String, port: UInt16, medium: Medium) {
         self.host = host
         self.port = port
         self.medium = medium
     }
 
-    package var description: String {
+    public var description: String {
         switch medium {
         case .network: host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         case .bluetooth: "\(host.prefix { $0 != "/" }) over Bluetooth"

@@ -8,9 +8,9 @@ internal import Synchronization
 /// then waits in the spool.
 ///
 /// It is opened anew for each delivery: a descriptor held for hours would keep its file system from being unmounted.
-package final class Inbox: Sendable {
+public final class Inbox: Sendable {
     /// Absolute; may go through symbolic links of the person's own.
-    package let path: String
+    public let path: String
     package let limits: InboxLimits
     private let spool: StagingArea
     private let detector: MediaTypeDetector

@@ -24,7 +24,7 @@ enum Probe {
             let (inputs, continuation) = AsyncStream.makeStream(of: Input.self)
             await withTaskGroup(of: Void.self) { [settings] group in
                 group.addTask {
-                    for await session in receiving.sessions(InvitationPolicy { _ in true }, settings) {
+                    for await session in receiving.sessions(InvitationPolicy { _ in true }, settings: settings) {
                         continuation.yield(.joined(session))
                     }
                 }

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
+internal import NearshareBundles
 internal import NearshareTerminal
 
 struct KeysCommand: AsyncParsableCommand {

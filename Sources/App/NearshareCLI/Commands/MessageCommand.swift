@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Glibc
-package import Nearshare
+internal import Nearshare
+package import NearshareBundles
 internal import NearshareService
 
 struct MessageCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import Nearshare
+internal import NearshareBundles
 internal import NearshareService
 
 struct MessagesCommand: AsyncParsableCommand {

@@ -1,5 +1,5 @@
 /// A peer's identity: the SHA-256 of its X25519 static public key, 32 bytes.
-package struct Fingerprint: Sendable, Hashable {
+public struct Fingerprint: Sendable, Hashable {
     /// The size of a SHA-256 digest.
     package static let byteCount = 32
 
@@ -13,24 +13,24 @@ package struct Fingerprint: Sendable, Hashable {
     }
 
     /// - Parameter hex: 64 hexadecimal digits in either case.
-    package init?(hex: String) {
+    public init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
         self.init(bytes: bytes)
     }
 
     /// 64 lower-case hexadecimal digits.
-    package var hex: String { Hex.encode(bytes) }
+    public var hex: String { Hex.encode(bytes) }
 
     /// The first 8 bytes: the peer's name in packets and TXT records.
     package var peerID: PeerID { PeerID(prefixOf: self) }
 }
 
 extension Fingerprint: CustomStringConvertible {
-    package var description: String { hex }
+    public var description: String { hex }
 }
 
 extension Fingerprint: Codable {
-    package init(from decoder: any Decoder) throws {
+    public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let value = Fingerprint(hex: try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "a fingerprint is 64 hexadecimal digits")
@@ -38,7 +38,7 @@ extension Fingerprint: Codable {
         self = value
     }
 
-    package func encode(to encoder: any Encoder) throws {
+    public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(hex)
     }

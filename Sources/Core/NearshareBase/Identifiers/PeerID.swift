@@ -1,7 +1,7 @@
 /// The short name of a key: the first 8 bytes of its ``Fingerprint`` (bitchat specification, section 1).
 ///
 /// A claim until a handshake has authenticated the key behind it.
-package struct PeerID: Sendable, Hashable {
+public struct PeerID: Sendable, Hashable {
     /// The size of the prefix of a ``Fingerprint``.
     package static let byteCount = 8
 
@@ -18,7 +18,7 @@ package struct PeerID: Sendable, Hashable {
     }
 
     /// - Parameter hex: 16 hexadecimal digits in either case.
-    package init?(hex: String) {
+    public init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
         self.init(bytes: bytes)
     }
@@ -28,20 +28,20 @@ package struct PeerID: Sendable, Hashable {
     }
 
     /// 16 lower-case hexadecimal digits.
-    package var hex: String { Hex.encode(bytes) }
+    public var hex: String { Hex.encode(bytes) }
 }
 
 extension PeerID: Comparable {
     /// The order of the hexadecimal texts.
-    package static func < (one: PeerID, other: PeerID) -> Bool { one.value < other.value }
+    public static func < (one: PeerID, other: PeerID) -> Bool { one.value < other.value }
 }
 
 extension PeerID: CustomStringConvertible {
-    package var description: String { hex }
+    public var description: String { hex }
 }
 
 extension PeerID: Codable {
-    package init(from decoder: any Decoder) throws {
+    public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let value = PeerID(hex: try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "a peer id is 16 hexadecimal digits")
@@ -49,7 +49,7 @@ extension PeerID: Codable {
         self = value
     }
 
-    package func encode(to encoder: any Encoder) throws {
+    public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(hex)
     }

@@ -1,7 +1,7 @@
 /// Conversion to and from JSON and other formats, by `JSONEncoder`, `JSONDecoder` and their like. A byte string is encoded as an
 /// array of numbers, and is decoded as one.
 extension StructuredValue: Codable {
-    package init(from decoder: any Decoder) throws {
+    public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
             self = .null
@@ -20,7 +20,7 @@ extension StructuredValue: Codable {
         }
     }
 
-    package func encode(to encoder: any Encoder) throws {
+    public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
         case .null: try container.encodeNil()

@@ -3,29 +3,29 @@ extension StructuredValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLite
     ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
     /// `true` or `false`.
-    package init(booleanLiteral value: Bool) { self = .bool(value) }
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
     /// An integer.
-    package init(integerLiteral value: Int64) { self = .integer(value) }
+    public init(integerLiteral value: Int64) { self = .integer(value) }
     /// A floating-point number.
-    package init(floatLiteral value: Double) { self = .number(value) }
+    public init(floatLiteral value: Double) { self = .number(value) }
     /// A text.
-    package init(stringLiteral value: String) { self = .string(value) }
+    public init(stringLiteral value: String) { self = .string(value) }
     /// An array.
-    package init(arrayLiteral elements: StructuredValue...) { self = .array(elements) }
+    public init(arrayLiteral elements: StructuredValue...) { self = .array(elements) }
     /// An object; the last of duplicate keys counts.
-    package init(dictionaryLiteral members: (String, StructuredValue)...) {
+    public init(dictionaryLiteral members: (String, StructuredValue)...) {
         self = .object(Dictionary(members) { $1 })
     }
 }
 
 extension StructuredValue {
     /// The member of an object; nil for a missing key, and for a value that is not an object.
-    package subscript(key: String) -> StructuredValue? {
+    public subscript(key: String) -> StructuredValue? {
         if case .object(let members) = self { members[key] } else { nil }
     }
 
     /// The element of an array; nil for an index out of range, and for a value that is not an array.
-    package subscript(index: Int) -> StructuredValue? {
+    public subscript(index: Int) -> StructuredValue? {
         guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
         return elements[index]
     }

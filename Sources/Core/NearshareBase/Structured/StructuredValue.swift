@@ -1,6 +1,6 @@
 /// A value of JSON's data model extended by byte strings. The wire format is the corresponding subset of CBOR (RFC 8949) in
 /// deterministic encoding: shortest forms, keys in bytewise order.
-package indirect enum StructuredValue: Sendable, Hashable {
+public indirect enum StructuredValue: Sendable, Hashable {
     /// JSON's null.
     case null
     /// JSON's true and false.

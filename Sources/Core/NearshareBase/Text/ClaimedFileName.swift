@@ -1,6 +1,6 @@
 /// One path component as a peer wrote it: bounded bytes that can be shown, and converted into a ``SafeFileName``, but never
 /// opened.
-package struct ClaimedFileName: Sendable, Hashable {
+public struct ClaimedFileName: Sendable, Hashable {
     /// The limit of Linux file systems for one component.
     package static let maximumByteCount = 255
 
@@ -14,14 +14,14 @@ package struct ClaimedFileName: Sendable, Hashable {
     }
 
     /// - Returns: nil for more than ``maximumByteCount`` bytes of UTF-8.
-    package init?(_ text: String) {
+    public init?(_ text: String) {
         self.init(bytes: Array(text.utf8))
     }
 
     /// The name escaped for a terminal; invalid UTF-8 is shown as U+FFFD.
-    package var shown: String { TerminalText.escaped(String(decoding: bytes, as: UTF8.self)) }
+    public var shown: String { TerminalText.escaped(String(decoding: bytes, as: UTF8.self)) }
 }
 
 extension ClaimedFileName: CustomStringConvertible {
-    package var description: String { shown }
+    public var description: String { shown }
 }

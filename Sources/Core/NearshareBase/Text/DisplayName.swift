@@ -1,22 +1,31 @@
 /// A user's name as its peer announces it: 1 to 63 bytes of UTF-8. Any peer may claim any name: it is shown, never trusted.
-package struct DisplayName: Sendable, Hashable {
+public struct DisplayName: Sendable, Hashable {
     /// The limit of a DNS label and of Multipeer Connectivity.
     package static let maximumByteCount = 63
 
     /// The text as it was claimed, for comparing and forwarding. Users see ``shown``.
-    package let claimed: String
+    public let claimed: String
 
     /// The reason why a text is not a valid name.
-    package enum Invalid: Error, Hashable, CustomStringConvertible {
-        /// The text has no characters.
-        case empty
-        /// More than ``DisplayName/maximumByteCount`` bytes.
-        case tooLong(byteCount: Int)
-        /// The bytes are not valid UTF-8.
-        case notUTF8
+    public struct Invalid: Error, Hashable, CustomStringConvertible {
+        package enum Reason: Hashable, Sendable {
+            /// The text has no characters.
+            case empty
+            /// More than ``DisplayName/maximumByteCount`` bytes.
+            case tooLong(byteCount: Int)
+            /// The bytes are not valid UTF-8.
+            case notUTF8
+        }
 
-        package var description: String {
-            switch self {
+        package let reason: Reason
+
+        package init(_ reason: Reason) {
+            self.reason = reason
+        }
+
+        /// The violated limit, as a sentence for users.
+        public var description: String {
+            switch reason {
             case .empty: "a name needs at least one character"
             case .tooLong(let count): "a name holds at most 63 bytes, this one has \(count)"
             case .notUTF8: "the name is not valid UTF-8"
@@ -25,21 +34,21 @@ package struct DisplayName: Sendable, Hashable {
     }
 
     /// Validates a name that a user has chosen.
-    package init(_ text: String) throws(Invalid) {
-        guard !text.isEmpty else { throw .empty }
-        guard text.utf8.count <= Self.maximumByteCount else { throw .tooLong(byteCount: text.utf8.count) }
+    public init(_ text: String) throws(Invalid) {
+        guard !text.isEmpty else { throw Invalid(.empty) }
+        guard text.utf8.count <= Self.maximumByteCount else { throw Invalid(.tooLong(byteCount: text.utf8.count)) }
         claimed = text
     }
 
     /// Validates a name that a peer has sent.
     package init(utf8 bytes: some Collection<UInt8>) throws(Invalid) {
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw .notUTF8 }
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw Invalid(.notUTF8) }
         try self.init(text)
     }
 
     /// Truncates `text` to the longest valid name, between characters.
     /// - Returns: nil when no character fits.
-    package init?(truncating text: String) {
+    public init?(truncating text: String) {
         var kept = ""
         for character in text {
             guard kept.utf8.count + character.utf8.count <= Self.maximumByteCount else { break }
@@ -50,15 +59,15 @@ package struct DisplayName: Sendable, Hashable {
     }
 
     /// The name escaped for a terminal.
-    package var shown: String { TerminalText.escaped(claimed, columns: 64) }
+    public var shown: String { TerminalText.escaped(claimed, columns: 64) }
 }
 
 extension DisplayName: CustomStringConvertible {
-    package var description: String { shown }
+    public var description: String { shown }
 }
 
 extension DisplayName: Codable {
-    package init(from decoder: any Decoder) throws {
+    public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
             self = try DisplayName(try container.decode(String.self))
@@ -67,7 +76,7 @@ extension DisplayName: Codable {
         }
     }
 
-    package func encode(to encoder: any Encoder) throws {
+    public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(claimed)
     }

@@ -5,12 +5,12 @@
 /// zero-width and other invisible characters, private-use and unassigned code points, combining marks without a base
 /// character, and those after the second on one base character. Backslashes are doubled, so that text cannot forge an
 /// escape.
-package enum TerminalText {
+public enum TerminalText {
     /// Returns the text with unsafe characters escaped.
     /// - Parameters:
     ///   - text: Untrusted text of any length.
     ///   - columns: The width limit in terminal columns. Longer text is truncated, and ends with "…".
-    package static func escaped(_ text: String, columns: Int = 120) -> String {
+    public static func escaped(_ text: String, columns: Int = 120) -> String {
         var shown = String.UnicodeScalarView()
         var width = 0
         // The number of scalars to keep, followed by "…", in case the text is too long.

@@ -1,7 +1,7 @@
 /// One item of an offer: a file, a folder with all its entries, or a text message.
-package struct OfferedItem: Sendable, Hashable {
+public struct OfferedItem: Sendable, Hashable {
     /// The kind of an item. The raw values are those of the wire format.
-    package enum Kind: UInt8, Sendable {
+    public enum Kind: UInt8, Sendable {
         /// One file.
         case file = 0
         /// A folder with all its entries.
@@ -11,11 +11,11 @@ package struct OfferedItem: Sendable, Hashable {
     }
 
     /// File, folder or text.
-    package var kind: Kind
+    public var kind: Kind
     /// The name that the sender claims.
-    package var name: ClaimedFileName
+    public var name: ClaimedFileName
     /// Bytes of content; nil where the size cannot be known, as with standard input.
-    package var size: UInt64?
+    public var size: UInt64?
     /// The number of files, folders and links, the item itself included: 1 for a file.
     package var entryCount: UInt64
     /// The type that the sender claims.

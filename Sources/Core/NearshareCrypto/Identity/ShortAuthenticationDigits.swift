@@ -1,7 +1,7 @@
 /// A short authentication string for users: eight digits, shown as "1234 5678".
-package struct ShortAuthenticationDigits: Sendable, Hashable, CustomStringConvertible {
+public struct ShortAuthenticationDigits: Sendable, Hashable, CustomStringConvertible {
     /// Eight decimal digits.
     package let digits: String
 
-    package var description: String { "\(digits.prefix(4)) \(digits.suffix(4))" }
+    public var description: String { "\(digits.prefix(4)) \(digits.suffix(4))" }
 }

@@ -1,7 +1,7 @@
-package import NearshareBase
+public import NearshareBase
 
 /// The local user's decision about a peer's key.
-package enum TrustLevel: String, Sendable, Hashable, Codable {
+public enum TrustLevel: String, Sendable, Hashable, Codable {
     /// The key was pinned: at the first accepted transfer in either direction, or because the user imported it.
     case seen
     /// Both users have compared the short authentication string.
@@ -11,7 +11,7 @@ package enum TrustLevel: String, Sendable, Hashable, Codable {
 }
 
 /// The trust in a peer, looked up by its key and the name that it claims.
-package enum TrustStatus: Sendable, Hashable {
+public enum TrustStatus: Sendable, Hashable {
     /// The key is not known.
     case new
     /// The key is known.
@@ -20,11 +20,11 @@ package enum TrustStatus: Sendable, Hashable {
     case nameClash(knownAs: Fingerprint)
 
     /// Whether the user has made the peer a friend and has not blocked it.
-    package var isFriend: Bool { if case .known(let trust, isFriend: true) = self { trust != .blocked } else { false } }
+    public var isFriend: Bool { if case .known(let trust, isFriend: true) = self { trust != .blocked } else { false } }
     /// Whether the user has blocked the key.
-    package var isBlocked: Bool { if case .known(.blocked, _) = self { true } else { false } }
+    public var isBlocked: Bool { if case .known(.blocked, _) = self { true } else { false } }
     /// Whether both users have compared the short authentication string.
-    package var isVerified: Bool { if case .known(.verified, _) = self { true } else { false } }
+    public var isVerified: Bool { if case .known(.verified, _) = self { true } else { false } }
 
     /// One word for users and JSON events: new, seen, verified, friend, blocked, changed.
     package var label: String {

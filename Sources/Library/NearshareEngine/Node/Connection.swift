@@ -1,11 +1,11 @@
-package import NearshareBase
-package import NearshareCrypto
+public import NearshareBase
+public import NearshareCrypto
 internal import NearshareDirect
 package import NearshareInterfaces
 internal import Synchronization
 
 /// An encrypted link to one peer whose key is proven, from the side that opened it.
-package final class Connection: Sendable {
+public final class Connection: Sendable {
     private struct State {
         var name: DisplayName?
         var clockDifference: Duration?
@@ -40,11 +40,11 @@ package final class Connection: Sendable {
     }
 
     /// How the peer stands with us by its key and the name under which it was looked for.
-    package var trustStatus: TrustStatus { settings.trustStatus(proven, destination.name) }
+    public var trustStatus: TrustStatus { settings.trustStatus(proven, destination.name) }
 
     /// What the peer calls itself, once it has said so.
     /// - Throws: ``NodeError`` when the link ended before.
-    package var peerName: DisplayName {
+    public var peerName: DisplayName {
         get async throws { try await waitFor { $0.name } }
     }
 
@@ -54,7 +54,7 @@ package final class Connection: Sendable {
     }
 
     /// The eight digits that both people see.
-    package var shortCode: ShortAuthenticationDigits {
+    public var shortCode: ShortAuthenticationDigits {
         get async throws { try await waitFor { $0.code } }
     }
 

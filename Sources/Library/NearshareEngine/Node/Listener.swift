@@ -1,10 +1,10 @@
 package import NearshareCrypto
-package import NearshareDirect
+public import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
 /// A node that waits for others.
-package struct Listener: Sendable {
+public struct Listener: Sendable {
     struct Continuations: Sendable {
         let invitations: AsyncStream<Invitation>.Continuation
         let comparisons: AsyncStream<VerificationRequest>.Continuation
@@ -18,13 +18,13 @@ package struct Listener: Sendable {
     }
 
     /// Where it listens.
-    package let port: UInt16
+    public let port: UInt16
     /// What others offer. Each is declined when it is dropped.
-    package let invitations: AsyncStream<Invitation>
+    public let invitations: AsyncStream<Invitation>
     /// Others who want the short code compared.
     package let comparisons: AsyncStream<VerificationRequest>
     /// Others who invite into sessions. Each is declined when it is dropped.
-    package let sessionInvitations: AsyncStream<SessionInvitation>
+    public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
     /// What browsers are told.
     let record: SharedRecord
@@ -38,8 +38,8 @@ package struct Listener: Sendable {
 
     /// Joins the sessions that a policy allows, and declines all others. Who invites is in each that comes, unless the trust policy
     /// of the settings wants a person to be asked about them first: see ``SessionInvitation/accept(_:asksTrust:)``.
-    package func sessions(
-        _ policy: InvitationPolicy, _ settings: SessionSettings = SessionSettings()
+    public func sessions(
+        _ policy: InvitationPolicy, settings: SessionSettings = SessionSettings()
     ) -> some AsyncSequence<Session, Never> & Sendable {
         sessionInvitations.compactMap { invitation -> Session? in
             // Dropped here, it is declined.
@@ -56,13 +56,13 @@ package struct Listener: Sendable {
     }
 
     /// Is found by nobody any more. Who knows the address, or is on a link already, is heard as before.
-    package func stopAdvertising() {
+    public func stopAdvertising() {
         advertisement?.stop()
     }
 
     /// Tells browsers something else than before.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
-    package func update(info: DiscoveryInfo) throws(NodeError) {
+    public func update(info: DiscoveryInfo) throws(NodeError) {
         try update { $0.info = info }
     }
 

@@ -1,6 +1,6 @@
 internal import Logging
 internal import NearshareBase
-package import NearshareInterfaces
+public import NearshareInterfaces
 
 extension Node {
     /// What browsing tells: each change, and the point at which all that was there should have been told.
@@ -14,7 +14,7 @@ extension Node {
     /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer that
     /// is seen on several interfaces is one peer.
     /// - Parameter service: the type that the others advertise.
-    package func browse(for service: ServiceType = .nearshare) throws(NodeError) -> NearbyChanges {
+    func browseNetwork(for service: ServiceType = .nearshare) throws(NodeError) -> NearbyChanges {
         guard let discovery = settings.discovery else {
             throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
         }
@@ -43,7 +43,7 @@ extension Node {
         var failure: NodeError?
         if media.contains(.network) {
             do throws(NodeError) {
-                found.append(try browse(for: service))
+                found.append(try browseNetwork(for: service))
             } catch {
                 settings.log.info("no discovery on the network: \(error)")
                 failure = error
@@ -102,6 +102,32 @@ extension Node {
         return stream
     }
 
+    /// Browses all media of this node for as long as the sequence is iterated. A peer that is seen on several interfaces or media is
+    /// one peer. The sequence ends with an error when discovery breaks.
+    /// - Parameter service: the type that the peers advertise.
+    /// - Throws: ``NodeError/unavailable(_:)`` when none of the media can be browsed.
+    public func browse(
+        for service: ServiceType = .nearshare
+    ) async throws(NodeError) -> some AsyncSequence<BrowseEvent, any Error> & Sendable {
+        try await browse(media, for: service).map(BrowseEvent.init)
+    }
+
+    private var media: Set<LinkAddress.Medium> { hasRadio ? [.network, .bluetooth] : [.network] }
+
+    /// Finds a peer by its name, the beginning of its name, or its id, on all media of this node.
+    ///
+    /// After a match of the whole name, browsing goes on for a moment, so that a second peer of the same name is noticed. The beginning
+    /// of a name counts only when all peers have had time to answer.
+    /// - Parameters:
+    ///   - service: the type that the peer advertises.
+    ///   - timeout: bound on the whole search.
+    /// - Throws: ``PeerLookupError`` when no peer matches or several do, ``NodeError`` without discovery.
+    public func find(
+        _ name: String, for service: ServiceType = .nearshare, timeout: Duration
+    ) async throws -> NearbyPeer {
+        try await find(name, for: service, timeout: timeout, on: media)
+    }
+
     /// Looks for the peer that a person means.
     ///
     /// A whole name or an id that is found is given a moment for a second one of the same name to show itself; the
@@ -109,7 +135,7 @@ extension Node {
     /// - Throws: ``PeerLookupError``.
     package func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
-        on media: Set<LinkAddress.Medium> = [.network]
+        on media: Set<LinkAddress.Medium>
     ) async throws -> NearbyPeer {
         let finder = PeerFinder(text: text, clock: settings.clock)
         return try await withThrowingTaskGroup(of: Void.self) { group in
@@ -130,13 +156,13 @@ extension Node {
 }
 
 /// Why nobody could be found.
-package enum PeerLookupError: Error, Sendable, CustomStringConvertible {
+public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
     /// Nobody of that name; these are there.
     case notFound(String, nearby: [NearbyPeer])
     /// Several of that name, or that begin so.
     case ambiguous(String, [NearbyPeer])
 
-    package var description: String {
+    public var description: String {
         switch self {
         case .notFound(let text, let nearby):
             let shown = TerminalText.escaped(text)
@@ -147,6 +173,27 @@ package enum PeerLookupError: Error, Sendable, CustomStringConvertible {
         case .ambiguous(let text, let peers):
             let list = peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
             return "\(TerminalText.escaped(text)) can mean several peers; say which by its id:\(list)"
+        }
+    }
+}
+
+/// A change of the peers nearby, as ``Node/browse(for:)`` reports it.
+public enum BrowseEvent: Sendable, Hashable {
+    /// A peer was seen for the first time.
+    case found(NearbyPeer)
+    /// A peer has other addresses, another name or other info than before.
+    case updated(NearbyPeer)
+    /// A peer is no longer seen on any interface.
+    case lost(NearbyPeer)
+    /// All peers that were there when browsing began have been reported.
+    case settled
+
+    init(_ event: Node.Nearby) {
+        switch event {
+        case .change(.found(let peer)): self = .found(peer)
+        case .change(.updated(let peer)): self = .updated(peer)
+        case .change(.lost(let peer)): self = .lost(peer)
+        case .settled: self = .settled
         }
     }
 }

@@ -1,13 +1,13 @@
 internal import Logging
-package import NearshareBase
+public import NearshareBase
 internal import NearshareCrypto
-package import NearshareDirect
-package import NearshareInterfaces
+public import NearshareDirect
+public import NearshareInterfaces
 internal import Synchronization
 
 /// Runs a node for as long as `body` does: then what runs is cancelled, all links end, and all its threads with them.
 package func withNode<Result: Sendable>(
-    _ settings: NodeSettings, _ body: @Sendable (Node) async throws -> Result
+    _ settings: NodeSettings, body: @Sendable (Node) async throws -> Result
 ) async throws -> Result {
     let node = Node(settings)
     return try await withThrowingTaskGroup(of: Void.self) { group in
@@ -26,7 +26,7 @@ package func withNode<Result: Sendable>(
 }
 
 /// This machine among its peers: sends, receives, finds. Made by ``withNode(_:_:)``, which owns everything that it starts.
-package final class Node: Sendable {
+public final class Node: Sendable {
     typealias Job = @Sendable () async -> Void
 
     private struct State {
@@ -43,7 +43,7 @@ package final class Node: Sendable {
     }
 
     /// All transfers that this node takes part in, in either direction.
-    package let transfers = TransferProgressManager()
+    public let transfers = TransferProgressManager()
     let settings: NodeSettings
     /// The node stops.
     let stopping = Promise<Bool>()
@@ -57,11 +57,11 @@ package final class Node: Sendable {
     }
 
     /// What others see it as.
-    package var name: DisplayName { settings.name }
+    public var name: DisplayName { settings.name }
     /// How long a secure session in the mesh is used.
     package var sessionLifetime: Duration { settings.meshSessionLifetime }
     /// The beginning of its key's fingerprint.
-    package var id: PeerID { settings.identity.peerID }
+    public var id: PeerID { settings.identity.peerID }
 
     // MARK: Scope
 
@@ -105,7 +105,7 @@ package final class Node: Sendable {
     ///   - port: 0 for one that is free.
     ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
     ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only may.
-    package func receive(
+    public func receive(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool = true
     ) throws(NodeError) -> Listener {
@@ -208,7 +208,7 @@ package final class Node: Sendable {
         if settings.discovery != nil {
             mesh.start { [self] in
                 do {
-                    let changes = try browse()
+                    let changes = try browseNetwork()
                     await mesh.keepNeighbours(changes, initiative)
                 } catch {
                     settings.log.error("\(error)")
@@ -234,7 +234,7 @@ package final class Node: Sendable {
     /// Begins a session with nobody else in it yet; ``Session/invite(_:context:secret:timeout:)`` brings others in.
     ///
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
-    package func beginSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
+    public func beginSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         if listeningPort == nil { try listenForMembers() }
         return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
     }
@@ -405,8 +405,8 @@ package final class Node: Sendable {
 
     /// Connects to a peer. What one may do there ends with `body`.
     /// - Parameter body: is given the peer, whose key is proven and is the expected one.
-    package func withConnection<Result: Sendable>(
-        to destination: PeerDestination, _ body: @Sendable @escaping (Connection) async throws -> Result
+    public func withConnection<Result: Sendable>(
+        to destination: PeerDestination, body: @Sendable @escaping (Connection) async throws -> Result
     ) async throws -> Result {
         let link = try await connect(to: destination)
         let driver = makeDriver(link, .initiator)

@@ -4,7 +4,7 @@ internal import NearshareInterfaces
 
 /// Why something could not be begun or went wrong, by who can do something about it. The text says what failed and what to
 /// try.
-package enum NodeError: Error, Sendable, CustomStringConvertible {
+public enum NodeError: Error, Sendable, CustomStringConvertible {
     /// Nobody answers at any of the addresses.
     case unreachable(String)
     /// Nobody answered in the time that there was.
@@ -22,7 +22,7 @@ package enum NodeError: Error, Sendable, CustomStringConvertible {
     /// The machine refuses: port taken, discovery not to be had.
     case unavailable(String)
 
-    package var description: String {
+    public var description: String {
         switch self {
         case .unreachable(let text), .timedOut(let text), .incompatible(let text), .identityMismatch(let text),
             .refused(let text), .connectionLost(let text), .unavailable(let text):

@@ -1,24 +1,26 @@
-package import NearshareBase
-package import NearshareCrypto
-package import NearshareInterfaces
+public import NearshareBase
+public import NearshareCrypto
+public import NearshareInterfaces
 
 /// Somebody at the other end of a link: the key is proven, the name is claimed.
-package struct Peer: Sendable, Hashable {
+public struct Peer: Sendable, Hashable {
     /// Its key, which the link has proven.
     package let proven: AuthenticatedPeer
     /// Claimed.
-    package let name: DisplayName
+    public let name: DisplayName
     /// How the key, and the name with it, stand with the person here.
-    package let trustStatus: TrustStatus
+    public let trustStatus: TrustStatus
     /// nil for somebody who is reached through the mesh.
-    package let address: LinkAddress?
+    public let address: LinkAddress?
 
     /// The beginning of the key's fingerprint.
-    package var id: PeerID { proven.id }
+    public var id: PeerID { proven.id }
+    /// SHA-256 of the peer's key: what a program stores to recognise the peer later.
+    public var fingerprint: Fingerprint { proven.fingerprint }
 }
 
 /// Where somebody is to be found, and whom we expect there.
-package struct PeerDestination: Sendable, Hashable {
+public struct PeerDestination: Sendable, Hashable {
     /// Tried in this order.
     package var addresses: [LinkAddress]
     /// nil where an address was given by hand: whoever answers there is meant.
@@ -27,7 +29,7 @@ package struct PeerDestination: Sendable, Hashable {
     package var name: DisplayName?
 
     /// Puts a destination together, such as from an address that a person gave.
-    package init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
+    public init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
         self.addresses = addresses
         self.id = id
         self.name = name

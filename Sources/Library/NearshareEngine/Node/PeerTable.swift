@@ -1,19 +1,19 @@
-package import NearshareBase
-package import NearshareDirect
-package import NearshareInterfaces
+public import NearshareBase
+public import NearshareDirect
+public import NearshareInterfaces
 
 /// Somebody who tells the network of themselves. Nothing of it is proven.
-package struct NearbyPeer: Sendable, Hashable {
+public struct NearbyPeer: Sendable, Hashable {
     /// Claimed; a connection proves it.
-    package var id: PeerID
+    public var id: PeerID
     /// Claimed, and chosen by somebody else.
-    package var name: DisplayName
+    public var name: DisplayName
     /// The best one first.
-    package var addresses: [LinkAddress]
+    public var addresses: [LinkAddress]
     /// Those of the addresses at which links are taken that carry frames of the mesh.
     package var frameAddresses: [LinkAddress]
     /// What its program tells of it.
-    package var info: DiscoveryInfo
+    public var info: DiscoveryInfo
 
     /// Puts a peer together, such as for a test.
     package init(
@@ -27,7 +27,7 @@ package struct NearbyPeer: Sendable, Hashable {
     }
 
     /// Where to connect, and whom to expect there.
-    package var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
+    public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
 }
 
 /// Who is nearby, put together from what is seen on every interface and in both address families. Bounded (R6).

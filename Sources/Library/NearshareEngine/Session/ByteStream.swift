@@ -1,12 +1,12 @@
 internal import NearshareBase
-package import NearshareDirect
+public import NearshareDirect
 
 /// Bytes between two programs, both ways, in order. Each direction has a window: who writes faster than the other reads waits.
 ///
 /// Let go of without ``finish()``, it is cut; after it, what was written still arrives.
-package final class ByteStream: Sendable {
+public final class ByteStream: Sendable {
     /// What the program that opened it calls it.
-    package let name: StreamName
+    public let name: StreamName
     let id: StreamID
     private let streams: LinkStreams
 
@@ -24,18 +24,18 @@ package final class ByteStream: Sendable {
     /// - Parameter limit: at most so many.
     /// - Returns: 1 to `limit` bytes; nil at the end.
     /// - Throws: `StreamError` when the stream or its link was cut; `CancellationError`.
-    package func read(upTo limit: Int = 64 << 10) async throws -> [UInt8]? {
+    public func read(upTo limit: Int = 64 << 10) async throws -> [UInt8]? {
         try await streams.read(id, upTo: limit)
     }
 
     /// Waits until all of it is on its way, as far as the other side's window allows.
     /// - Throws: as ``read(upTo:)``.
-    package func write(_ bytes: [UInt8]) async throws {
+    public func write(_ bytes: [UInt8]) async throws {
         try await streams.write(bytes, on: id)
     }
 
     /// Ends our direction: the other side reads all that was written, then the end. Reading goes on.
-    package func finish() {
+    public func finish() {
         streams.finish(id)
     }
 
@@ -61,18 +61,18 @@ package final class ByteStream: Sendable {
     func writeBlocking(_ bytes: ArraySlice<UInt8>) throws(StreamError) { try streams.writeBlocking(bytes, on: id) }
 
     /// Ends both directions at once; what is on its way is lost.
-    package func cut() {
+    public func cut() {
         streams.reset(id, because: .cancelled)
     }
 }
 
 extension ByteStream: AsyncSequence {
-    package struct AsyncIterator: AsyncIteratorProtocol {
+    public struct AsyncIterator: AsyncIteratorProtocol {
         let stream: ByteStream
 
-        package mutating func next() async throws -> [UInt8]? { try await stream.read() }
+        public mutating func next() async throws -> [UInt8]? { try await stream.read() }
     }
 
     /// The bytes in portions as they come, until the end.
-    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: self) }
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: self) }
 }

@@ -1,5 +1,5 @@
 internal import Logging
-package import NearshareBase
+public import NearshareBase
 internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
@@ -13,7 +13,7 @@ extension Session {
     ///   - timeout: how long the other person may think about it; 1 to 600 seconds.
     /// - Returns: who joined, once both sides agree.
     /// - Throws: ``SessionError``. Cancelling the task takes the invitation back.
-    package func invite(
+    public func invite(
         _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> PeerID {
         guard context.count <= SessionFrame.maximumContextByteCount else {

@@ -1,5 +1,5 @@
-package import NearshareBase
-package import NearshareDirect
+public import NearshareBase
+public import NearshareDirect
 package import NearshareInterfaces
 internal import Synchronization
 
@@ -7,12 +7,12 @@ extension Session {
     /// Sends a message.
     ///
     /// Reliably, it returns when all members' windows have taken it over: the message arrives, after a break too, unless its
-    /// receiver goes for good (`SessionChange.left`) or begins anew (`SessionChange.restarted`). Who is named and goes while
+    /// receiver goes for good (``Change/left(_:)``) or begins anew (``Change/restarted(_:lost:)``). Who is named and goes while
     /// others are waited for is an error; who goes from among everybody is not. Unreliably, it returns at once.
     /// - Parameter members: nil for everybody who is in the session now.
     /// - Throws: ``SessionError``: nobody is named, or nobody else is in the session; somebody is named who is not in it; the
     ///   message is too long; cancelled.
-    package func send(
+    public func send(
         _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
     ) async throws(SessionError) {
         let limit = mode == .reliable ? SessionMessage.maximumByteCount : Self.maximumUnreliableByteCount
@@ -273,7 +273,7 @@ extension Session {
     /// Opens a byte stream to a member.
     /// - Parameter name: for the program there: at most `StreamName.maximumByteCount` bytes.
     /// - Throws: ``SessionError/notConnected(_:)`` while the member can't be reached.
-    package func openStream(named name: String, to member: PeerID) throws(SessionError) -> ByteStream {
+    public func openStream(named name: String, to member: PeerID) throws(SessionError) -> ByteStream {
         guard let streamName = StreamName(name) else {
             throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")
         }
@@ -320,19 +320,21 @@ extension Session {
 
 /// What others say in a session, for one reader. A reliable message counts as passed on when it is taken from here; members whose
 /// messages nobody takes wait.
-package struct ReceivedMessages: AsyncSequence, Sendable {
+public struct ReceivedMessages: AsyncSequence, Sendable {
     let session: Session
 
-    package struct AsyncIterator: AsyncIteratorProtocol {
+    /// Receives the messages one after the other.
+    public struct AsyncIterator: AsyncIteratorProtocol {
         let session: Session
 
         /// - Returns: nil when the session is over, or the task is cancelled.
-        package func next() async -> Session.ReceivedMessage? {
+        public func next() async -> Session.ReceivedMessage? {
             guard let received = await session.inbox.take() else { return nil }
             session.notePassedOn(received)
             return received
         }
     }
 
-    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(session: session) }
+    /// Starts receiving.
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(session: session) }
 }

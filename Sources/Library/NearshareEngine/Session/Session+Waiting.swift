@@ -1,11 +1,11 @@
-package import NearshareBase
+public import NearshareBase
 
 extension Session {
     /// Waits until a member can be reached, directly or through another one: streams and resources can be sent from then on.
     ///
     /// Who has just accepted an invitation needs this, as the other side has still to make up its mind about our key.
     /// - Throws: ``SessionError``: the member has left, or this node has; cancelled.
-    package func waitUntilConnected(to member: PeerID) async throws(SessionError) {
+    public func waitUntilConnected(to member: PeerID) async throws(SessionError) {
         while true {
             if Task.isCancelled { throw .cancelled }
             switch whereabouts(of: member) {

@@ -1,7 +1,7 @@
 internal import Logging
-package import NearshareBase
+public import NearshareBase
 internal import NearshareCrypto
-package import NearshareDirect
+public import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
@@ -11,9 +11,9 @@ internal import Synchronization
 ///     not in it ──begin, accept──► in it ──leave, node ends──► over
 ///
 /// Made by ``Node/beginSession(_:)`` and ``SessionInvitation/accept(_:)``; over when it is left, or with its node.
-package final class Session: Sendable {
+public final class Session: Sendable {
     /// What becomes of a message when the way is bad.
-    package enum DeliveryMode: Sendable, Hashable {
+    public enum DeliveryMode: Sendable, Hashable {
         /// In order, once, again after a break; waits while the other side does not read.
         case reliable
         /// At once or not at all, never behind anything else: at most ``Session/maximumUnreliableByteCount`` bytes.
@@ -21,33 +21,47 @@ package final class Session: Sendable {
     }
 
     /// A message that has come.
-    package struct ReceivedMessage: Sendable, Hashable {
+    public struct ReceivedMessage: Sendable, Hashable {
         /// Whose key its link has proven.
-        package let sender: PeerID
+        public let sender: PeerID
         /// What they sent.
-        package let message: SessionMessage
+        public let message: SessionMessage
         /// How they sent it.
-        package let mode: DeliveryMode
+        public let mode: DeliveryMode
     }
 
     /// A byte stream that another member has opened.
-    package struct ReceivedStream: Sendable {
+    public struct ReceivedStream: Sendable {
         /// Who has opened it.
-        package let sender: PeerID
+        public let sender: PeerID
         /// Its bytes, both ways.
-        package let stream: ByteStream
+        public let stream: ByteStream
     }
 
     /// Another member, as seen from here.
-    package struct Member: Sendable, Hashable {
+    public struct Member: Sendable, Hashable {
         /// By which the other functions of the session name them.
-        package let id: PeerID
+        public let id: PeerID
         /// Of their key.
-        package let fingerprint: Fingerprint
+        public let fingerprint: Fingerprint
         /// As they call themselves.
-        package let name: DisplayName
+        public let name: DisplayName
         /// How they are reached at the moment.
-        package let state: MemberState
+        public let state: MemberState
+    }
+
+    /// A change of the members, or of how a member is reached.
+    public enum Change: Sendable, Hashable {
+        /// A member has joined.
+        case joined(Member)
+        /// A member is reached otherwise than before.
+        case state(PeerID, MemberState)
+        /// The member's program has restarted without its state: the count is of reliable messages that it had not acknowledged, and
+        /// that are lost.
+        case restarted(PeerID, lost: Int)
+        /// A member has left, was out of reach for longer than ``SessionSettings/timeout``, or was removed. Messages that it had not
+        /// acknowledged are lost.
+        case left(PeerID)
     }
 
     struct Membership {
@@ -94,15 +108,15 @@ package final class Session: Sendable {
     package static let maximumUnreliableByteCount = 1200
 
     /// The same for all members.
-    package let id: SessionID
+    public let id: SessionID
     /// Who comes, goes, and how each is reached. The oldest are forgotten when nobody reads them; ``members`` is always true.
-    package let changes: AsyncStream<SessionChange>
+    public let changes: AsyncStream<Change>
     /// Byte streams that others open.
-    package let streams: AsyncStream<ReceivedStream>
+    public let streams: AsyncStream<ReceivedStream>
     /// What others offer. Each is declined when it is dropped.
-    package let resources: AsyncStream<Invitation>
+    public let resources: AsyncStream<Invitation>
     /// Keys that a person has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
-    package let identityQuestions: AsyncStream<IdentityQuestion>
+    public let identityQuestions: AsyncStream<IdentityQuestion>
 
     let node: Node
     let settings: SessionSettings
@@ -117,7 +131,7 @@ package final class Session: Sendable {
     private let continuations: Continuations
 
     struct Continuations {
-        let changes: AsyncStream<SessionChange>.Continuation
+        let changes: AsyncStream<Change>.Continuation
         let streams: AsyncStream<ReceivedStream>.Continuation
         let resources: AsyncStream<Invitation>.Continuation
         let questions: AsyncStream<IdentityQuestion>.Continuation
@@ -137,7 +151,7 @@ package final class Session: Sendable {
         let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
         state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
         let (changes, changeContinuation) = AsyncStream.makeStream(
-            of: SessionChange.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
+            of: Change.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
         // What is one too many is dropped, which cuts a stream, declines an offer, and answers a question with no.
         let (streams, streamContinuation) = AsyncStream.makeStream(
             of: ReceivedStream.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
@@ -153,14 +167,12 @@ package final class Session: Sendable {
     }
 
     /// What others say: reliable messages of each member in their order, and unreliable ones as they come. For one reader.
-    package var messages: ReceivedMessages { ReceivedMessages(session: self) }
+    public var messages: ReceivedMessages { ReceivedMessages(session: self) }
 
     /// Everybody else who is in it, by id.
-    package var members: [Member] {
+    public var members: [Member] {
         state.withLock { state in
-            state.roster.others.map {
-                Member(id: $0.id, fingerprint: $0.fingerprint, name: $0.name, state: state.roster.state(of: $0.id))
-            }
+            state.roster.others.map { Member($0, in: state.roster) }
         }
     }
 
@@ -181,7 +193,7 @@ package final class Session: Sendable {
     }
 
     /// Says goodbye and goes. What was sent reliably and has not been passed on yet has a moment for that.
-    package func leave(waiting: Duration = .seconds(5)) async {
+    public func leave(waiting: Duration = .seconds(5)) async {
         await withTaskGroup { group in
             group.addTask { await self.waitUntilAllIsPassedOn() }
             group.addTask { try? await Task.sleep(for: waiting) }
@@ -237,7 +249,7 @@ package final class Session: Sendable {
     private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, changes, news, links, gone) = state.withLock { state in
             let result = body(&state)
-            let changes = state.roster.takeChanges()
+            let changes = state.roster.takeChanges().map { Change($0, in: state.roster) }
             var gone: [SessionLink] = []
             for case .left(let member) in changes {
                 gone += state.members.removeValue(forKey: member)?.links ?? []
@@ -268,7 +280,7 @@ package final class Session: Sendable {
         }
     }
 
-    func tell(_ change: SessionChange) {
+    func tell(_ change: Change) {
         continuations.changes.yield(change)
     }
 
@@ -321,6 +333,23 @@ package final class Session: Sendable {
     }
 
     private static let idleCheckInterval = Duration.milliseconds(500)
+}
+
+extension Session.Member {
+    fileprivate init(_ member: SessionMember, in roster: SessionRoster) {
+        self.init(id: member.id, fingerprint: member.fingerprint, name: member.name, state: roster.state(of: member.id))
+    }
+}
+
+extension Session.Change {
+    fileprivate init(_ change: SessionChange, in roster: SessionRoster) {
+        switch change {
+        case .joined(let member): self = .joined(Session.Member(member, in: roster))
+        case .state(let id, let state): self = .state(id, state)
+        case .restarted(let id, let lost): self = .restarted(id, lost: lost)
+        case .left(let id): self = .left(id)
+        }
+    }
 }
 
 extension SessionRoster.Approach {

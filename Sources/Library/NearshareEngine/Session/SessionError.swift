@@ -1,8 +1,8 @@
-package import NearshareBase
+public import NearshareBase
 internal import NearshareDirect
 
 /// Why something could not be done in a session, by who can do something about it. The text says what failed and what to try.
-package enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
+public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Whoever it is for is not in the session (any more).
     case notConnected(PeerID)
     /// What was asked for makes no sense, whatever the others do.
@@ -24,7 +24,7 @@ package enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The session is over: it was left.
     case left
 
-    package var description: String {
+    public var description: String {
         switch self {
         case .notConnected(let id): "\(id.hex) is not in the session; wait until it joins, or invite it"
         case .invalidParameter(let text), .timedOut(let text), .unavailable(let text), .untrusted(let text),

@@ -1,16 +1,16 @@
 internal import NearshareBase
-package import NearshareCrypto
+public import NearshareCrypto
 package import NearshareDirect
 internal import Synchronization
 
 /// Somebody invites into a session. Accept it, decline it, or drop it, which declines it too.
-package final class SessionInvitation: Sendable {
+public final class SessionInvitation: Sendable {
     /// Who invites.
-    package let peer: Peer
+    public let peer: Peer
     /// Into which session.
     package let session: SessionID
     /// Bytes for the program, as the peer's program wrote them: at most `SessionFrame.maximumContextByteCount`.
-    package let context: [UInt8]
+    public let context: [UInt8]
     private enum State {
         case open
         case answered
@@ -44,12 +44,12 @@ package final class SessionInvitation: Sendable {
     }
 
     /// The eight digits that who invites sees as well; nil when the link ended before they were agreed.
-    package var shortCode: ShortAuthenticationDigits? {
+    public var shortCode: ShortAuthenticationDigits? {
         get async { await codeEvent.happened ?? nil }
     }
 
     /// Waits until it was withdrawn, has expired or its link broke; nil when the task is cancelled before.
-    package var ended: SessionError? {
+    public var ended: SessionError? {
         get async { await endEvent.happened }
     }
 
@@ -60,7 +60,7 @@ package final class SessionInvitation: Sendable {
     ///   about all others, perhaps with a question in ``Session/identityQuestions``. Until it has, nobody else is in the
     ///   session; where the key is not trusted, the invitation is refused, and the session is over.
     /// - Throws: ``SessionError`` when the invitation is over, or the session is full.
-    package func accept(
+    public func accept(
         _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false
     ) throws(SessionError) -> Session {
         switch takeAnswer(.answered) {
@@ -71,7 +71,7 @@ package final class SessionInvitation: Sendable {
     }
 
     /// Does not join. Answered already, nothing happens.
-    package func decline() {
+    public func decline() {
         decline(.declined)
     }
 
@@ -108,7 +108,7 @@ package final class SessionInvitation: Sendable {
 }
 
 /// Decides about invitations without asking a person.
-package struct InvitationPolicy: Sendable {
+public struct InvitationPolicy: Sendable {
     let accepts: @Sendable (SessionInvitation) async -> Bool
     /// Whoever is accepted has proven with it who they are; the trust policy has nothing to add.
     let isProof: Bool
@@ -119,16 +119,16 @@ package struct InvitationPolicy: Sendable {
     }
 
     /// Decides by itself; accepted where it says true. The trust policy of the session's settings is asked about the key as well.
-    package init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
+    public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.init(isProof: false, accepts)
     }
 
     /// Only friends, by the key that they have proven.
-    package static let friends = InvitationPolicy(isProof: true) { $0.peer.trustStatus.isFriend }
+    public static let friends = InvitationPolicy(isProof: true) { $0.peer.trustStatus.isFriend }
 
     /// Whoever proves to know a secret, such as a password that is spoken in a room: on this very link, so that nobody in between
     /// can make use of it.
-    package static func secret(_ secret: [UInt8]) -> InvitationPolicy {
+    public static func secret(_ secret: [UInt8]) -> InvitationPolicy {
         InvitationPolicy(isProof: true) { $0.proves(secret) }
     }
 }

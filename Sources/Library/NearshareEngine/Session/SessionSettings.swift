@@ -1,18 +1,18 @@
 package import NearshareDirect
 
 /// How a session is kept.
-package struct SessionSettings: Sendable {
+public struct SessionSettings: Sendable {
     /// Members at once, ourselves included: 2 to `SessionFrame.maximumRosterCount`.
-    package var memberLimit = 8
+    public var memberLimit = 8
     /// How long a member may be out of reach before it counts as gone.
-    package var timeout = Duration.seconds(30)
+    public var timeout = Duration.seconds(30)
     /// Decides about the keys of others.
-    package var trust = TrustPolicy.askAtFirstMeeting
+    public var trust = TrustPolicy.askAtFirstMeeting
     /// What may be under way to each member before ``Session/send(_:to:mode:)`` waits.
     package var channel = MessageChannel.Limits()
 
     /// As most sessions are kept.
-    package init() {}
+    public init() {}
 
     var roster: SessionRoster.Limits {
         var limits = SessionRoster.Limits()

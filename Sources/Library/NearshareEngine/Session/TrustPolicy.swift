@@ -1,19 +1,19 @@
-package import NearshareBase
-package import NearshareCrypto
+public import NearshareBase
+public import NearshareCrypto
 internal import Synchronization
 
 /// Somebody's key, before it is let into a session.
-package struct IdentityCheck: Sendable {
+public struct IdentityCheck: Sendable {
     /// Whose key it is, and how it stands with the person here.
-    package let peer: Peer
+    public let peer: Peer
     /// The eight digits that the other person sees as well, unless somebody sits between them.
-    package let shortCode: ShortAuthenticationDigits
+    public let shortCode: ShortAuthenticationDigits
     /// The member who told us that this key belongs to the session; nil for whom we invite ourselves.
-    package let voucher: PeerID?
+    public let voucher: PeerID?
 }
 
 /// Decides whether a key is who it should be, before its bearer is let into a session; not again while they are in it.
-package struct TrustPolicy: Sendable {
+public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
         case untrusted
@@ -28,13 +28,13 @@ package struct TrustPolicy: Sendable {
     }
 
     /// Decides by itself.
-    package init(_ isTrusted: @escaping @Sendable (IdentityCheck) async -> Bool) {
+    public init(_ isTrusted: @escaping @Sendable (IdentityCheck) async -> Bool) {
         judge = { await isTrusted($0) ? .trusted : .untrusted }
     }
 
     /// Known keys pass, and so do keys that a member of the session vouches for. Others, and a known name with another key, are
     /// asked about in ``Session/identityQuestions``.
-    package static let askAtFirstMeeting = TrustPolicy(judge: { check in
+    public static let askAtFirstMeeting = TrustPolicy(judge: { check in
         switch check.peer.trustStatus {
         case .known: .trusted
         case .new: check.voucher == nil ? .ask : .trusted
@@ -43,16 +43,16 @@ package struct TrustPolicy: Sendable {
     })
 
     /// Only keys that a person here has verified.
-    package static let verifiedKeys = TrustPolicy { $0.peer.trustStatus.isVerified }
+    public static let verifiedKeys = TrustPolicy { $0.peer.trustStatus.isVerified }
 
     /// Whoever comes: for programs in which it does not matter who somebody is.
-    package static let anyKey = TrustPolicy { _ in true }
+    public static let anyKey = TrustPolicy { _ in true }
 }
 
 /// Asks a person whether the other screen shows the same short code. Dropped without an answer, it is answered with no.
-package final class IdentityQuestion: Sendable {
+public final class IdentityQuestion: Sendable {
     /// Whose key is asked about, and the short code to compare.
-    package let check: IdentityCheck
+    public let check: IdentityCheck
     private let event: Promise<Bool>
 
     init(_ check: IdentityCheck, _ event: Promise<Bool>) {
@@ -65,7 +65,7 @@ package final class IdentityQuestion: Sendable {
     }
 
     /// What the person has seen. Answered already, nothing happens.
-    package func answer(isSame: Bool) {
+    public func answer(isSame: Bool) {
         event.happen(isSame)
     }
 }

@@ -1,17 +1,17 @@
-package import NearshareBase
-package import NearshareCrypto
-package import NearshareDirect
+public import NearshareBase
+public import NearshareCrypto
+public import NearshareDirect
 package import NearshareInterfaces
 internal import Synchronization
 
 /// Somebody offers something. Accept it, decline it, or drop it, which declines it too.
-package final class Invitation: Sendable {
+public final class Invitation: Sendable {
     /// Who offers it.
-    package let peer: Peer
+    public let peer: Peer
     /// What is offered. The sender is held to it.
-    package let offer: Offer
+    public let offer: Offer
     /// Bytes for the program, as the peer's program wrote them.
-    package let context: [UInt8]
+    public let context: [UInt8]
     /// Same for the same send repeated: where an earlier try is found again, together with the peer's key.
     package let resumeKey: [UInt8]
     /// After this it declines itself.
@@ -49,12 +49,12 @@ package final class Invitation: Sendable {
 
     /// The eight digits that the sender sees as well; nil when the link ended before they were agreed, or the task is
     /// cancelled.
-    package var shortCode: ShortAuthenticationDigits? {
+    public var shortCode: ShortAuthenticationDigits? {
         get async { await codeEvent.happened ?? nil }
     }
 
     /// Waits until it was withdrawn or has expired; nil when the task is cancelled before. An answered invitation does not end.
-    package var ended: TransferOutcome? {
+    public var ended: TransferOutcome? {
         get async { await endEvent.happened }
     }
 
@@ -68,7 +68,7 @@ package final class Invitation: Sendable {
     }
 
     /// Does not take it. Answered already, nothing happens.
-    package func decline(_ reason: DeclineReason = .declined) {
+    public func decline(_ reason: DeclineReason = .declined) {
         if takeAnswer() { answering.decline(reason) }
     }
 

@@ -3,7 +3,7 @@ internal import NearshareDirect
 internal import Synchronization
 
 /// One transfer, in either direction: await its ``result``, iterate its ``progress``, ``cancel()`` it at both ends.
-package final class Transfer: Sendable {
+public final class Transfer: Sendable {
     private struct State {
         var progress: TransferProgress
         var meter: TransferMeter
@@ -34,7 +34,7 @@ package final class Transfer: Sendable {
     // MARK: For everybody
 
     /// Where it stands now, with rate and time left as of now.
-    package var snapshot: TransferProgress {
+    public var snapshot: TransferProgress {
         let now = clock()
         return state.withLock { state in
             Self.refresh(&state, now: now)
@@ -43,7 +43,7 @@ package final class Transfer: Sendable {
     }
 
     /// Values as it goes on, the present one first and the end last. Old ones are dropped when nobody takes them.
-    package var progress: AsyncStream<TransferProgress> {
+    public var progress: AsyncStream<TransferProgress> {
         let (stream, continuation) = AsyncStream.makeStream(of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
         state.withLock { state in
             continuation.yield(state.progress)
@@ -59,7 +59,7 @@ package final class Transfer: Sendable {
     }
 
     /// Waits for the end.
-    package var result: TransferResult {
+    public var result: TransferResult {
         get async {
             await withCheckedContinuation { continuation in
                 let result: TransferResult? = state.withLock { state in
@@ -72,7 +72,7 @@ package final class Transfer: Sendable {
     }
 
     /// Ends it at both ends. What has arrived is kept for resuming. Over already, nothing happens.
-    package func cancel() {
+    public func cancel() {
         let action = state.withLock { state in
             state.isCancelAsked = true
             return state.onCancel

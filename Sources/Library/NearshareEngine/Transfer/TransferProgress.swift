@@ -1,11 +1,11 @@
 package import NearshareBase
-package import NearshareDirect
-package import NearshareInterfaces
+public import NearshareDirect
+public import NearshareInterfaces
 
 /// Where a transfer stands at one moment.
-package struct TransferProgress: Sendable, Hashable {
+public struct TransferProgress: Sendable, Hashable {
     /// Seen from here.
-    package enum Direction: Sendable, Hashable {
+    public enum Direction: Sendable, Hashable {
         /// To somebody else.
         case outgoing
         /// From somebody else.
@@ -13,7 +13,7 @@ package struct TransferProgress: Sendable, Hashable {
     }
 
     /// What it does at the moment, in the order in which it does it.
-    package enum Phase: Sendable, Hashable {
+    public enum Phase: Sendable, Hashable {
         /// Looking for a way to the peer, connecting, shaking hands.
         case connecting
         /// Invited; the other person has not answered yet.
@@ -31,23 +31,23 @@ package struct TransferProgress: Sendable, Hashable {
     /// Which transfer.
     package var id: TransferID
     /// To somebody or from somebody.
-    package var direction: Direction
+    public var direction: Direction
     /// What it does at the moment.
-    package var phase: Phase
+    public var phase: Phase
     /// Bytes of content that are at the receiver or on their way, those from an earlier try included.
-    package var done: UInt64
+    public var done: UInt64
     /// Bytes of content in all; nil when it can't be known.
-    package var total: UInt64?
+    public var total: UInt64?
     /// Of ``done``, bytes that did not have to be sent again.
-    package var resumed: UInt64
+    public var resumed: UInt64
     /// Files, folders and links that are finished, and how many there are.
-    package var finishedEntries: UInt64
+    public var finishedEntries: UInt64
     /// Files, folders and links in all.
-    package var totalEntries: UInt64
+    public var totalEntries: UInt64
     /// Bytes a second, smoothed; nil until it can be told.
-    package var rate: Double?
+    public var rate: Double?
     /// Until the end at the present rate; nil until it can be told.
-    package var timeLeft: Duration?
+    public var timeLeft: Duration?
     /// On the frame path, which counts these; nil on the direct one.
     package var fragments: Fragments?
 
@@ -79,13 +79,13 @@ package struct TransferProgress: Sendable, Hashable {
 }
 
 /// How a transfer ended, and what is there now.
-package struct TransferResult: Sendable, Hashable {
+public struct TransferResult: Sendable, Hashable {
     /// How it ended; the same on both ends.
-    package var outcome: TransferOutcome
+    public var outcome: TransferOutcome
     /// What went wrong, for people, where more can be said than the outcome says.
-    package var detail: String?
+    public var detail: String?
     /// Incoming and completed: where everything is.
-    package var delivered: [DeliveredItem]
+    public var delivered: [DeliveredItem]
 
     /// Puts a result together.
     package init(outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = []) {

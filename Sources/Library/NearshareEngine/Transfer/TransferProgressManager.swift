@@ -2,7 +2,7 @@ package import NearshareBase
 internal import Synchronization
 
 /// Knows every transfer of a node, whatever its direction: those that run, and the last ones that ended.
-package final class TransferProgressManager: Sendable {
+public final class TransferProgressManager: Sendable {
     private struct State {
         var transfers: [TransferID: Transfer] = [:]
         var order: [TransferID] = []
@@ -14,7 +14,7 @@ package final class TransferProgressManager: Sendable {
     private let state = Mutex(State())
 
     /// In the order in which they began.
-    package var transfers: [Transfer] {
+    public var transfers: [Transfer] {
         state.withLock { state in state.order.compactMap { state.transfers[$0] } }
     }
 

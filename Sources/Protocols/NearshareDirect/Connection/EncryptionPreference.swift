@@ -9,7 +9,7 @@ internal import NearshareCrypto
 /// | **none**     | refused   | open      | open    |
 ///
 /// Both say what they take inside the handshake, where nobody can talk them down (`docs/PROTOCOL.md`, section 3).
-package enum EncryptionPreference: Sendable, Hashable, CaseIterable {
+public enum EncryptionPreference: Sendable, Hashable, CaseIterable {
     /// Nobody else reads along. With `none` there is no link.
     case required
     /// Encrypted, unless the other side does without.

@@ -1,7 +1,7 @@
 /// How a transfer ended. Both ends come to the same one.
-package enum TransferOutcome: Sendable, Hashable {
+public enum TransferOutcome: Sendable, Hashable {
     /// An end of a transfer, seen from here.
-    package enum Side: Sendable, Hashable {
+    public enum Side: Sendable, Hashable {
         /// This end.
         case here
         /// The other end.

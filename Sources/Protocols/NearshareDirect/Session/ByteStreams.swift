@@ -14,7 +14,7 @@ package enum StreamEvent: Sendable, Hashable {
 }
 
 /// Why something can't be done with a stream here.
-package enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
+public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
     /// It was closed here, or its link has ended.
     case notOpen
     /// The other side has cut it.
@@ -24,7 +24,7 @@ package enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Our direction was finished before.
     case finished
 
-    package var description: String {
+    public var description: String {
         switch self {
         case .notOpen: "the stream is closed"
         case .reset(.cancelled): "the other side has cut the stream"

@@ -1,5 +1,5 @@
 extension MemberState: CustomStringConvertible {
-    package var description: String {
+    public var description: String {
         switch self {
         case .notConnected: "not connected"
         case .connecting: "connecting"

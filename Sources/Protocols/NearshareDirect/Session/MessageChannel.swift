@@ -1,9 +1,9 @@
 package import NearshareBase
 
 /// A message of a session, as a program sends and gets it.
-package struct SessionMessage: Sendable, Hashable {
+public struct SessionMessage: Sendable, Hashable {
     /// What its bytes are.
-    package enum Kind: UInt8, Sendable, Hashable {
+    public enum Kind: UInt8, Sendable, Hashable {
         /// Whatever the programs have agreed on.
         case bytes = 0
         /// JSON, perhaps with binary parts.
@@ -14,12 +14,12 @@ package struct SessionMessage: Sendable, Hashable {
     package static let maximumByteCount = 1 << 20
 
     /// What its bytes are.
-    package var kind: Kind
+    public var kind: Kind
     /// At most ``maximumByteCount`` bytes.
-    package var bytes: [UInt8]
+    public var bytes: [UInt8]
 
     /// Puts a message together.
-    package init(kind: Kind = .bytes, bytes: [UInt8]) {
+    public init(kind: Kind = .bytes, bytes: [UInt8]) {
         self.kind = kind
         self.bytes = bytes
     }

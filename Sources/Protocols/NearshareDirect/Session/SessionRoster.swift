@@ -1,7 +1,7 @@
-package import NearshareBase
+public import NearshareBase
 
 /// Where a member of a session is, seen from here.
-package enum MemberState: Sendable, Hashable {
+public enum MemberState: Sendable, Hashable {
     /// Out of reach; looked for until ``SessionRoster/Limits/timeout`` ends.
     case notConnected
     /// A way is being tried.
@@ -10,7 +10,7 @@ package enum MemberState: Sendable, Hashable {
     case connected(via: PeerID?)
 
     /// Over a link of our own or through another member.
-    package var isConnected: Bool { if case .connected = self { true } else { false } }
+    public var isConnected: Bool { if case .connected = self { true } else { false } }
 }
 
 /// Something that changed about who is in a session.

@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// What a program tells browsers about its peer besides the name: pairs of text in the service's TXT record, claims like all of
 /// it (RFC 6763, section 6).
-package struct DiscoveryInfo: Sendable, Hashable {
+public struct DiscoveryInfo: Sendable, Hashable {
     /// A key, its equals sign and its value together.
     package static let maximumPairByteCount = 255
     /// All pairs together, so that one packet of a radio holds them.
@@ -11,28 +11,37 @@ package struct DiscoveryInfo: Sendable, Hashable {
     package static let maximumPairCount = 12
 
     /// Nothing but the name.
-    package static let none = DiscoveryInfo()
+    public static let none = DiscoveryInfo()
 
     /// By key. Keys differ in more than case.
-    package let pairs: [String: String]
+    public let pairs: [String: String]
 
-    /// Why pairs can't be told.
-    package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
-        /// Not printable ASCII, empty, or with an equals sign.
-        case key(String)
-        /// Says what peers themselves put into the record.
-        case reservedKey(String)
-        /// The same but for case.
-        case repeatedKey(String)
-        /// More than ``DiscoveryInfo/maximumPairByteCount``.
-        case pairTooLong(key: String, byteCount: Int)
-        /// More than ``DiscoveryInfo/maximumByteCount``.
-        case tooLong(byteCount: Int)
-        /// More than ``DiscoveryInfo/maximumPairCount``.
-        case tooMany(count: Int)
+    /// Why pairs are not valid discovery info. The description names the violated rule.
+    public struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        package enum Reason: Sendable, Hashable {
+            /// Not printable ASCII, empty, or with an equals sign.
+            case key(String)
+            /// A key that nearshare itself writes into the record.
+            case reservedKey(String)
+            /// Two keys that differ only in case.
+            case repeatedKey(String)
+            /// More than ``DiscoveryInfo/maximumPairByteCount``.
+            case pairTooLong(key: String, byteCount: Int)
+            /// More than ``DiscoveryInfo/maximumByteCount``.
+            case tooLong(byteCount: Int)
+            /// More than ``DiscoveryInfo/maximumPairCount``.
+            case tooMany(count: Int)
+        }
 
-        package var description: String {
-            switch self {
+        package let reason: Reason
+
+        package init(_ reason: Reason) {
+            self.reason = reason
+        }
+
+        /// The violated rule, as a sentence for users.
+        public var description: String {
+            switch reason {
             case .key(let key):
                 "\(TerminalText.escaped(key)) is no key: it needs at least one printable ASCII character, and no equals sign"
             case .reservedKey(let key): "the key \(key) is taken; those of nearshare itself are v, id, n and m"
@@ -50,19 +59,19 @@ package struct DiscoveryInfo: Sendable, Hashable {
     }
 
     /// What a program tells of its peer, by key.
-    package init(_ pairs: [String: String]) throws(Invalid) {
-        guard pairs.count <= Self.maximumPairCount else { throw .tooMany(count: pairs.count) }
+    public init(_ pairs: [String: String]) throws(Invalid) {
+        guard pairs.count <= Self.maximumPairCount else { throw Invalid(.tooMany(count: pairs.count)) }
         var seen: Set<String> = []
         var total = 0
         for (key, value) in pairs.sorted(by: { $0.key < $1.key }) {
-            guard Self.isKey(key.utf8) else { throw .key(key) }
-            guard !Self.reservedKeys.contains(key.lowercased()) else { throw .reservedKey(key) }
-            guard seen.insert(key.lowercased()).inserted else { throw .repeatedKey(key) }
+            guard Self.isKey(key.utf8) else { throw Invalid(.key(key)) }
+            guard !Self.reservedKeys.contains(key.lowercased()) else { throw Invalid(.reservedKey(key)) }
+            guard seen.insert(key.lowercased()).inserted else { throw Invalid(.repeatedKey(key)) }
             let count = key.utf8.count + 1 + value.utf8.count
-            guard count <= Self.maximumPairByteCount else { throw .pairTooLong(key: key, byteCount: count) }
+            guard count <= Self.maximumPairByteCount else { throw Invalid(.pairTooLong(key: key, byteCount: count)) }
             total += count
         }
-        guard total <= Self.maximumByteCount else { throw .tooLong(byteCount: total) }
+        guard total <= Self.maximumByteCount else { throw Invalid(.tooLong(byteCount: total)) }
         self.pairs = pairs
     }
 

@@ -1,7 +1,7 @@
 package import NearshareBase
 
 /// Names one session, drawn at random by who begins it: 16 bytes.
-package struct SessionID: Sendable, Hashable {
+public struct SessionID: Sendable, Hashable {
     /// Too many to be drawn twice.
     package static let byteCount = 16
     /// Exactly ``byteCount`` of them.
@@ -14,7 +14,7 @@ package struct SessionID: Sendable, Hashable {
     }
 
     /// In 32 lower-case hexadecimal digits.
-    package var hex: String { Hex.encode(bytes) }
+    public var hex: String { Hex.encode(bytes) }
 }
 
 /// One member as the others know it (`docs/PROTOCOL.md`, section 12).

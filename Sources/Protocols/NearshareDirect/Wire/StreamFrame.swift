@@ -15,11 +15,11 @@ package struct StreamID: Sendable, Hashable, Comparable {
 }
 
 /// What a program calls a stream, for the program at the other end: at most 255 bytes of UTF-8.
-package struct StreamName: Sendable, Hashable {
+public struct StreamName: Sendable, Hashable {
     /// The length is one byte.
     package static let maximumByteCount = 255
     /// As the other program wrote it; shown to people only through ``shown``.
-    package let text: String
+    public let text: String
 
     /// - Returns: nil for more than ``maximumByteCount`` bytes.
     package init?(_ text: String) {
@@ -42,7 +42,7 @@ package enum StreamPurpose: UInt8, Sendable, Hashable {
 }
 
 /// Why a stream ends before its end.
-package enum StreamResetReason: UInt8, Sendable, Hashable {
+public enum StreamResetReason: UInt8, Sendable, Hashable {
     /// The program at that end wants no more of it.
     case cancelled = 0
     /// Nobody there takes streams of this name or purpose.
