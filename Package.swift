@@ -63,7 +63,7 @@ let core: [Target] = [
 let protocols: [Target] = [
     module("NearshareDirect", "Protocols", ["NearshareBase", "NearshareCrypto"]),
     module("NearshareBundles", "Protocols", ["NearshareBase", "NearshareCrypto"]),
-    module("NearshareMesh", "Protocols", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "CZlib"]),
+    module("NearshareMesh", "Protocols", ["NearshareBase", "NearshareCrypto", "CZlib"]),
 ]
 
 // What the protocols need from the machine, and the adapters that provide it on Linux.

@@ -124,7 +124,7 @@ import Testing
     /// Everybody hears of everybody.
     private func getAcquainted(_ crowd: inout Crowd, _ seed: UInt64) throws {
         func isDone(_ mesh: SimulatedMesh) -> Bool {
-            mesh.nodes.allSatisfy { $0.router.peers.values.count { $0.noiseKey != nil } == Crowd.size - 1 }
+            mesh.nodes.allSatisfy { $0.router.peers.announced.count == Crowd.size - 1 }
         }
         crowd.run(for: .seconds(240), churnOneIn: 4, until: isDone)
         try #require(isDone(crowd.mesh), "seed \(seed)")
@@ -211,12 +211,12 @@ import Testing
             let router = node.router
             let comment: Comment = "seed \(seed), node \(number)"
             #expect(router.peers.count == Crowd.size - 1, comment)
-            #expect(router.seen.count <= 20_000 && router.seenFragments.count <= 50_000, comment)
-            #expect(router.store.count <= 500 && router.store.byteCount <= 4 << 20, comment)
-            #expect(router.assembler.count == 0 && router.jobs.isEmpty, comment)
-            #expect(router.relays.count == router.waitingRelays.count && router.relays.count < 500, comment)
-            #expect(router.outgoing.isEmpty && router.incoming.values.allSatisfy(\.isEnded), comment)
-            #expect(router.peers.values.allSatisfy { $0.waiting.isEmpty && $0.early.isEmpty }, comment)
+            #expect(router.history.packets.count <= 20_000 && router.history.fragments.count <= 50_000, comment)
+            #expect(router.sync.store.count <= 500 && router.sync.store.byteCount <= 4 << 20, comment)
+            #expect(router.assembler.count == 0 && router.fragments.isEmpty, comment)
+            #expect(router.relays.count == router.relays.copies.count && router.relays.count < 500, comment)
+            #expect(router.outgoing.isEmpty && router.incoming.files.values.allSatisfy(\.isEnded), comment)
+            #expect(router.sessions.waitingCounts.allSatisfy { $0.queued == 0 && $0.early == 0 }, comment)
         }
     }
 }

@@ -196,31 +196,6 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     }
 }
 
-@Suite struct DeflateTests {
-    @Test("compressors are used again, and by several at once, without a trace of what was before")
-    func compressorsAreReused() async {
-        var random = SeededRandom(seed: 5)
-        let texts = (0..<40).map { index in
-            let letters = UInt8(2 + index % 30)
-            return (0..<500 + 100 * index).map { _ in UInt8.random(in: 0..<letters, using: &random) }
-        }
-        let noise = random.bytes(1000)
-        let alone = texts.map { Deflate.compressed($0[...], level: 5) }
-        #expect(alone.allSatisfy { $0 != nil })
-        await withTaskGroup(of: Void.self) { group in
-            for _ in 0..<8 {
-                group.addTask {
-                    for (text, expected) in zip(texts, alone) {
-                        // What grows is given up in the midst.
-                        #expect(Deflate.compressed(noise[...], level: 5) == nil)
-                        #expect(Deflate.compressed(text[...], level: 5) == expected)
-                    }
-                }
-            }
-        }
-    }
-}
-
 @Suite struct MeshFrameAccumulatorTests {
     private func frames(_ chunks: [ArraySlice<UInt8>], limit: Int = MeshPacket.maximumPayloadByteCount) -> [ArraySlice<UInt8>] {
         var accumulator = MeshFrameAccumulator(payloadLimit: limit)

@@ -259,7 +259,7 @@ import Testing
                 payload: withUnsafeBytes(of: number) { Array($0)[...] })
             victim.router.receive(try packet.encoded()[...], from: AttackedRouter.link(0), now: victim.moment)
         }
-        #expect(victim.router.seen.count <= 20_000 && victim.router.seen.horizon != nil)
+        #expect(victim.router.history.packets.count <= 20_000 && victim.router.history.packets.horizon != nil)
         victim.receive(leave)
         #expect(victim.router.peer(anna.id) != nil)
     }
@@ -385,7 +385,7 @@ import Testing
                 victim.receive(try packet.encoded())
             }
         }
-        #expect(victim.router.peers.count <= MeshRouter.maximumPeerCount)
+        #expect(victim.router.peers.count <= PeerTable.capacity)
         #expect(victim.router.peer(anna.id) != nil)
         // Answers to handshakes stay below what came in.
         #expect(victim.written(.noiseHandshake, on: 0).count <= 100)
@@ -406,7 +406,7 @@ import Testing
             copy[10] = UInt8(number)
             victim.router.receive(copy[...], from: AttackedRouter.link(0), now: victim.moment)
         }
-        #expect(victim.router.seen.count < 20)
+        #expect(victim.router.history.packets.count < 20)
         // Another link is not concerned.
         victim.receive(try anna.message("elsewhere", at: victim.now), from: 1)
         #expect(victim.events.texts == ["elsewhere"])
@@ -453,17 +453,17 @@ import Testing
                 }
             victim.router.receive(frame[...], from: AttackedRouter.link(Int(random.next() % 3)), now: victim.moment)
             let router = victim.router
-            try #require(router.peers.count <= MeshRouter.maximumPeerCount, "seed \(seed)")
+            try #require(router.peers.count <= PeerTable.capacity, "seed \(seed)")
             try #require(router.assembler.byteCount <= FragmentAssembler.Limits().bytes, "seed \(seed)")
-            try #require(router.relayByteCount <= 8 << 20, "seed \(seed)")
-            try #require(router.store.count <= 500 && router.store.byteCount <= 4 << 20, "seed \(seed)")
-            try #require(router.jobs.count <= 128, "seed \(seed)")
+            try #require(router.relays.byteCount <= 8 << 20, "seed \(seed)")
+            try #require(router.sync.store.count <= 500 && router.sync.store.byteCount <= 4 << 20, "seed \(seed)")
+            try #require(router.fragments.jobs.count <= 128, "seed \(seed)")
             if number % 500 == 0 { victim.run(for: .milliseconds(100)) }
         }
         victim.run(for: .seconds(60))
-        #expect(victim.router.relays.count == 0 && victim.router.relayByteCount == 0 && victim.router.waitingRelays.isEmpty)
+        #expect(victim.router.relays.count == 0 && victim.router.relays.byteCount == 0 && victim.router.relays.copies.isEmpty)
         #expect(victim.router.assembler.count <= 128)
-        #expect(victim.router.peers.values.allSatisfy { $0.early.count <= 8 && $0.waiting.count <= 64 })
+        #expect(victim.router.sessions.waitingCounts.allSatisfy { $0.early <= 8 && $0.queued <= 64 })
     }
 
     @Test("M2, R11: one sender's texts are heard and passed on at a rate, everybody else's too") func talkative() throws {

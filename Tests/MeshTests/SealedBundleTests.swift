@@ -1,19 +1,12 @@
 import NearshareBase
-import NearshareBundles
 import NearshareMesh
 import NearshareTesting
 import Testing
 
 /// Packets about carried messages that go inside the session of two neighbours.
 @Suite struct SealedBundleTests {
-    private let packet = BundlePacket.copy(
-        BundleCopy(
-            hops: 1, way: .routed, carriers: [],
-            message: Bundle(
-                kind: .clear, receiver: .address(EndpointID(rawValue: 7)), profile: .standard,
-                created: WallTime(milliseconds: 1_800_000_000_000), senderKey: Array(0..<32),
-                lock: [UInt8](repeating: 7, count: 16), body: [UInt8](repeating: 0x2a, count: 2_300)),
-            signature: [UInt8](repeating: 9, count: 64)))
+    /// A packet of the bundle protocol, which the router does not decode.
+    private let packet: [UInt8] = [1] + [UInt8](repeating: 0x2a, count: 2_300)
 
     private func pair(seed: UInt64, carrying: [Int] = [0, 1]) -> SimulatedMesh {
         var mesh = SimulatedMesh(seed: seed)
@@ -25,7 +18,7 @@ import Testing
         return mesh
     }
 
-    private func carried(_ events: [MeshEvent]) -> [(packet: BundlePacket, from: PeerID)] {
+    private func carried(_ events: [MeshEvent]) -> [(packet: [UInt8], from: PeerID)] {
         events.compactMap { if case .bundlePacket(let packet, let peer) = $0 { (packet, peer) } else { nil } }
     }
 

@@ -67,7 +67,7 @@ struct SimulatedMesh {
         let identity = LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount))
         let router = MeshRouter(
             identity: identity, name: try! DisplayName(name), settings: settings,
-            random: SeededRandom(seed: random.next()), now: moment)
+            random: SeededRandom(seed: random.next()))
         nodes.append(Node(router: router))
         waysFrom.append([])
         deadlines.append(nil)

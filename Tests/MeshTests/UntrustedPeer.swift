@@ -132,7 +132,7 @@ struct AttackedRouter {
             monotonic: MonotonicInstant(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1_800_000_000_000))
         router = MeshRouter(
             identity: LocalIdentity(seed: [UInt8](repeating: 7, count: LocalIdentity.seedByteCount)),
-            name: try! DisplayName("victim"), settings: settings, random: SeededRandom(seed: 7), now: moment)
+            name: try! DisplayName("victim"), settings: settings, random: SeededRandom(seed: 7))
         for number in 0..<links { router.linkUp(Self.link(number), profile, now: moment) }
         collect()
         written = [:]

@@ -68,9 +68,7 @@ struct Subject {
         linkCount = links
         router = MeshRouter(
             identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)), name: try DisplayName("relay"),
-            settings: settings, random: SeededRandom(seed: random.next()),
-            now: Moment(
-                monotonic: MonotonicInstant(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: Self.start)))
+            settings: settings, random: SeededRandom(seed: random.next()))
         for number in 0..<links {
             router.linkUp(Self.link(number), .stream, now: moment)
             receive(try Neighbour(&random).announcement(at: timestamp, ttl: 7)[...], from: number)
@@ -167,7 +165,7 @@ func receiveLargest() throws -> (held: Int, peak: Int, size: Int) {
     var routers = try ["sender", "receiver"].map { name in
         MeshRouter(
             identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)), name: try DisplayName(name),
-            random: SeededRandom(seed: random.next()), now: now)
+            random: SeededRandom(seed: random.next()))
     }
     let recipient = routers[1].id
     for index in routers.indices { routers[index].linkUp(link, .stream, now: now) }

@@ -1,5 +1,6 @@
 internal import Logging
 internal import NearshareBase
+internal import NearshareBundles
 internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
@@ -18,7 +19,9 @@ extension MeshDriver {
             settings.log.debug("left the mesh: \(id)")
             messages.withLock { $0 }?.neighboursChanged()
             tellText(.peerChanged(id))
-        case .bundlePacket(let packet, let peer): messages.withLock { $0 }?.take(packet, from: peer)
+        case .bundlePacket(let bytes, let peer):
+            guard let packet = try? BundlePacket(decoding: bytes[...]) else { return }
+            messages.withLock { $0 }?.take(packet, from: peer)
         case .clockSkewDetected(let id, let difference):
             settings.log.error(
                 """

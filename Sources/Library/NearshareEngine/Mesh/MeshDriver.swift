@@ -105,14 +105,13 @@ package final class MeshDriver: Sendable {
         self.settings = settings
         self.transfers = transfers
         self.invitations = invitations
-        let now = Moment(monotonic: settings.clock(), wall: settings.wallClock())
         var routing = MeshRouter.Settings()
         routing.sessionLifetime = settings.meshSessionLifetime
         state = Monitor(
             State(
                 router: MeshRouter(
                     identity: settings.identity, name: settings.name, settings: routing,
-                    random: KernelRandom(draw: settings.random), now: now)))
+                    random: KernelRandom(draw: settings.random))))
         (events, eventContinuation) = AsyncStream.makeStream()
         (jobs, jobContinuation) = AsyncStream.makeStream()
     }

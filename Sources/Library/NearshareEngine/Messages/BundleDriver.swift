@@ -270,9 +270,9 @@ package final class BundleDriver: Sendable {
         guard let peer = state.withLock({ $0.neighbours[address] }) else { return }
         mesh.change { router, now in
             if inSession {
-                router.sendSealedBundlePacket(packet, to: peer, now: now)
+                router.sendSealedBundlePacket(packet.encoded, to: peer, now: now)
             } else {
-                router.sendBundlePacket(packet, to: peer, now: now)
+                router.sendBundlePacket(packet.encoded, to: peer, now: now)
             }
         }
     }

@@ -1,109 +1,110 @@
 package import NearshareBase
-package import NearshareBundles
 package import NearshareCrypto
 
-/// What a router tells those who use it.
+/// An event of a router, for the program that drives it.
 package enum MeshEvent: Sendable {
-    /// Somebody announced themselves, for the first time or in another way than before.
+    /// A peer announced itself for the first time, or with other details.
     case peerChanged(MeshPeer)
     case peerLost(PeerID)
-    /// A neighbour's clock, or ours, is so far off that phones don't see us.
+    /// The clocks of a neighbour and this node differ by so much that phones ignore this node.
     case clockSkewDetected(from: PeerID, by: Duration)
     case publicMessage(from: MeshPeer, id: String, text: String, sent: WallTime)
     case sessionEstablished(AuthenticatedPeer)
-    /// To be answered with ``MeshRouter/acknowledge(_:of:now:)`` once it is kept. It comes several times until then.
+    /// To be answered with ``MeshRouter/acknowledge(_:of:now:)`` once it is stored. It comes repeatedly until then.
     case privateMessage(from: AuthenticatedPeer, id: String, text: String)
     case delivered(messageID: String, by: AuthenticatedPeer)
     case read(messageID: String, by: AuthenticatedPeer)
-    /// A private message that nobody has acknowledged, and that is not sent again.
+    /// No receipt came for a private message, and it is not sent again.
     case undelivered(messageID: String, to: PeerID)
     case pong(from: PeerID, nonce: [UInt8])
     case verificationResponse(MeshVerification.Response, by: AuthenticatedPeer)
-    /// About carried messages, from somebody among ``MeshRouter/bundleNeighbours``.
-    case bundlePacket(BundlePacket, from: PeerID)
+    /// A packet of the bundle protocol, not decoded, of at most ``MeshRouter/maximumBundlePacketByteCount`` bytes. It came from a
+    /// peer among ``MeshRouter/bundleNeighbours``.
+    case bundlePacket([UInt8], from: PeerID)
 
-    /// A nearshare peer asks whether it may send; to be answered with ``MeshRouter/accept(_:now:)`` or
+    /// A nearshare peer offers a file; to be answered with ``MeshRouter/accept(_:now:)`` or
     /// ``MeshRouter/refuse(_:because:now:)``.
     case fileOffered(MeshFileOffer, from: AuthenticatedPeer)
-    /// Fragments of something large for us have come.
+    /// Fragments of a large packet for this node have come.
     case fragmentsReceived(MeshFragmentProgress)
-    /// A whole file. Only from a nearshare peer has it been accepted before.
+    /// A complete file. Only one of a nearshare peer was accepted before.
     case fileReceived(MeshReceivedFile)
-    /// An offer or an accepted file will not come any more.
+    /// An offered or accepted file will not come any more.
     case fileReceiveEnded(MeshFileKey, MeshFileOutcome)
 
-    /// The peer is asked whether it takes our file.
+    /// The receiver was asked to accept a file of this node.
     case fileOfferSent(MeshFileKey)
-    /// Our file begins to be sent: so many fragments, and so long will they take at least.
+    /// A file of this node is being sent, with the number of its fragments and the least time that they take.
     case fileSendStarted(MeshFileKey, fragments: Int, estimate: Duration)
     case fragmentsSent(MeshFileKey, sent: Int, total: Int)
     case fileSendEnded(MeshFileKey, MeshFileOutcome)
 }
 
-/// How far something that comes in fragments is.
+/// The progress of a packet that comes in fragments.
 package struct MeshFragmentProgress: Sendable, Hashable {
     package var sender: PeerID
     package var fragmentID: MeshFragment.ID
-    /// The file that was accepted under this id, where it was offered.
+    /// The file that was offered with this id; nil for other packets.
     package var file: MeshFileControl.FileID?
     package var received: Int
     package var total: Int
 }
 
+/// A complete file that has come.
 package struct MeshReceivedFile: Sendable {
     package var id: MeshFileControl.FileID
     package var sender: PeerID
     package var senderName: DisplayName?
-    /// The key behind it; nil for a public file, which is signed, but whose key was only announced.
+    /// The key that sealed it; nil for a public file, which is signed with a key that was only announced.
     package var authenticatedSender: AuthenticatedPeer?
     package var file: MeshFile
-    /// For everybody, or from old software that sends files unsealed.
+    /// Whether it is for everyone, or from an older app that sends files unsealed.
     package var isPublic: Bool
-    /// It was offered, and accepted.
+    /// Whether it was offered and accepted.
     package var wasAccepted: Bool
-    /// What its fragments were known by.
+    /// The id of its fragments.
     package var fragmentID: MeshFragment.ID?
 }
 
-/// How a file ended.
+/// The outcome of a file.
 package enum MeshFileOutcome: Sendable, Hashable {
     /// The receiver has it in its inbox.
     case stored
-    /// All was sent, to a peer that confirms nothing, or to everybody.
+    /// All of it was sent, to a peer that confirms nothing, or to everyone.
     case sent
     case refused(MeshFileControl.Refusal)
     case cancelledLocally
     case cancelledByPeer
-    /// No session came about: the peer does not answer.
+    /// There was no session: the peer does not answer.
     case noResponse
-    /// The peer does not take private files.
+    /// The peer does not accept private files.
     case unsupported
-    /// Fragments kept getting lost.
+    /// Too many fragments were lost.
     case lost
 }
 
-/// Why something can't be sent at all.
+/// The reason why something cannot be sent at all.
 package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknownPeer
     case emptyFile
-    /// In bytes.
+    /// The limit in bytes.
     case fileTooLarge(limit: Int)
     case textTooLong(limit: Int)
-    /// More than may wait for one peer.
+    /// Too many messages wait for the peer.
     case queueFull
-    /// The same file, to the same peer.
+    /// The same file is being sent to the same peer.
     case alreadyInProgress
     case malformed(MalformedInput)
 
     package var description: String {
         switch self {
-        case .unknownPeer: "nobody of that id has been heard of in the mesh"
-        case .emptyFile: "phones refuse empty files on the mesh; send it directly, or put something into it"
+        case .unknownPeer: "peer not found in the mesh"
+        case .emptyFile: "phones refuse empty files in the mesh; send it directly, or add content"
         case .fileTooLarge(let limit):
-            "it is too large for the mesh, which carries \(UInt64(limit).asByteCount) to this peer; send it directly"
+            "too large for the mesh, which carries \(UInt64(limit).asByteCount) to this peer; send it directly"
         case .textTooLong(let limit): "a message has at most \(limit) bytes; split it"
-        case .queueFull: "too much is waiting for this peer already; try again later"
-        case .alreadyInProgress: "this very file is on its way to them already; wait for it to end"
+        case .queueFull: "too many messages are waiting for this peer; try again later"
+        case .alreadyInProgress: "this file is already being sent to this peer; wait until it has ended"
         case .malformed(let error): error.description
         }
     }

@@ -1,20 +1,20 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-// Files on the frame path: offered and confirmed between nearshare peers (docs/PROTOCOL.md, section 10), simply sent to phones
-// (bitchat specification, section 7).
+// Files: their size and pace on the links, and the reactions of OutgoingFiles and IncomingFiles.
 extension MeshRouter {
     // MARK: Sending
 
-    /// How long a file will take to a peer at least, in fragments and at their pace, and whether it can be sent at all.
+    /// The number of fragments of a file, and the least time that it takes to a peer at the pacing of the links.
     package func plan(_ file: MeshFile, to recipient: PeerID?) throws(MeshSendError) -> (fragments: Int, estimate: Duration) {
-        let encoded = try Self.encode(fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.software.contentLimit)
-        let count = try fragmentCount(encoded.count, chunk: chunk(to: recipient), to: recipient)
-        return (count, estimate(count, to: recipient))
+        let encoded = try Self.encode(
+            fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.software.contentLimit)
+        let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunkByteCount(to: recipient), to: recipient)
+        return (count, estimate(fragmentCount: count, to: recipient))
     }
 
-    /// Sends a file to one peer, sealed, or to everybody, signed. What becomes of it is told in events under its id.
-    /// - Parameter file: with a name and a type, which phones want.
+    /// Sends a file to one peer, sealed, or to everyone, signed. Its progress is reported in events under its key.
+    /// - Parameter file: with a name and a type, which phones require.
     @discardableResult
     package mutating func sendFile(
         _ file: MeshFile, to recipient: PeerID?, now: Moment
@@ -23,43 +23,33 @@ extension MeshRouter {
         guard recipient == nil || known != nil else { throw .unknownPeer }
         let file = fitted(file, to: recipient)
         let encoded = try Self.encode(file, limit: known?.software.contentLimit)
-        let chunk = chunk(to: recipient)
-        let count = try fragmentCount(encoded.count, chunk: chunk, to: recipient)
-        let id = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
-        guard outgoing[id] == nil else { throw .alreadyInProgress }
+        let chunk = chunkByteCount(to: recipient)
+        let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunk, to: recipient)
+        let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
+        guard outgoing[key] == nil else { throw .alreadyInProgress }
         let offer = MeshFileOffer(
-            of: file, id: id.file, fragmentCount: UInt16(count), fragmentID: fragmentID())
-        outgoing[id] = OutgoingFile(
-            id: id, encoded: encoded, offer: offer, chunkByteCount: chunk,
-            deadline: now.monotonic + OutgoingFile.sessionTimeout, nextTry: now.monotonic)
-        if nextTick == nil { nextTick = now.monotonic + Self.tick }
+            of: file, id: key.file, fragmentCount: UInt16(count), fragmentID: node.randomFragmentID())
+        outgoing.insert(
+            OutgoingFile(
+                key: key, offer: offer, chunkByteCount: chunk,
+                phase: .waitingForSession(content: encoded, deadline: now.monotonic + OutgoingFile.sessionTimeout)))
+        timers.startTicking(now: now.monotonic)
         guard let recipient else {
-            startSending(id, now: now)
-            return id
+            seal(key, now: now)
+            return key
         }
-        if peers[recipient]!.session.isEstablished, peers[recipient]!.state != nil {
-            sessionIsReady(with: recipient, now: now)
+        if sessions.isEstablished(recipient), peers[recipient]?.sessionState != nil {
+            sendWaitingFiles(to: recipient, now: now)
         } else {
             ensureSession(with: recipient, now: now)
         }
-        return id
+        return key
     }
 
-    /// Ends a file of ours at both ends: nothing of it goes out any more.
-    package mutating func cancelSending(_ id: MeshFileKey, now: Moment) {
-        guard let file = outgoing[id] else { return }
-        if let recipient = id.peer, file.isConfirmed { sendSealed(.fileControl(.cancel(id.file)), to: recipient, now: now) }
-        end(id, .cancelledLocally)
-    }
+    /// Ends a file of this node at both ends; no more of it is sent.
+    package mutating func cancelSending(_ key: MeshFileKey, now: Moment) { perform(outgoing.cancel(key), now: now) }
 
-    /// Gives up a file that is offered or coming, at both ends.
-    package mutating func cancelReceiving(_ id: MeshFileKey, now: Moment) {
-        guard let file = incoming[id], !file.isEnded else { return }
-        sendSealed(.fileControl(.cancel(id.file)), to: file.sender, now: now)
-        endIncoming(id, .cancelledLocally, as: .declined, now: now)
-    }
-
-    /// With a type that phones take, unless it goes to nobody who could be one: they drop a file of any other.
+    /// The file with a type that phones accept, unless it goes to a nearshare peer: phones drop files of other types.
     private func fitted(_ file: MeshFile, to recipient: PeerID?) -> MeshFile {
         guard recipient.flatMap({ peer($0) })?.software != .nearshare else { return file }
         var file = file
@@ -78,436 +68,195 @@ extension MeshRouter {
         }
     }
 
-    /// Of each fragment: what the smallest of the links holds that it leaves on, and a phone's never more than a radio's.
-    private func chunk(to recipient: PeerID?) -> Int {
-        let direct = recipient.flatMap { peers[$0] }.flatMap { best(of: $0.links) }.flatMap { links[$0]?.profile.largestWrite }
-        var write = direct ?? links.values.map(\.profile.largestWrite).min() ?? MeshLinkProfile.radio.largestWrite
+    /// The bytes of a file in each fragment: what fits the smallest write among its links, and a phone's write at most where a
+    /// phone may get it.
+    private func chunkByteCount(to recipient: PeerID?) -> Int {
+        var write =
+            recipient.flatMap { routing.profile(to: $0)?.largestWrite }
+            ?? links.profiles.map(\.largestWrite).min() ?? MeshLinkProfile.radio.largestWrite
         let isPhone = recipient.flatMap { peer($0) }?.software.isPhone ?? false
         if isPhone || recipient == nil { write = min(write, MeshLinkProfile.radio.largestWrite) }
         return MeshFragmentation.chunkByteCount(forLargestWrite: write)
     }
 
-    private func fragmentCount(_ encodedByteCount: Int, chunk: Int, to recipient: PeerID?) throws(MeshSendError) -> Int {
+    private func fragmentCount(
+        encodedByteCount: Int, chunk: Int, to recipient: PeerID?
+    ) throws(MeshSendError) -> Int {
         let limit = recipient.flatMap { peer($0) }?.software.fragmentLimit ?? MeshFragment.maximumCount
         let count = (encodedByteCount + Self.fileFrameOverhead(isSealed: recipient != nil) + chunk - 1) / chunk
         guard count <= limit else { throw .fileTooLarge(limit: limit * chunk - 512) }
         return count
     }
 
-    /// Version 2, signed; a sealed one has a recipient, a counter, a tag and a byte for its kind besides.
+    /// Header in version 2, sender and signature; a sealed file has a recipient, a counter, a tag and a byte for its kind besides.
     private static func fileFrameOverhead(isSealed: Bool) -> Int {
         16 + PeerID.byteCount + MeshPacket.signatureByteCount
             + (isSealed ? PeerID.byteCount + NoiseDatagrams.overheadByteCount + 1 : 0)
     }
 
-    private func estimate(_ count: Int, to recipient: PeerID?) -> Duration {
-        let direct = recipient.flatMap { peers[$0]?.links.compactMap { links[$0]?.profile.pacing }.min() }
-        let pacing = direct ?? links.values.map(\.profile.pacing).max() ?? MeshLinkProfile.radioPacing
-        return pacing * (count - 1)
+    private func estimate(fragmentCount: Int, to recipient: PeerID?) -> Duration {
+        let direct = recipient.flatMap { peers[$0]?.links.compactMap { links.profile(of: $0)?.pacing }.min() }
+        let pacing = direct ?? links.profiles.map(\.pacing).max() ?? MeshLinkProfile.radioPacing
+        return pacing * (fragmentCount - 1)
     }
 
-    func speaksControl(_ peer: PeerID) -> Bool { peers[peer]?.state?.capabilities.contains(.fileOffers) ?? false }
-
-    /// The peer has proven what it can do: what waited for that goes on.
-    mutating func sessionIsReady(with peer: PeerID, now: Moment) {
-        for (id, file) in outgoing where id.peer == peer && file.phase == .waitingForSession {
-            guard let flags = peers[peer]?.state?.capabilities, flags.contains(.privateMedia) else {
-                end(id, .unsupported)
-                continue
-            }
-            guard flags.contains(.fileOffers) else {
-                // One after the other, as a phone refuses what another has overtaken.
-                if !isSendingFile(toPhone: peer) { startSending(id, now: now) }
-                continue
-            }
-            outgoing[id]!.phase = .offering
-            outgoing[id]!.isConfirmed = true
-            events.append(.fileOfferSent(id))
-            outgoing[id]!.deadline = now.monotonic + OutgoingFile.offerTimeout
-            ask(id, now: now)
-        }
-    }
-
-    /// Offers the file, or asks once more how far the receiver is: the same words do both.
-    private mutating func ask(_ id: MeshFileKey, now: Moment) {
-        guard let file = outgoing[id], let recipient = id.peer else { return }
-        outgoing[id]!.attempts += 1
-        outgoing[id]!.nextTry = now.monotonic + OutgoingFile.firstRetry
-        sendSealed(.fileControl(.offer(file.offer)), to: recipient, everywhere: file.attempts > 0, now: now)
-    }
-
-    private mutating func startSending(_ id: MeshFileKey, now: Moment) {
-        guard let file = outgoing[id] else { return }
+    /// Seals a file, or signs it where it goes to everyone, cuts it and begins to send it.
+    private mutating func seal(_ key: MeshFileKey, now: Moment) {
+        guard let file = outgoing[key], let content = file.content else { return }
         do {
             let packet: MeshPacket
-            if let recipient = id.peer {
-                let payload = try MeshNoisePayload.file(file.encoded[...]).encoded()
-                guard let sealed = try? peers[recipient]!.session.seal(payload, now: now.monotonic) else {
-                    end(id, .noResponse)
-                    return
+            if let recipient = key.peer {
+                let payload = try MeshNoisePayload.file(content[...]).encoded()
+                guard let sealed = sessions.seal(payload, for: recipient, now: now.monotonic) else {
+                    return perform(outgoing.end(key, .noResponse), now: now)
                 }
-                packet = sealedPacket(sealed, to: recipient, version: .v2, timestamp: timestamp(now))
+                packet = MeshPacket(
+                    version: .v2, type: .noiseEncrypted, timestamp: node.nextTimestamp(at: now), sender: id,
+                    recipient: recipient, payload: sealed[...])
             } else {
                 packet = MeshPacket(
-                    version: .v2, type: .fileTransfer, timestamp: timestamp(now), sender: self.id,
-                    payload: file.encoded[...])
+                    version: .v2, type: .fileTransfer, timestamp: node.nextTimestamp(at: now), sender: id,
+                    payload: content[...])
             }
-            let signed = try packet.signed(by: identity)
+            let signed = try node.sign(packet)
             let fragmentation = try MeshFragmentation(
-                signed, frame: try signed.encoded(), id: file.offer.fragmentID, chunkByteCount: file.chunkByteCount)
-            outgoing[id]!.phase = .sending
-            outgoing[id]!.fragmentation = fragmentation
-            outgoing[id]!.encoded = []
-            events.append(
+                signed, frame: try signed.encoded(using: &node.compressor), id: file.offer.fragmentID,
+                chunkByteCount: file.chunkByteCount)
+            emit(
                 .fileSendStarted(
-                    id, fragments: fragmentation.count, estimate: estimate(fragmentation.count, to: id.peer)))
-            jobs.append(FragmentJob(fragmentation: fragmentation, file: id, recipient: id.peer, links: nil))
-            sendDueFragments(now: now.monotonic)
+                    key, fragments: fragmentation.count,
+                    estimate: estimate(fragmentCount: fragmentation.count, to: key.peer)))
+            perform(outgoing.start(key, fragmentation), now: now)
         } catch {
-            end(id, .unsupported)
+            perform(outgoing.end(key, .unsupported), now: now)
         }
     }
 
-    mutating func noteSent(_ id: MeshFileKey, isRepeated: Bool, _ job: FragmentJob) {
-        guard !isRepeated else { return }
-        events.append(.fragmentsSent(id, sent: job.next, total: job.fragmentation.count))
-    }
-
-    mutating func sentAllFragments(of id: MeshFileKey, now: MonotonicInstant) {
-        guard let file = outgoing[id] else { return }
-        guard file.isConfirmed else {
-            end(id, .sent)
-            return
+    /// Continues with the files that waited until the peer stated what it supports.
+    mutating func sendWaitingFiles(to peer: PeerID, now: Moment) {
+        let capabilities = peers[peer]?.sessionState?.capabilities ?? []
+        for key in outgoing.waitingForSession where key.peer == peer {
+            perform(outgoing.peerIsReady(key, capabilities: capabilities, now: now.monotonic), now: now)
         }
-        outgoing[id]!.phase = .confirming
-        outgoing[id]!.attempts = 0
-        outgoing[id]!.nextTry = now + OutgoingFile.firstRetry
-    }
-
-    /// What came to be said while files were being sent.
-    mutating func sendWhatFilesHeldUp(now: Moment) {
-        for (peer, record) in peers where !record.waiting.isEmpty && record.session.isEstablished {
-            sendWaiting(to: peer, now: now)
-        }
-    }
-
-    private mutating func end(_ id: MeshFileKey, _ outcome: MeshFileOutcome) {
-        guard outgoing.removeValue(forKey: id) != nil else { return }
-        jobs.removeAll { $0.file == id }
-        events.append(.fileSendEnded(id, outcome))
     }
 
     // MARK: Receiving
 
-    /// Lets an offered file come.
-    package mutating func accept(_ id: MeshFileKey, now: Moment) {
-        guard let file = incoming[id], file.phase == .offered else { return }
-        incoming[id]!.phase = .accepted
-        incoming[id]!.deadline = now.monotonic + settings.assembly.lifetime
-        incoming[id]!.lastProgress = now.monotonic
-        sendSealed(.fileControl(.accept(id.file)), to: file.sender, now: now)
+    /// Accepts an offered file.
+    package mutating func accept(_ key: MeshFileKey, now: Moment) {
+        perform(incoming.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
     }
 
-    package mutating func refuse(_ id: MeshFileKey, because reason: MeshFileControl.Refusal, now: Moment) {
-        guard let file = incoming[id], !file.isEnded else { return }
-        sendSealed(.fileControl(.refuse(id.file, reason)), to: file.sender, now: now)
-        settle(id, as: .refused(reason), now: now)
+    /// Refuses a file that was offered or is coming.
+    package mutating func refuse(_ key: MeshFileKey, because reason: MeshFileControl.Refusal, now: Moment) {
+        perform(incoming.refuse(key, reason: reason, now: now.monotonic), now: now)
     }
 
-    /// Whether a file was accepted and is still coming.
-    package func isReceiving(_ id: MeshFileKey) -> Bool {
-        incoming[id]?.phase == .accepted || incoming[id]?.phase == .delivering
+    /// Gives up a file that was offered or is coming, at both ends.
+    package mutating func cancelReceiving(_ key: MeshFileKey, now: Moment) {
+        perform(incoming.cancel(key, now: now.monotonic), now: now)
     }
 
-    /// A file that was accepted has its place; its sender is told.
-    package mutating func confirmStored(_ id: MeshFileKey, now: Moment) {
-        guard let file = incoming[id], file.phase == .delivering else { return }
-        settle(id, as: .stored, now: now)
-        sendSealed(.fileControl(.stored(id.file)), to: file.sender, now: now)
+    /// Whether a file was accepted and has no final place yet.
+    package func isReceiving(_ key: MeshFileKey) -> Bool { incoming.isReceiving(key) }
+
+    /// Confirms to the sender that a complete file has its final place.
+    package mutating func confirmStored(_ key: MeshFileKey, now: Moment) {
+        perform(incoming.confirmStored(key, now: now.monotonic), now: now)
     }
 
-    mutating func handleControl(_ control: MeshFileControl, from peer: AuthenticatedPeer, now: Moment) {
-        let id = MeshFileKey(control.file, with: peer.id)
-        switch control {
-        case .offer(let offer): handleOffer(offer, from: peer, now: now)
-        case .accept:
-            guard let file = outgoing[id] else {
-                // Given up meanwhile; both ends shall know (A8, A9).
-                sendSealed(.fileControl(.cancel(id.file)), to: peer.id, now: now)
-                return
-            }
-            switch file.phase {
-            case .offering: startSending(id, now: now)
-            // Not one fragment has come.
-            case .confirming: sendAgain(Array(0..<file.offer.fragmentCount), of: file, now: now)
-            case .waitingForSession, .sending: return
-            }
-        case .refuse(_, let reason): end(id, .refused(reason))
-        case .missing(_, let indices):
-            guard let file = outgoing[id] else {
-                sendSealed(.fileControl(.cancel(id.file)), to: peer.id, now: now)
-                return
-            }
-            if file.phase == .offering {
-                // It was accepted before we began anew.
-                startSending(id, now: now)
-            } else {
-                sendAgain(indices, of: file, now: now)
-            }
-        case .stored:
-            // What is only offered can't have come; this answers an earlier time.
-            if outgoing[id]?.phase != .offering { end(id, .stored) }
-        case .cancel:
-            end(id, .cancelledByPeer)
-            if let file = incoming[id], !file.isEnded { endIncoming(id, .cancelledByPeer, as: .declined, now: now) }
+    mutating func handle(_ control: MeshFileControl, from peer: AuthenticatedPeer, now: Moment) {
+        if case .offer(let offer) = control {
+            return perform(incoming.receive(offer, from: peer, assembler, now: now.monotonic), now: now)
+        }
+        perform(outgoing.receive(control, from: peer.id, &fragments), now: now)
+        if case .cancel(let file) = control {
+            perform(incoming.cancelByPeer(MeshFileKey(file, with: peer.id), now: now.monotonic), now: now)
         }
     }
 
-    /// The same offer again means that our answer got lost, or that the sender asks how far it is. With other fragments it has
-    /// begun anew: what is coming still comes; what has ended is offered once more, and somebody is asked once more.
-    private mutating func handleOffer(_ offer: MeshFileOffer, from peer: AuthenticatedPeer, now: Moment) {
-        let id = MeshFileKey(offer.id, with: peer.id)
-        let isAnother = incoming[id]?.offer.fragmentID != offer.fragmentID
-        guard let known = incoming[id], !(known.isEnded && isAnother) else {
-            considerNew(offer, from: peer, now: now)
-            return
+    /// Handles a file that came unsealed, for everyone or from an older app.
+    mutating func handleUnsealedFile(
+        _ frame: MeshFrame, from link: MeshLinkID, fragmentID: MeshFragment.ID?, now: Moment
+    ) -> Handling {
+        let packet = frame.packet
+        switch checkSignature(of: frame, from: link, now: now) {
+        case .unknownSender: return .notForThisNode
+        case .invalid: return .rejected
+        case .valid: break
         }
-        // Somebody has seen what was offered first, and decides about that (A10).
-        guard offer.isAlike(known.offer) else { return }
-        switch known.phase {
-        case .offered: incoming[id]!.offer = offer
-        case .delivering: return
-        case .accepted where isAnother:
-            assembler.drop(known.offer.fragmentID, from: peer.id)
-            incoming[id]!.offer = offer
-            incoming[id]!.received = 0
-            sendSealed(.fileControl(.accept(offer.id)), to: peer.id, now: now)
-        case .accepted: askForMissing(id, now: now)
-        case .stored: sendSealed(.fileControl(.stored(offer.id)), to: peer.id, now: now)
-        case .refused(let reason): sendSealed(.fileControl(.refuse(offer.id, reason)), to: peer.id, now: now)
-        }
+        // A peer that can seal files does; then a file for this node that is not sealed was never asked for (K12).
+        let canSeal = peers[packet.sender].map { $0.supports(.privateMedia) || $0.supports(.fileOffers) } ?? false
+        if packet.recipient == id, canSeal { return .handled }
+        receiveFile(packet.payload, from: packet.sender, authenticated: nil, fragmentID: fragmentID, now: now)
+        return .handled
     }
 
-    private mutating func considerNew(_ offer: MeshFileOffer, from peer: AuthenticatedPeer, now: Moment) {
-        let pending = incoming.values.filter { !$0.isEnded }
-        let bytes = pending.reduce(Int(offer.size)) { $0 + Int($1.offer.size) }
-        guard pending.count < Self.maximumPendingCount, bytes <= Self.maximumPendingByteCount,
-            pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingPerPeer,
-            peers[peer.id]?.offers.consume(now: now.monotonic) == true
-        else {
-            sendSealed(.fileControl(.refuse(offer.id, .busy)), to: peer.id, now: now)
-            return
-        }
-        incoming[MeshFileKey(offer.id, with: peer.id)] = IncomingFile(
-            offer: offer, sender: peer.id, deadline: now.monotonic + OutgoingFile.offerTimeout, lastProgress: now.monotonic)
-        events.append(.fileOffered(offer, from: peer))
-    }
-
-    private mutating func askForMissing(_ id: MeshFileKey, now: Moment) {
-        guard let file = incoming[id] else { return }
-        incoming[id]!.lastProgress = now.monotonic
-        incoming[id]!.questions += 1
-        let isUnheard = file.questions > 2
-        let limit = MeshFileControl.maximumMissingCount
-        if let missing = assembler.missing(of: file.offer.fragmentID, from: file.sender, limit: limit) {
-            sendSealed(
-                .fileControl(.missing(id.file, missing.map { UInt16($0) })), to: file.sender, everywhere: isUnheard, now: now)
-        } else if file.received == 0 {
-            sendSealed(.fileControl(.accept(id.file)), to: file.sender, everywhere: isUnheard, now: now)
-        } else {
-            // What had come is no longer there; all of it is needed.
-            let all = (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16($0) }
-            sendSealed(.fileControl(.missing(id.file, all)), to: file.sender, everywhere: isUnheard, now: now)
-        }
-    }
-
-    /// Only what was sent before; the rest is coming anyway.
-    private mutating func sendAgain(_ indices: [UInt16], of file: OutgoingFile, now: Moment) {
-        guard file.repetitions <= Int(file.offer.fragmentCount) * OutgoingFile.repetitionsPerFragment else {
-            sendSealed(.fileControl(.cancel(file.id.file)), to: file.id.peer!, now: now)
-            end(file.id, .lost)
-            return
-        }
-        if let index = jobs.firstIndex(where: { $0.file == file.id }) {
-            guard jobs[index].again.isEmpty else { return }
-            jobs[index].again = Set(indices).map { Int($0) }.filter { $0 < jobs[index].next }.sorted()
-            outgoing[file.id]!.repetitions += jobs[index].again.count
-            return
-        }
-        guard file.phase == .confirming, let fragmentation = file.fragmentation else { return }
-        var job = FragmentJob(fragmentation: fragmentation, file: file.id, recipient: file.id.peer, links: nil)
-        job.next = fragmentation.count
-        job.again = Set(indices).map { Int($0) }.filter { $0 < fragmentation.count }.sorted()
-        guard !job.again.isEmpty else { return }
-        outgoing[file.id]!.phase = .sending
-        outgoing[file.id]!.attempts = 0
-        outgoing[file.id]!.repetitions += job.again.count
-        jobs.append(job)
-        sendDueFragments(now: now.monotonic)
-    }
-
-    /// The accepted file whose fragments have this id.
-    func expectedFile(_ id: MeshFragment.ID, from sender: PeerID) -> MeshFileKey? {
-        incoming.first { $0.value.phase == .accepted && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
-    }
-
-    mutating func noteReceived(_ fragment: MeshFragment, from sender: PeerID, isWhole: Bool = false) {
-        let offered = incoming.first { $0.value.offer.fragmentID == fragment.id && $0.value.sender == sender }
-        let received =
-            isWhole ? fragment.total : assembler.progress(of: fragment.id, from: sender)?.received ?? 0
-        if let id = offered?.key {
-            incoming[id]!.received = received
-            incoming[id]!.questions = 0
-        }
-        guard offered?.value.phase == .accepted || (offered == nil && fragment.total >= Self.worthShowing) else { return }
-        events.append(
-            .fragmentsReceived(
-                MeshFragmentProgress(
-                    sender: sender, fragmentID: fragment.id, file: offered?.key.file, received: received, total: fragment.total)
-            ))
-    }
-
-    mutating func receivedFile(
-        _ bytes: ArraySlice<UInt8>, from sender: PeerID, proven: AuthenticatedPeer?, fragmentID: MeshFragment.ID?, now: Moment
+    /// - Parameter authenticated: nil for a file that was signed, but not sealed.
+    mutating func receiveFile(
+        _ bytes: ArraySlice<UInt8>, from sender: PeerID, authenticated: AuthenticatedPeer?, fragmentID: MeshFragment.ID?,
+        now: Moment
     ) {
-        let id = MeshFileKey(MeshFileControl.FileID(ofEncoded: bytes), with: sender)
-        let offered = proven == nil ? nil : incoming[id]
-        let wasAccepted = offered?.phase == .accepted
-        // Who can ask has to: what was not accepted does not exist (A1, A2).
-        guard wasAccepted || (offered == nil && (proven == nil || !speaksControl(sender))) else { return }
-        if wasAccepted { incoming[id]!.phase = .delivering }
-        let file = try? MeshFile(decoding: bytes)
-        // What comes is what was offered, by name and size too (A10).
-        guard let file, offered.map({ $0.offer.describes(file) }) ?? true else {
-            guard wasAccepted else { return }
-            sendSealed(.fileControl(.refuse(id.file, .declined)), to: sender, now: now)
-            endIncoming(id, .refused(.declined), as: .declined, now: now)
+        let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: bytes), with: sender)
+        let arrival = authenticated == nil ? .unknown : incoming.complete(key)
+        var offer: MeshFileOffer?
+        switch arrival {
+        case .accepted(let accepted): offer = accepted
+        case .unexpected: return
+        // A peer that can ask has to (A1, A2).
+        case .unknown: if authenticated != nil, peers[sender]?.supports(.fileOffers) == true { return }
+        }
+        // The file must be the one that was offered, by name and size too (A10).
+        guard let file = try? MeshFile(decoding: bytes), offer?.describes(file) ?? true else {
+            if offer != nil { perform(incoming.rejectContent(of: key, now: now.monotonic), now: now) }
             return
         }
-        events.append(
+        emit(
             .fileReceived(
                 MeshReceivedFile(
-                    id: id.file, sender: sender, senderName: peers[sender]?.name, authenticatedSender: proven, file: file,
-                    isPublic: proven == nil, wasAccepted: wasAccepted, fragmentID: fragmentID)))
-        guard let proven, !wasAccepted, let name = file.name,
-            let mediaID = DerivedMessageID.privateMedia(sender: sender, recipient: self.id, fileName: name)
+                    id: key.file, sender: sender, senderName: peers[sender]?.name, authenticatedSender: authenticated,
+                    file: file, isPublic: authenticated == nil, wasAccepted: offer != nil, fragmentID: fragmentID)))
+        guard offer == nil, let authenticated, let name = file.name,
+            let mediaID = DerivedMessageID.privateMedia(sender: sender, recipient: id, fileName: name)
         else { return }
-        sendSealed(.delivered(messageID: mediaID), to: proven.id, now: now)
+        sendSealed(.delivered(messageID: mediaID), to: authenticated.id, now: now)
+    }
+
+    // MARK: Reactions
+
+    mutating func perform(_ reactions: [FileTransferReaction], now: Moment) {
+        for reaction in reactions {
+            switch reaction {
+            case .send(let control, let peer, let everywhere):
+                sendSealed(.fileControl(control), to: peer, everywhere: everywhere, now: now)
+            case .seal(let key): seal(key, now: now)
+            case .schedule(let job):
+                fragments.insert(job)
+                sendDueFragments(now: now)
+            case .unschedule(let key): fragments.remove(key)
+            case .discardFragments(let id, let sender): assembler.discard(id, from: sender)
+            case .emit(let event): emit(event)
+            }
+        }
     }
 
     // MARK: Time
 
     mutating func advanceFiles(now: Moment) {
-        dropDeadJobs()
-        let moment = now.monotonic
-        for (id, file) in outgoing {
-            switch file.phase {
-            case .waitingForSession:
-                guard moment < file.deadline else {
-                    end(id, .noResponse)
-                    continue
-                }
-                guard let recipient = id.peer else { continue }
-                ensureSession(with: recipient, now: now)
-                guard peers[recipient]?.session.isEstablished == true else { continue }
-                if peers[recipient]?.state == nil {
-                    sendState(to: recipient, now: now)
-                } else {
-                    outgoing[id]!.deadline = moment + OutgoingFile.sessionTimeout
-                    sessionIsReady(with: recipient, now: now)
-                }
-            case .offering:
-                guard moment < file.deadline else {
-                    end(id, .refused(.expired))
-                    continue
-                }
-                if moment >= file.nextTry { ask(id, now: now) }
-            case .sending: continue
-            case .confirming:
-                guard moment >= file.nextTry else { continue }
-                guard file.attempts < OutgoingFile.confirmationAttempts else {
-                    end(id, .lost)
-                    continue
-                }
-                ask(id, now: now)
+        fragments.removeJobs(exceptForLinks: links)
+        perform(outgoing.advance(to: now.monotonic), now: now)
+        for key in outgoing.waitingForSession {
+            guard let peer = key.peer else { continue }
+            ensureSession(with: peer, now: now)
+            guard sessions.isEstablished(peer) else { continue }
+            if peers[peer]?.sessionState == nil {
+                // Its statement was lost; repeating this node's makes it come again.
+                sendStatement(to: peer, now: now)
+            } else {
+                outgoing.extendSessionTimeout(of: key, now: now.monotonic)
+                sendWaitingFiles(to: peer, now: now)
             }
         }
-        for (id, file) in incoming {
-            switch file.phase {
-            case .offered where moment >= file.deadline:
-                sendSealed(.fileControl(.refuse(id.file, .expired)), to: file.sender, now: now)
-                endIncoming(id, .refused(.expired), as: .expired, now: now)
-            case .accepted:
-                noteProgress(id)
-                guard moment < file.deadline, file.questions < Self.maximumQuestions else {
-                    endIncoming(id, .lost, as: .expired, now: now)
-                    continue
-                }
-                if moment - incoming[id]!.lastProgress >= Self.silenceBeforeAsking { askForMissing(id, now: now) }
-            case .stored, .refused:
-                if moment >= file.deadline { incoming[id] = nil }
-            case .offered, .delivering: continue
-            }
-        }
+        perform(incoming.advance(to: now.monotonic, assembler), now: now)
     }
-
-    private mutating func noteProgress(_ id: MeshFileKey) {
-        guard let file = incoming[id],
-            let progress = assembler.progress(of: file.offer.fragmentID, from: file.sender)
-        else { return }
-        incoming[id]!.lastProgress = max(file.lastProgress, progress.changed)
-    }
-
-    private mutating func endIncoming(
-        _ id: MeshFileKey, _ outcome: MeshFileOutcome, as refusal: MeshFileControl.Refusal, now: Moment
-    ) {
-        guard let file = incoming[id] else { return }
-        assembler.drop(file.offer.fragmentID, from: file.sender)
-        settle(id, as: .refused(refusal), now: now)
-        events.append(.fileReceiveEnded(id, outcome))
-    }
-
-    /// Kept for a while, for a sender who did not hear of it and asks again.
-    private mutating func settle(_ id: MeshFileKey, as phase: IncomingFile.Phase, now: Moment) {
-        incoming[id]!.phase = phase
-        incoming[id]!.deadline = now.monotonic + Self.memory
-        let ended = incoming.filter(\.value.isEnded)
-        if ended.count > Self.maximumEndedCount, let oldest = ended.min(by: { $0.value.deadline < $1.value.deadline })?.key {
-            incoming[oldest] = nil
-        }
-    }
-
-    private static let maximumPendingCount = 32
-    private static let maximumPendingPerPeer = 8
-    /// What may be coming at once, in all.
-    private static let maximumPendingByteCount = 64 << 20
-    private static let maximumEndedCount = 256
-    private static let memory = Duration.seconds(300)
-    /// Nothing has come for so long: some of it must be lost.
-    private static let silenceBeforeAsking = Duration.seconds(1)
-    /// So many questions in a row without one new fragment.
-    private static let maximumQuestions = 30
-    /// Fewer fragments than this are nothing to watch.
-    private static let worthShowing = 8
-}
-
-extension MeshFileOffer {
-    init(of file: MeshFile, id: MeshFileControl.FileID, fragmentCount: UInt16, fragmentID: MeshFragment.ID) {
-        let type = file.mediaType ?? Self.unknownType
-        self.init(
-            id: id, size: UInt32(file.content.count), fragmentCount: fragmentCount, fragmentID: fragmentID,
-            name: ClaimedFileName(bytes: Array((file.name ?? "").utf8.prefix(ClaimedFileName.maximumByteCount)))!,
-            mediaType: type.utf8.count <= 127 ? type : Self.unknownType)
-    }
-
-    fileprivate func describes(_ file: MeshFile) -> Bool {
-        isAlike(MeshFileOffer(of: file, id: id, fragmentCount: fragmentCount, fragmentID: fragmentID))
-    }
-
-    /// Whether people see the same in both, however it is cut up.
-    fileprivate func isAlike(_ other: MeshFileOffer) -> Bool {
-        id == other.id && size == other.size && name == other.name && mediaType == other.mediaType
-    }
-
-    private static let unknownType = "application/octet-stream"
 }

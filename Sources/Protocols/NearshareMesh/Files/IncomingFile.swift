@@ -1,0 +1,44 @@
+internal import NearshareBase
+
+/// A file that a nearshare peer has offered.
+///
+///     offered ──accept──► accepted ──complete──► delivering ──stored──► ended
+///        └──refuse, cancel, timeout──► ended ◄──┘
+struct IncomingFile: Sendable {
+    enum Phase: Sendable {
+        case offered(deadline: MonotonicInstant)
+        case accepted(Reception)
+        /// It is here, and the program stores it.
+        case delivering
+        /// Kept for a while, for a sender that missed the answer and asks again.
+        case ended(Ending, removal: MonotonicInstant)
+    }
+
+    /// The fragments of an accepted file.
+    struct Reception: Sendable {
+        let deadline: MonotonicInstant
+        /// When a fragment came last, or was asked for.
+        var lastProgress: MonotonicInstant
+        var receivedCount = 0
+        /// Requests in a row without a new fragment.
+        var requestCount = 0
+    }
+
+    /// The answer that a repeated offer gets.
+    enum Ending: Sendable, Hashable {
+        case stored
+        case refused(MeshFileControl.Refusal)
+    }
+
+    /// The latest: a sender that starts anew names other fragments.
+    var offer: MeshFileOffer
+    let sender: PeerID
+    var phase: Phase
+
+    var isEnded: Bool { if case .ended = phase { true } else { false } }
+
+    /// The state of its fragments; nil unless it was accepted and is still incomplete.
+    var reception: Reception? {
+        if case .accepted(let reception) = phase { reception } else { nil }
+    }
+}

@@ -1,0 +1,235 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// Files that nearshare peers offer to this node (docs/PROTOCOL.md, section 10).
+struct IncomingFiles: Sendable {
+    /// How a complete file relates to the offers of its sender.
+    enum Arrival {
+        /// It was never offered.
+        case unknown
+        /// It was offered, but nobody accepted it, or it came before (A1, A2, A3).
+        case unexpected
+        case accepted(MeshFileOffer)
+    }
+
+    private(set) var files: [MeshFileKey: IncomingFile] = [:]
+    /// Limit on new offers of each peer.
+    private var offerBudgets: [PeerID: TokenBucket] = [:]
+
+    var isEmpty: Bool { files.isEmpty }
+
+    subscript(key: MeshFileKey) -> IncomingFile? { files[key] }
+
+    /// Whether a file was accepted and has no final place yet.
+    func isReceiving(_ key: MeshFileKey) -> Bool {
+        switch files[key]?.phase {
+        case .accepted?, .delivering?: true
+        case .offered?, .ended?, nil: false
+        }
+    }
+
+    mutating func removePeer(_ id: PeerID) { offerBudgets[id] = nil }
+
+    // MARK: Decisions of this node
+
+    /// - Parameter timeout: the time after which an incomplete file is given up.
+    mutating func accept(_ key: MeshFileKey, timeout: Duration, now: MonotonicInstant) -> [FileTransferReaction] {
+        guard let file = files[key], case .offered = file.phase else { return [] }
+        files[key]?.phase = .accepted(IncomingFile.Reception(deadline: now + timeout, lastProgress: now))
+        return [.send(.accept(key.file), to: file.sender)]
+    }
+
+    mutating func refuse(
+        _ key: MeshFileKey, reason: MeshFileControl.Refusal, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
+        guard let file = files[key], !file.isEnded else { return [] }
+        settle(key, as: .refused(reason), now: now)
+        return [.send(.refuse(key.file, reason), to: file.sender)]
+    }
+
+    /// Gives up a file that was offered or is coming, at both ends.
+    mutating func cancel(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
+        guard let file = files[key], !file.isEnded else { return [] }
+        return [.send(.cancel(key.file), to: file.sender)] + end(key, .cancelledLocally, as: .declined, now: now)
+    }
+
+    /// Confirms to the sender that a complete file has its final place.
+    mutating func confirmStored(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
+        guard let file = files[key], case .delivering = file.phase else { return [] }
+        settle(key, as: .stored, now: now)
+        return [.send(.stored(key.file), to: file.sender)]
+    }
+
+    /// Ends a file that does not match its offer (A10).
+    mutating func rejectContent(of key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
+        guard let file = files[key] else { return [] }
+        return [.send(.refuse(key.file, .declined), to: file.sender)]
+            + end(key, .refused(.declined), as: .declined, now: now)
+    }
+
+    // MARK: Messages of the sender
+
+    /// Handles an offer. The same one again means that the answer was lost, or that the sender asks how far this node is. With
+    /// other fragments the sender has started anew: a file that is coming still comes, one that has ended is offered once more.
+    mutating func receive(
+        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, _ assembler: FragmentAssembler, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
+        let key = MeshFileKey(offer.id, with: peer.id)
+        let isRestarted = files[key]?.offer.fragmentID != offer.fragmentID
+        guard let known = files[key], !(known.isEnded && isRestarted) else { return receiveNew(offer, from: peer, now: now) }
+        // A person has seen the first offer and decides about that one (A10).
+        guard offer.isEquivalent(to: known.offer) else { return [] }
+        switch known.phase {
+        case .offered:
+            files[key]?.offer = offer
+            return []
+        case .delivering: return []
+        case .accepted(var reception) where isRestarted:
+            reception.receivedCount = 0
+            files[key]?.offer = offer
+            files[key]?.phase = .accepted(reception)
+            return [.discardFragments(known.offer.fragmentID, from: peer.id), .send(.accept(offer.id), to: peer.id)]
+        case .accepted: return requestMissing(key, assembler, now: now)
+        case .ended(.stored, _): return [.send(.stored(offer.id), to: peer.id)]
+        case .ended(.refused(let reason), _): return [.send(.refuse(offer.id, reason), to: peer.id)]
+        }
+    }
+
+    private mutating func receiveNew(
+        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
+        let pending = files.values.filter { !$0.isEnded }
+        let byteCount = pending.reduce(Int(offer.size)) { $0 + Int($1.offer.size) }
+        guard pending.count < Self.maximumPendingCount, byteCount <= Self.maximumPendingByteCount,
+            pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingCountPerPeer,
+            offerBudgets[peer.id, default: TokenBucket(capacity: 32, perSecond: 2, now: now)].consume(now: now)
+        else { return [.send(.refuse(offer.id, .busy), to: peer.id)] }
+        files[MeshFileKey(offer.id, with: peer.id)] = IncomingFile(
+            offer: offer, sender: peer.id, phase: .offered(deadline: now + OutgoingFile.offerTimeout))
+        return [.emit(.fileOffered(offer, from: peer))]
+    }
+
+    mutating func cancelByPeer(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
+        guard let file = files[key], !file.isEnded else { return [] }
+        return end(key, .cancelledByPeer, as: .declined, now: now)
+    }
+
+    // MARK: Fragments
+
+    /// The accepted file whose fragments have this id.
+    func acceptedFile(_ id: MeshFragment.ID, from sender: PeerID) -> MeshFileKey? {
+        files.first { $0.value.reception != nil && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
+    }
+
+    /// Records that a fragment was added to its set.
+    /// - Parameter receivedCount: fragments of the set that are there now.
+    /// - Returns: the progress to show, if any.
+    mutating func recordFragment(
+        _ fragment: MeshFragment, from sender: PeerID, receivedCount: Int
+    ) -> MeshFragmentProgress? {
+        let offered = files.first { $0.value.offer.fragmentID == fragment.id && $0.value.sender == sender }
+        if let (key, file) = offered {
+            guard var reception = file.reception else { return nil }
+            reception.receivedCount = receivedCount
+            reception.requestCount = 0
+            files[key]?.phase = .accepted(reception)
+        } else if fragment.total < Self.minimumReportedFragmentCount {
+            return nil
+        }
+        return MeshFragmentProgress(
+            sender: sender, fragmentID: fragment.id, file: offered?.key.file, received: receivedCount, total: fragment.total)
+    }
+
+    /// Records that a complete file is here.
+    mutating func complete(_ key: MeshFileKey) -> Arrival {
+        guard let file = files[key] else { return .unknown }
+        guard case .accepted = file.phase else { return .unexpected }
+        files[key]?.phase = .delivering
+        return .accepted(file.offer)
+    }
+
+    // MARK: Time
+
+    /// Asks for missing fragments, and gives up.
+    mutating func advance(to now: MonotonicInstant, _ assembler: FragmentAssembler) -> [FileTransferReaction] {
+        files.keys.flatMap { advance($0, to: now, assembler) }
+    }
+
+    private mutating func advance(
+        _ key: MeshFileKey, to now: MonotonicInstant, _ assembler: FragmentAssembler
+    ) -> [FileTransferReaction] {
+        guard let file = files[key] else { return [] }
+        switch file.phase {
+        case .offered(let deadline) where now >= deadline:
+            return [.send(.refuse(key.file, .expired), to: file.sender)]
+                + end(key, .refused(.expired), as: .expired, now: now)
+        case .accepted(var reception):
+            if let progress = assembler.progress(of: file.offer.fragmentID, from: file.sender) {
+                reception.lastProgress = max(reception.lastProgress, progress.changed)
+                files[key]?.phase = .accepted(reception)
+            }
+            guard now < reception.deadline, reception.requestCount < Self.maximumRequestCount else {
+                return end(key, .lost, as: .expired, now: now)
+            }
+            return now - reception.lastProgress >= Self.requestInterval ? requestMissing(key, assembler, now: now) : []
+        case .ended(_, let removal):
+            if now >= removal { files[key] = nil }
+            return []
+        case .offered, .delivering: return []
+        }
+    }
+
+    private mutating func requestMissing(
+        _ key: MeshFileKey, _ assembler: FragmentAssembler, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
+        guard let file = files[key], var reception = file.reception else { return [] }
+        // The peer may have moved: the later requests go everywhere.
+        let everywhere = reception.requestCount > 2
+        reception.lastProgress = now
+        reception.requestCount += 1
+        files[key]?.phase = .accepted(reception)
+        let limit = MeshFileControl.maximumMissingCount
+        let request: MeshFileControl
+        if let missing = assembler.missing(of: file.offer.fragmentID, from: file.sender, limit: limit) {
+            request = .missing(key.file, missing.map { UInt16($0) })
+        } else if reception.receivedCount == 0 {
+            request = .accept(key.file)
+        } else {
+            // The fragments that had come were dropped since, so all are missing.
+            request = .missing(key.file, (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16($0) })
+        }
+        return [.send(request, to: file.sender, everywhere: everywhere)]
+    }
+
+    private mutating func end(
+        _ key: MeshFileKey, _ outcome: MeshFileOutcome, as refusal: MeshFileControl.Refusal, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
+        guard let file = files[key] else { return [] }
+        settle(key, as: .refused(refusal), now: now)
+        return [
+            .discardFragments(file.offer.fragmentID, from: file.sender), .emit(.fileReceiveEnded(key, outcome)),
+        ]
+    }
+
+    private mutating func settle(_ key: MeshFileKey, as ending: IncomingFile.Ending, now: MonotonicInstant) {
+        files[key]?.phase = .ended(ending, removal: now + Self.endedLifetime)
+        let ended = files.compactMap { key, file in
+            if case .ended(_, let removal) = file.phase { (key: key, removal: removal) } else { nil }
+        }
+        if ended.count > Self.maximumEndedCount, let oldest = ended.min(by: { $0.removal < $1.removal }) {
+            files[oldest.key] = nil
+        }
+    }
+
+    private static let maximumPendingCount = 32
+    private static let maximumPendingCountPerPeer = 8
+    /// Limit on the files that may be coming at once, together.
+    private static let maximumPendingByteCount = 64 << 20
+    private static let maximumEndedCount = 256
+    private static let endedLifetime = Duration.seconds(300)
+    /// Time without a fragment after which some must have been lost.
+    private static let requestInterval = Duration.seconds(1)
+    private static let maximumRequestCount = 30
+    /// Sets that were not offered are reported from this size.
+    private static let minimumReportedFragmentCount = 8
+}

@@ -1,0 +1,72 @@
+internal import NearshareBase
+
+/// A file of this node on its way to one peer, or to everyone.
+///
+///     waiting for session ──► offering ──accept──► sending ──► confirming ──stored──► (ended)
+///             │                   ▲                 ▲  │           │
+///             │                   └── asked again   └──┴─ missing ─┘
+///             └── a phone, or everyone: sending at once, and ended with the last fragment
+struct OutgoingFile: Sendable {
+    enum Phase: Sendable {
+        /// The peer has not stated in a session yet what it supports.
+        case waitingForSession(content: [UInt8], deadline: MonotonicInstant)
+        /// The receiver was asked, and a person there may take a while to answer.
+        case offering(content: [UInt8], deadline: MonotonicInstant, Retry)
+        /// - Parameter isConfirmed: the receiver accepted and will confirm; phones and everyone do neither.
+        case sending(MeshFragmentation, isConfirmed: Bool)
+        /// All fragments went out; the receiver is asked for what it lacks.
+        case confirming(MeshFragmentation, Retry)
+    }
+
+    /// A question that is asked again until it is answered.
+    struct Retry: Sendable {
+        private(set) var attempts = 0
+        private(set) var next: MonotonicInstant
+
+        /// - Parameter next: the time of the first attempt.
+        init(next: MonotonicInstant) {
+            self.next = next
+        }
+
+        mutating func recordAttempt(now: MonotonicInstant) {
+            attempts += 1
+            next = now + OutgoingFile.retryInterval
+        }
+    }
+
+    let key: MeshFileKey
+    let offer: MeshFileOffer
+    let chunkByteCount: Int
+    var phase: Phase
+    /// Fragments sent again so far.
+    var repetitionCount = 0
+
+    /// The encoded file, until it is sealed.
+    var content: [UInt8]? {
+        switch phase {
+        case .waitingForSession(let content, _), .offering(let content, _, _): content
+        case .sending, .confirming: nil
+        }
+    }
+
+    /// Whether the receiver was asked, so that it is to be told of a cancellation.
+    var isNegotiated: Bool {
+        switch phase {
+        case .waitingForSession: false
+        case .offering, .confirming: true
+        case .sending(_, let isConfirmed): isConfirmed
+        }
+    }
+
+    /// Whether so much was sent again already that the receiver either loses the rest for good or abuses it.
+    var hasSpentRepetitions: Bool { repetitionCount > Int(offer.fragmentCount) * Self.repetitionsPerFragment }
+
+    /// A peer without a session after this time does not answer.
+    static let sessionTimeout = Duration.seconds(30)
+    /// How long a person may take to answer, besides the time on the way.
+    static let offerTimeout = Duration.seconds(60)
+    static let retryInterval = Duration.seconds(2)
+    /// Unanswered questions about a file that was sent whole.
+    static let maximumConfirmationAttempts = 10
+    private static let repetitionsPerFragment = 16
+}

@@ -1,0 +1,191 @@
+internal import NearshareBase
+
+/// Files of this node on their way: offered and confirmed between nearshare peers (docs/PROTOCOL.md, section 10), sent unasked to
+/// phones (bitchat specification, section 7).
+struct OutgoingFiles: Sendable {
+    private(set) var files: [MeshFileKey: OutgoingFile] = [:]
+
+    var isEmpty: Bool { files.isEmpty }
+
+    subscript(key: MeshFileKey) -> OutgoingFile? { files[key] }
+
+    func isSending(to peer: PeerID) -> Bool { files.keys.contains { $0.peer == peer } }
+
+    /// Whether fragments of a file are going out to a phone. The windows of phones refuse some messages that arrive late, so
+    /// none sealed later may overtake the file (section 8.3).
+    func isSendingToPhone(_ peer: PeerID) -> Bool {
+        files.contains { key, file in
+            if key.peer == peer, case .sending(_, isConfirmed: false) = file.phase { true } else { false }
+        }
+    }
+
+    /// Files that wait until their peer has stated what it supports.
+    var waitingForSession: [MeshFileKey] {
+        files.filter { if case .waitingForSession = $0.value.phase { true } else { false } }.map(\.key)
+    }
+
+    // MARK: Life
+
+    mutating func insert(_ file: OutgoingFile) { files[file.key] = file }
+
+    /// Applies what the peer supports to a file that waits for that.
+    mutating func peerIsReady(
+        _ key: MeshFileKey, capabilities: MeshCapabilities, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
+        guard var file = files[key], case .waitingForSession(let content, _) = file.phase, let peer = key.peer else {
+            return []
+        }
+        guard capabilities.contains(.privateMedia) else { return end(key, .unsupported) }
+        guard capabilities.contains(.fileOffers) else {
+            // One after the other, as a phone refuses a file that another has overtaken.
+            return isSendingToPhone(peer) ? [] : [.seal(key)]
+        }
+        file.phase = .offering(
+            content: content, deadline: now + OutgoingFile.offerTimeout, OutgoingFile.Retry(next: now))
+        files[key] = file
+        return [.emit(.fileOfferSent(key))] + ask(key, now: now)
+    }
+
+    /// Extends the time for the session of a file whose peer has one, but is still sending another file.
+    mutating func extendSessionTimeout(of key: MeshFileKey, now: MonotonicInstant) {
+        guard case .waitingForSession(let content, _)? = files[key]?.phase else { return }
+        files[key]?.phase = .waitingForSession(content: content, deadline: now + OutgoingFile.sessionTimeout)
+    }
+
+    /// Begins to send a file that was sealed and cut.
+    mutating func start(_ key: MeshFileKey, _ fragmentation: MeshFragmentation) -> [FileTransferReaction] {
+        guard let file = files[key] else { return [] }
+        files[key]?.phase = .sending(fragmentation, isConfirmed: file.isNegotiated)
+        return [
+            .schedule(
+                FragmentJob(
+                    fragmentation, origin: .file(key), to: key.peer.map { .peer($0) } ?? .everyone))
+        ]
+    }
+
+    /// Continues after the last scheduled fragment of a file went out.
+    mutating func finishSending(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
+        guard case .sending(let fragmentation, let isConfirmed)? = files[key]?.phase else { return [] }
+        guard isConfirmed else { return end(key, .sent) }
+        files[key]?.phase = .confirming(fragmentation, OutgoingFile.Retry(next: now + OutgoingFile.retryInterval))
+        return []
+    }
+
+    /// Ends a file at both ends.
+    mutating func cancel(_ key: MeshFileKey) -> [FileTransferReaction] {
+        guard let file = files[key] else { return [] }
+        return cancellation(of: file) + end(key, .cancelledLocally)
+    }
+
+    mutating func end(_ key: MeshFileKey, _ outcome: MeshFileOutcome) -> [FileTransferReaction] {
+        guard files.removeValue(forKey: key) != nil else { return [] }
+        return [.unschedule(key), .emit(.fileSendEnded(key, outcome))]
+    }
+
+    // MARK: Messages of the receiver
+
+    mutating func receive(
+        _ control: MeshFileControl, from peer: PeerID, _ fragments: inout FragmentScheduler
+    ) -> [FileTransferReaction] {
+        let key = MeshFileKey(control.file, with: peer)
+        switch control {
+        case .offer: return []
+        case .accept: return accepted(key, peer, &fragments)
+        case .refuse(_, let reason): return end(key, .refused(reason))
+        case .missing(_, let indices): return requested(indices, of: key, peer, &fragments)
+        case .stored:
+            // A file that is only offered cannot have arrived; this answers an earlier time.
+            if case .offering? = files[key]?.phase { return [] }
+            return end(key, .stored)
+        case .cancel: return end(key, .cancelledByPeer)
+        }
+    }
+
+    private mutating func accepted(
+        _ key: MeshFileKey, _ peer: PeerID, _ fragments: inout FragmentScheduler
+    ) -> [FileTransferReaction] {
+        // One that was given up meanwhile ends at both ends (A8, A9).
+        guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
+        switch file.phase {
+        case .offering: return [.seal(key)]
+        // Not a single fragment has arrived.
+        case .confirming: return resend(Array(0..<file.offer.fragmentCount), of: file, peer, &fragments)
+        case .waitingForSession, .sending: return []
+        }
+    }
+
+    private mutating func requested(
+        _ indices: [UInt16], of key: MeshFileKey, _ peer: PeerID, _ fragments: inout FragmentScheduler
+    ) -> [FileTransferReaction] {
+        guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
+        // It was accepted before this node started anew.
+        if case .offering = file.phase { return [.seal(key)] }
+        return resend(indices, of: file, peer, &fragments)
+    }
+
+    /// Only fragments that were sent before; the others will be sent anyway.
+    private mutating func resend(
+        _ indices: [UInt16], of file: OutgoingFile, _ peer: PeerID, _ fragments: inout FragmentScheduler
+    ) -> [FileTransferReaction] {
+        guard !file.hasSpentRepetitions else {
+            return [.send(.cancel(file.key.file), to: peer)] + end(file.key, .lost)
+        }
+        let indices = Set(indices).map { Int($0) }.sorted()
+        if let count = fragments.repeat(indices, of: file.key) {
+            files[file.key]?.repetitionCount += count
+            return []
+        }
+        guard case .confirming(let fragmentation, _) = file.phase else { return [] }
+        let known = indices.filter { $0 < fragmentation.count }
+        guard !known.isEmpty else { return [] }
+        files[file.key]?.phase = .sending(fragmentation, isConfirmed: true)
+        files[file.key]?.repetitionCount += known.count
+        return [
+            .schedule(FragmentJob(repeating: known, of: fragmentation, origin: .file(file.key), to: .peer(peer)))
+        ]
+    }
+
+    // MARK: Time
+
+    /// Asks again, and gives up. Files that wait for a session only time out here.
+    mutating func advance(to now: MonotonicInstant) -> [FileTransferReaction] {
+        files.keys.flatMap { advance($0, to: now) }
+    }
+
+    private mutating func advance(_ key: MeshFileKey, to now: MonotonicInstant) -> [FileTransferReaction] {
+        switch files[key]?.phase {
+        case .waitingForSession(_, let deadline)?: return now < deadline ? [] : end(key, .noResponse)
+        case .offering(_, let deadline, let retry)?:
+            guard now < deadline else { return end(key, .refused(.expired)) }
+            return now >= retry.next ? ask(key, now: now) : []
+        case .confirming(_, let retry)?:
+            guard now >= retry.next else { return [] }
+            guard retry.attempts < OutgoingFile.maximumConfirmationAttempts else { return end(key, .lost) }
+            return ask(key, now: now)
+        case .sending?, nil: return []
+        }
+    }
+
+    /// Offers the file, or asks how far the receiver is: the same message does both.
+    private mutating func ask(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
+        guard let file = files[key], let peer = key.peer else { return [] }
+        let attempts: Int
+        switch file.phase {
+        case .offering(let content, let deadline, var retry):
+            attempts = retry.attempts
+            retry.recordAttempt(now: now)
+            files[key]?.phase = .offering(content: content, deadline: deadline, retry)
+        case .confirming(let fragmentation, var retry):
+            attempts = retry.attempts
+            retry.recordAttempt(now: now)
+            files[key]?.phase = .confirming(fragmentation, retry)
+        case .waitingForSession, .sending: return []
+        }
+        return [.send(.offer(file.offer), to: peer, everywhere: attempts > 0)]
+    }
+
+    private func cancellation(of file: OutgoingFile) -> [FileTransferReaction] {
+        guard let peer = file.key.peer, file.isNegotiated else { return [] }
+        return [.send(.cancel(file.key.file), to: peer)]
+    }
+}

@@ -1,0 +1,167 @@
+internal import NearshareBase
+
+/// A packet on its way in fragments.
+struct FragmentJob: Sendable {
+    enum Destination: Sendable, Hashable {
+        case everyone
+        /// Wherever the peer is when a fragment goes out.
+        case peer(PeerID)
+        /// Cut for this link, which holds less than the packet.
+        case link(MeshLinkID)
+    }
+
+    enum Origin: Sendable, Hashable {
+        /// A file of this node; the key names its progress.
+        case file(MeshFileKey)
+        /// Another packet of this node.
+        case own
+        case relayed
+    }
+
+    let fragmentation: MeshFragmentation
+    /// Size of the packet that was cut.
+    let byteCount: Int
+    let origin: Origin
+    let destination: Destination
+    /// Index of the next fragment that was not sent yet.
+    private(set) var next = 0
+    /// Indices of fragments to send again, in order.
+    private(set) var repetitions: [Int] = []
+
+    init(_ fragmentation: MeshFragmentation, byteCount: Int = 0, origin: Origin, to destination: Destination) {
+        self.fragmentation = fragmentation
+        self.byteCount = byteCount
+        self.origin = origin
+        self.destination = destination
+    }
+
+    /// A job that only sends fragments again, after all were sent once.
+    init(
+        repeating indices: [Int], of fragmentation: MeshFragmentation, origin: Origin, to destination: Destination
+    ) {
+        self.init(fragmentation, origin: origin, to: destination)
+        next = fragmentation.count
+        repetitions = indices
+    }
+
+    var isDone: Bool { next == fragmentation.count && repetitions.isEmpty }
+    var isRepeating: Bool { !repetitions.isEmpty }
+
+    /// Requests those fragments among `indices` again that were sent before; the others will be sent anyway.
+    /// - Returns: their number.
+    mutating func `repeat`(_ indices: [Int]) -> Int {
+        repetitions = indices.filter { $0 < next }
+        return repetitions.count
+    }
+
+    /// - Returns: the next fragment, and whether it was sent before.
+    mutating func removeNext() -> (packet: MeshPacket, isRepetition: Bool) {
+        if !repetitions.isEmpty { return (fragmentation[repetitions.removeFirst()], true) }
+        defer { next += 1 }
+        return (fragmentation[next], false)
+    }
+}
+
+/// The order and pace of outgoing fragments: one at a time on each link, at the link's pacing, the jobs in turn
+/// (bitchat specification, section 6.2).
+struct FragmentScheduler: Sendable {
+    /// A fragment that is due.
+    struct Emission: Sendable {
+        var packet: MeshPacket
+        /// It was sent before, so it needs a fresh timestamp.
+        let isRepetition: Bool
+        let links: [MeshLinkID]
+        let origin: FragmentJob.Origin
+        /// Fragments sent so far, and in all.
+        let sent: Int
+        let total: Int
+        /// It was the last of its job.
+        let isLast: Bool
+    }
+
+    private(set) var jobs: [FragmentJob] = []
+    /// When each open link may carry the next fragment.
+    private var nextSlots: [MeshLinkID: MonotonicInstant] = [:]
+
+    var isEmpty: Bool { jobs.isEmpty }
+
+    // MARK: Jobs
+
+    mutating func insert(_ job: FragmentJob) { jobs.append(job) }
+
+    /// Whether a packet of this size may be cut for a link. Relayed packets have a share of their own, so they cannot take the
+    /// place of this node's.
+    func hasRoom(for byteCount: Int, origin: FragmentJob.Origin) -> Bool {
+        let alike = jobs.filter { $0.origin == origin }
+        return alike.count < Self.capacity && alike.reduce(byteCount, { $0 + $1.byteCount }) <= Self.byteCapacity
+    }
+
+    mutating func remove(_ file: MeshFileKey) { jobs.removeAll { $0.origin == .file(file) } }
+
+    mutating func addLink(_ link: MeshLinkID, now: MonotonicInstant) { nextSlots[link] = now }
+
+    mutating func removeLink(_ link: MeshLinkID) { nextSlots[link] = nil }
+
+    /// Removes the jobs for links that are closed.
+    mutating func removeJobs(exceptForLinks links: LinkTable) {
+        jobs.removeAll { job in
+            if case .link(let link) = job.destination { !links.contains(link) } else { false }
+        }
+    }
+
+    /// Requests fragments of a file again that is being sent.
+    /// - Returns: how many will be; nil when no job sends that file, 0 also while an earlier request is being served.
+    mutating func `repeat`(_ indices: [Int], of file: MeshFileKey) -> Int? {
+        guard let index = jobs.firstIndex(where: { $0.origin == .file(file) }) else { return nil }
+        guard !jobs[index].isRepeating else { return 0 }
+        return jobs[index].repeat(indices)
+    }
+
+    // MARK: Time
+
+    /// When the next fragment may go out; nil when none waits, or only for links that are congested.
+    func deadline(_ routing: MeshRouting) -> MonotonicInstant? {
+        jobs.compactMap { job in
+            readyLinks(for: job, routing)?.compactMap { nextSlots[$0] }.max()
+        }.min()
+    }
+
+    /// Removes the next fragment that is due; its job moves to the end of the queue.
+    mutating func popDue(now: MonotonicInstant, _ routing: MeshRouting) -> Emission? {
+        for _ in jobs.indices {
+            var job = jobs.removeFirst()
+            guard let links = readyLinks(for: job, routing), links.allSatisfy({ nextSlots[$0].map { $0 <= now } ?? true })
+            else {
+                jobs.append(job)
+                continue
+            }
+            let (packet, isRepetition) = job.removeNext()
+            for link in links {
+                nextSlots[link] = now + (routing.links.profile(of: link)?.pacing ?? .zero)
+            }
+            if !job.isDone { jobs.append(job) }
+            return Emission(
+                packet: packet, isRepetition: isRepetition, links: links, origin: job.origin, sent: job.next,
+                total: job.fragmentation.count, isLast: job.isDone)
+        }
+        return nil
+    }
+
+    /// The links for a job's next fragment; nil when there is none, or one of them is slower than its pacing.
+    private func readyLinks(for job: FragmentJob, _ routing: MeshRouting) -> [MeshLinkID]? {
+        let links = routing.links(for: job.destination)
+        guard !links.isEmpty, !links.contains(where: routing.links.isCongested) else { return nil }
+        if case .link = job.destination { return links }
+        // Fragments that are being cut once more for a link hold back new ones.
+        let isRecutting = links.contains { link in
+            jobs.count { $0.destination == .link(link) } >= Self.maximumRecutCountPerLink
+        }
+        return isRecutting ? nil : links
+    }
+
+    /// Each is a set that the receiver holds besides that of the packet itself; it holds eight of one sender.
+    private static let maximumRecutCountPerLink = 2
+    /// Packets cut for links besides this node's files, of each origin.
+    private static let capacity = 64
+    private static let byteCapacity = 8 << 20
+}

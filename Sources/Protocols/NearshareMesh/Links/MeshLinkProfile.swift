@@ -1,0 +1,35 @@
+internal import NearshareBase
+
+/// The id of a link to a neighbour, within one node.
+package struct MeshLinkID: Sendable, Hashable {
+    package let rawValue: UInt64
+
+    package init(rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+}
+
+/// The capacity of a link to a neighbour.
+package struct MeshLinkProfile: Sendable, Hashable {
+    /// Size of the largest frame in one write, in bytes. Larger frames are cut into fragments.
+    package var largestWrite: Int
+    /// Interval between two fragments that this node sends on the link; at least ``radioPacing`` on a radio.
+    package var pacing: Duration
+    package var isRadio: Bool
+
+    /// Least size of a write, so that a fragment holds more than its own header.
+    package static let smallestWrite = 106
+    /// Least interval between fragments on a radio, which limits its use of air time.
+    package static let radioPacing = Duration.milliseconds(20)
+
+    package init(largestWrite: Int, pacing: Duration = MeshLinkProfile.radioPacing, isRadio: Bool) {
+        self.largestWrite = max(largestWrite, Self.smallestWrite)
+        self.pacing = isRadio ? max(pacing, Self.radioPacing) : pacing
+        self.isRadio = isRadio
+    }
+
+    /// A stream to another node on the same network. Its writes are larger than a radio's, so a file takes fewer of them.
+    package static let stream = MeshLinkProfile(largestWrite: 16_384, isRadio: false)
+    /// A radio link to a phone.
+    package static let radio = MeshLinkProfile(largestWrite: 512, isRadio: true)
+}

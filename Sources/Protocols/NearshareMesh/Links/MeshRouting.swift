@@ -1,0 +1,77 @@
+internal import NearshareBase
+
+/// The links that a packet leaves on, decided from the peers that are known and the links that are open.
+struct MeshRouting {
+    /// This node.
+    let own: PeerID
+    let peers: PeerTable
+    let links: LinkTable
+
+    /// The links for a packet of this node or of another, in ascending order.
+    /// - Parameter arrival: the link that it came on, which it does not leave on.
+    func links(for packet: MeshPacket, excluding arrival: MeshLinkID? = nil) -> [MeshLinkID] {
+        var towards: Set<MeshLinkID> = []
+        switch RouteDecision(for: packet, at: own, isNeighbour: peers.isNeighbour) {
+        case .discard: return []
+        case .neighbour(let hop): towards = peers[hop]?.links ?? []
+        case .everyone:
+            if packet.isDirected, let recipient = packet.recipient { towards = peers[recipient]?.links ?? [] }
+        }
+        // A claimed neighbour may be none. Packets of this node also go where the peer has answered from.
+        if packet.sender == own, !towards.isEmpty, let recipient = packet.recipient,
+            let link = peers[recipient]?.authenticatedLink
+        {
+            towards.insert(link)
+        }
+        let open = towards.filter(links.contains)
+        return onePerNeighbour(open.isEmpty ? links.ids : open, excluding: arrival).sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// The links that a fragment for `destination` leaves on, in ascending order.
+    func links(for destination: FragmentJob.Destination) -> [MeshLinkID] {
+        switch destination {
+        case .link(let link): return links.contains(link) ? [link] : []
+        case .peer(let id):
+            guard let record = peers[id], let best = links.best(of: record.links) else { break }
+            // A claimed neighbour may be none; an authentic message came from where the peer is.
+            guard let authenticated = record.authenticatedLink, links.contains(authenticated) else { return [best] }
+            return record.links.contains(authenticated) ? [authenticated] : [best, authenticated]
+        case .everyone: break
+        }
+        return onePerNeighbour(links.ids).sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// Leaves out all but the best link to each neighbour that several links lead to, as when both nodes have connected to each
+    /// other or share a network and are in radio range: a second copy adds nothing. The neighbour that a frame came from gets
+    /// none.
+    ///
+    /// Any node can claim to be a neighbour's second link. So no link is left out before one is authenticated, and never the
+    /// authenticated one.
+    func onePerNeighbour(_ given: Set<MeshLinkID>, excluding arrival: MeshLinkID? = nil) -> Set<MeshLinkID> {
+        var chosen = given
+        for record in peers.records.values where record.links.count > 1 {
+            guard let authenticated = record.authenticatedLink, record.links.contains(authenticated),
+                links.contains(authenticated)
+            else { continue }
+            let kept = arrival == authenticated ? [] : Set([authenticated, links.best(of: record.links) ?? authenticated])
+            for link in record.links where !kept.contains(link) { chosen.remove(link) }
+        }
+        if let arrival { chosen.remove(arrival) }
+        return chosen
+    }
+
+    /// The profile of the best link to a neighbour; nil for any other peer.
+    func profile(to id: PeerID) -> MeshLinkProfile? {
+        peers[id].flatMap { links.best(of: $0.links) }.flatMap { links.profile(of: $0) }
+    }
+
+    /// Whether all links to a neighbour are radio links; also true for a peer without any.
+    func isRadioOnly(_ record: PeerRecord) -> Bool { record.links.compactMap { links.profile(of: $0) }.allSatisfy(\.isRadio) }
+
+    /// Whether a packet for a peer takes a radio hop, as far as this node can see: for a peer behind others, whether every first
+    /// hop is one.
+    func needsRadio(to id: PeerID) -> Bool {
+        guard let record = peers[id] else { return false }
+        return record.isNeighbour ? isRadioOnly(record) : !links.isEmpty && links.profiles.allSatisfy(\.isRadio)
+    }
+}

@@ -1,0 +1,56 @@
+package import NearshareBase
+
+/// A packet cut into fragments, each of which is encoded on demand (section 6.2).
+package struct MeshFragmentation: Sendable {
+    package let id: MeshFragment.ID
+    /// Number of fragments.
+    package let count: Int
+    /// Size of each slice but the last, in bytes.
+    package let chunkByteCount: Int
+    private let original: MeshPacket
+    private let frame: [UInt8]
+
+    /// - Parameters:
+    ///   - frame: the encoded packet, which is cut as it is.
+    ///   - chunkByteCount: size of each slice but the last; see ``chunkByteCount(forLargestWrite:route:)``.
+    /// - Throws: ``MalformedInput`` for more than ``MeshFragment/maximumCount`` fragments.
+    package init(
+        _ original: MeshPacket, frame: [UInt8], id: MeshFragment.ID, chunkByteCount: Int
+    ) throws(MalformedInput) {
+        precondition(chunkByteCount > 0 && !frame.isEmpty)
+        let count = (frame.count + chunkByteCount - 1) / chunkByteCount
+        guard count <= MeshFragment.maximumCount else {
+            throw MalformedInput(
+                "\(count) fragments are more than the \(MeshFragment.maximumCount) that peers put together; send a smaller file"
+            )
+        }
+        self.id = id
+        self.count = count
+        self.chunkByteCount = chunkByteCount
+        self.frame = frame
+        var original = original
+        original.payload = []
+        original.signature = nil
+        self.original = original
+    }
+
+    /// The fragment at `index`. It copies sender, recipient, ttl, timestamp, route and RSR, and is not signed.
+    package subscript(index: Int) -> MeshPacket {
+        precondition((0..<count).contains(index))
+        let start = index * chunkByteCount
+        let slice = frame[start..<min(frame.count, start + chunkByteCount)]
+        var packet = original
+        packet.version = original.route.isEmpty ? .v1 : .v2
+        packet.type = .fragment
+        packet.payload =
+            MeshFragment(id: id, index: index, total: count, originalType: original.type, slice: slice).encoded[...]
+        return packet
+    }
+
+    /// The largest slice with which a fragment's frame fits into one write: 454 bytes for a write of 512. 15 bytes stay free,
+    /// because Android assumes a header that much longer.
+    package static func chunkByteCount(forLargestWrite largestWrite: Int, route: [PeerID] = []) -> Int {
+        let routeField = route.isEmpty ? 0 : 2 + 1 + PeerID.byteCount * route.count
+        return max(64, largestWrite - MeshFragment.headerByteCount - 14 - 2 * PeerID.byteCount - 15 - routeField)
+    }
+}

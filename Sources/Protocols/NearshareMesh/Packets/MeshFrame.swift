@@ -1,0 +1,121 @@
+package import NearshareBase
+internal import NearshareCrypto
+
+/// A packet with the bytes that encoded it. Relays change only the ttl in them, so that the signature stays valid.
+package struct MeshFrame: Sendable, Hashable {
+    package let packet: MeshPacket
+    /// The frame from the version to the last field, without padding.
+    package let bytes: ArraySlice<UInt8>
+    /// The compressed payload; nil where it was not compressed.
+    private let deflated: ArraySlice<UInt8>?
+
+    /// Encodes a packet of this node.
+    package init(_ packet: MeshPacket, using compressor: inout PayloadCompressor) throws(MalformedInput) {
+        self.packet = packet
+        bytes = try packet.encoded(using: &compressor)[...]
+        deflated = nil
+    }
+
+    /// Encodes a packet of this node, with a compressor for it alone.
+    package init(_ packet: MeshPacket) throws(MalformedInput) {
+        var compressor = PayloadCompressor()
+        try self.init(packet, using: &compressor)
+    }
+
+    /// Decodes a frame, ignoring bytes after the last field. Only when that fails is padding removed (section 2.4), as a packet
+    /// without it may end in bytes that look like padding.
+    /// - Parameter payloadLimit: a larger payload is refused before it is decompressed.
+    package init(
+        decoding bytes: ArraySlice<UInt8>, payloadLimit: Int = MeshPacket.maximumPayloadByteCount
+    ) throws(MalformedInput) {
+        do {
+            self = try Self.decode(bytes, payloadLimit: payloadLimit)
+        } catch {
+            let unpadded = MeshPadding.unpadded(bytes)
+            guard unpadded.count < bytes.count else { throw error }
+            self = try Self.decode(unpadded, payloadLimit: payloadLimit)
+        }
+    }
+
+    private init(packet: MeshPacket, bytes: ArraySlice<UInt8>, deflated: ArraySlice<UInt8>?) {
+        self.packet = packet
+        self.bytes = bytes
+        self.deflated = deflated
+    }
+
+    private static func decode(_ bytes: ArraySlice<UInt8>, payloadLimit: Int) throws(MalformedInput) -> MeshFrame {
+        var reader = ByteReader(bytes, of: "packet")
+        guard let version = MeshPacket.Version(rawValue: try reader.readInteger()) else {
+            throw MalformedInput("packet: an unknown version")
+        }
+        let type = MeshPacketType(rawValue: try reader.readInteger())
+        let ttl: UInt8 = try reader.readInteger()
+        let timestamp: UInt64 = try reader.readInteger()
+        let flags: UInt8 = try reader.readInteger()
+        let length = version == .v1 ? Int(try reader.readInteger(UInt16.self)) : Int(try reader.readInteger(UInt32.self))
+        guard length <= payloadLimit else { throw MalformedInput("packet: a payload of more than \(payloadLimit) bytes") }
+        let sender = PeerID(fitting: try reader.readBytes(PeerID.byteCount))
+        let recipient = flags & MeshFlag.recipient == 0 ? nil : PeerID(fitting: try reader.readBytes(PeerID.byteCount))
+        var route: [PeerID] = []
+        if version == .v2, flags & MeshFlag.route != 0 {
+            let count = Int(try reader.readInteger(UInt8.self))
+            for _ in 0..<count { route.append(PeerID(fitting: try reader.readBytes(PeerID.byteCount))) }
+        }
+        var body = try reader.readBytes(length)
+        let signature = flags & MeshFlag.signature == 0 ? nil : Array(try reader.readBytes(MeshPacket.signatureByteCount))
+        let frame = bytes.prefix(bytes.count - reader.remaining)
+
+        var deflated: ArraySlice<UInt8>?
+        if flags & MeshFlag.compressed != 0 {
+            var sizes = ByteReader(body, of: "compressed payload")
+            let size = version == .v1 ? Int(try sizes.readInteger(UInt16.self)) : Int(try sizes.readInteger(UInt32.self))
+            let stream = sizes.readRemaining()
+            guard (1...payloadLimit).contains(size) else { throw MalformedInput("packet: an original size out of bounds") }
+            body = try Deflate.inflated(stream, to: size)[...]
+            deflated = stream
+        }
+        return MeshFrame(
+            packet: MeshPacket(
+                version: version, type: type, ttl: ttl, timestamp: timestamp, sender: sender, recipient: recipient,
+                route: route,
+                payload: body, signature: signature, isSyncResponse: flags & MeshFlag.syncResponse != 0),
+            bytes: frame, deflated: deflated)
+    }
+
+    /// The frame with another ttl, the only byte that a relay may change.
+    package func bytes(withTTL ttl: UInt8) -> [UInt8] {
+        var copy = Array(bytes)
+        copy[2] = ttl
+        return copy
+    }
+
+    /// The byte strings that the sender may have signed, most likely first: one for an uncompressed payload, otherwise one for
+    /// each compressor in use (section 2.7).
+    package func signingPreimages(using compressor: inout PayloadCompressor) -> [[UInt8]] {
+        let compressions: [MeshPacket.Compression] =
+            deflated.map { [.deflated($0), .level(5), .level(6)] }
+            ?? (Deflate.isCompressible(packet.payload) ? [.level(5), .level(6)] : [.standard])
+        var preimages: [[UInt8]] = []
+        for compression in compressions {
+            guard let preimage = try? packet.signingPreimage(compression: compression, using: &compressor),
+                !preimages.contains(preimage)
+            else { continue }
+            preimages.append(preimage)
+        }
+        return preimages
+    }
+
+    /// The byte strings that the sender may have signed, with a compressor for this frame alone.
+    package var signingPreimages: [[UInt8]] {
+        var compressor = PayloadCompressor()
+        return signingPreimages(using: &compressor)
+    }
+}
+
+extension MeshFrame {
+    /// Whether the packet carries a valid signature by this key.
+    func isSigned(by key: SigningPublicKey, using compressor: inout PayloadCompressor) -> Bool {
+        guard let signature = packet.signature else { return false }
+        return signingPreimages(using: &compressor).contains { key.isValid(signature, for: $0) }
+    }
+}

@@ -1,0 +1,42 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// The id of a packet, the same at every node: the first 16 bytes of SHA-256(type, sender, timestamp, payload), without ttl, route
+/// and recipient (bitchat specification, section 10).
+package struct MeshPacketID: Sendable, Hashable {
+    package static let byteCount = 16
+    /// Big-endian. A node stores tens of thousands of ids, and an array for each would take three times the memory.
+    private let high: UInt64
+    private let low: UInt64
+
+    package init(of packet: MeshPacket) {
+        var hasher = SHA256Hasher()
+        var head = ByteWriter(reserving: 17)
+        head.write(packet.type.rawValue)
+        head.write(packet.sender.bytes)
+        head.write(packet.timestamp)
+        head.bytes.withUnsafeBytes { hasher.update($0) }
+        packet.payload.withUnsafeBytes { hasher.update($0) }
+        self.init(digest: hasher.finalize())
+    }
+
+    /// The first bytes of a digest.
+    init(digest: [UInt8]) {
+        high = UInt64(bigEndian: digest.prefix(8))
+        low = UInt64(bigEndian: digest.dropFirst(8).prefix(8))
+    }
+
+    package var bytes: [UInt8] { withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { Array($0) } }
+
+    /// The hash that represents it in a ``GolombFilter``.
+    package var filterHash: UInt64 {
+        UInt64(bigEndian: SHA256Hasher.digest(bytes).prefix(8)) & UInt64(Int64.max)
+    }
+}
+
+extension UInt64 {
+    /// - Parameter bytes: at most eight.
+    init(bigEndian bytes: some Sequence<UInt8>) {
+        self = bytes.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}

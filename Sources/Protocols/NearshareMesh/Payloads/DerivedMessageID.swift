@@ -1,0 +1,37 @@
+package import NearshareBase
+internal import NearshareCrypto
+
+/// Message ids that both ends derive instead of sending them (bitchat specification, sections 3 and 9.2).
+package enum DerivedMessageID {
+    /// The id of a public message, as iOS derives it: 32 hexadecimal digits.
+    package static func publicMessage(sender: PeerID, timestamp: UInt64, text: String) -> String {
+        var trimmed = Substring(text)
+        while let first = trimmed.unicodeScalars.first, first.properties.isWhitespace { trimmed.unicodeScalars.removeFirst() }
+        while let last = trimmed.unicodeScalars.last, last.properties.isWhitespace { trimmed.unicodeScalars.removeLast() }
+        return String(Hex.encode(SHA256Hasher.digest(Array("\(sender.hex)|\(timestamp)|\(trimmed)".utf8))).prefix(32))
+    }
+
+    /// The id in the receipts of iOS for a private file; nil for names to which it gives none.
+    package static func privateMedia(sender: PeerID, recipient: PeerID, fileName: String) -> String? {
+        guard isStableMediaName(fileName) else { return nil }
+        var writer = ByteWriter()
+        writer.write("bitchat-private-media-message-v1".utf8)
+        for part in [sender.hex, recipient.hex, fileName] { writer.writeCounted(part.utf8, by: UInt32.self) }
+        return "media-" + Hex.encode(SHA256Hasher.digest(writer.bytes)).prefix(32)
+    }
+
+    /// `img_<UUID>.jpg`, `voice_…_<UUID>.m4a` and `voice_<16 hexadecimal digits>.m4a`.
+    private static func isStableMediaName(_ name: String) -> Bool {
+        guard !name.contains("/") else { return false }
+        if name.hasPrefix("img_"), name.hasSuffix(".jpg") { return isUUID(name.dropFirst(4).dropLast(4)) }
+        guard name.hasPrefix("voice_"), name.hasSuffix(".m4a") else { return false }
+        let stem = name.dropFirst(6).dropLast(4)
+        if stem.utf8.count == 16, Hex.decode(String(stem)) != nil { return true }
+        return stem.utf8.count > 37 && stem.dropLast(36).hasSuffix("_") && isUUID(stem.suffix(36))
+    }
+
+    private static func isUUID(_ text: Substring) -> Bool {
+        let groups = text.split(separator: "-", omittingEmptySubsequences: false)
+        return groups.map(\.utf8.count) == [8, 4, 4, 4, 12] && Hex.decode(groups.joined()) != nil
+    }
+}

@@ -1,0 +1,142 @@
+package import NearshareBase
+internal import NearshareCrypto
+
+/// Messages about a file between nearshare peers (`docs/PROTOCOL.md`, section 10): no file is sent that was not accepted, and
+/// both ends learn its outcome. bitchat has no equivalent.
+package enum MeshFileControl: Sendable, Hashable {
+    /// SHA-256 of the encoded ``MeshFile``: the same at both ends.
+    package struct FileID: Sendable, Hashable {
+        package static let byteCount = 32
+        /// ``byteCount`` bytes.
+        package let bytes: [UInt8]
+
+        /// - Parameter digest: of an encoded file.
+        init(digest: [UInt8]) {
+            precondition(digest.count == Self.byteCount)
+            bytes = digest
+        }
+
+        /// - Returns: nil for anything but 32 bytes.
+        package init?(bytes: some Collection<UInt8>) {
+            guard bytes.count == Self.byteCount else { return nil }
+            self.bytes = Array(bytes)
+        }
+
+        /// The id in 64 lower-case hexadecimal digits.
+        package var hex: String { Hex.encode(bytes) }
+    }
+
+    /// The reason why a file is refused.
+    package enum Refusal: UInt8, Sendable {
+        /// A person declined.
+        case declined = 1
+        /// The receiver has too much pending.
+        case busy = 2
+        /// Over a limit of the receiver, or its storage is full.
+        case tooLarge = 3
+        /// The offer was not answered in time.
+        case expired = 4
+    }
+
+    /// Limit on indices in one message; the receiver asks for more in the next.
+    package static let maximumMissingCount = 128
+
+    /// Offers a file. Sent again, it asks for the state at the receiver, which answers accept, refuse, missing or stored.
+    case offer(MeshFileOffer)
+    /// Accepts the file: its fragments may come.
+    case accept(FileID)
+    /// Refuses the file.
+    case refuse(FileID, Refusal)
+    /// Asks for fragments that have not come, at most ``maximumMissingCount``; the receiver asks again for the rest.
+    case missing(FileID, [UInt16])
+    /// Confirms that the file is complete and in the inbox.
+    case stored(FileID)
+    /// Cancels the file, from either end.
+    case cancel(FileID)
+
+    /// The file that the message is about.
+    package var file: FileID {
+        switch self {
+        case .offer(let offer): offer.id
+        case .accept(let id), .refuse(let id, _), .missing(let id, _), .stored(let id), .cancel(let id): id
+        }
+    }
+
+    /// Decodes the body; bytes that follow it are ignored.
+    package init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
+        var reader = ByteReader(body, of: "file control")
+        let kind: UInt8 = try reader.readInteger()
+        let id = FileID(digest: Array(try reader.readBytes(FileID.byteCount)))
+        switch kind {
+        case Kind.offer:
+            let size: UInt32 = try reader.readInteger()
+            let count: UInt16 = try reader.readInteger()
+            let fragmentID = MeshFragment.ID(rawValue: try reader.readInteger())
+            let name = ClaimedFileName(bytes: try reader.readCounted(by: UInt8.self, upTo: 255, field: "the name"))
+            let type = try reader.readCounted(by: UInt8.self, upTo: 127, field: "the type")
+            guard let name, let type = String(validating: type, as: UTF8.self), size <= MeshFile.maximumContentByteCount,
+                (1...MeshFragment.maximumCount).contains(Int(count))
+            else { throw MalformedInput("file control: an offer out of bounds") }
+            self = .offer(
+                MeshFileOffer(id: id, size: size, fragmentCount: count, fragmentID: fragmentID, name: name, mediaType: type))
+        case Kind.accept: self = .accept(id)
+        case Kind.refuse:
+            guard let reason = Refusal(rawValue: try reader.readInteger()) else {
+                throw MalformedInput("file control: an unknown reason")
+            }
+            self = .refuse(id, reason)
+        case Kind.missing:
+            let count = Int(try reader.readInteger(UInt8.self))
+            guard count <= Self.maximumMissingCount else { throw MalformedInput("file control: too many fragments at once") }
+            var indices: [UInt16] = []
+            for _ in 0..<count { indices.append(try reader.readInteger()) }
+            self = .missing(id, indices)
+        case Kind.stored: self = .stored(id)
+        case Kind.cancel: self = .cancel(id)
+        default: throw MalformedInput("file control: an unknown kind")
+        }
+        // Later versions may append fields.
+        _ = reader.readRemaining()
+    }
+
+    /// The body, which follows the kind in the payload.
+    package var encoded: [UInt8] {
+        var writer = ByteWriter()
+        switch self {
+        case .offer(let offer):
+            writer.write(Kind.offer)
+            writer.write(offer.id.bytes)
+            writer.write(offer.size)
+            writer.write(offer.fragmentCount)
+            writer.write(offer.fragmentID.bytes)
+            writer.writeCounted(offer.name.bytes, by: UInt8.self)
+            writer.writeCounted(offer.mediaType.utf8, by: UInt8.self)
+        case .accept(let id): writer.write([Kind.accept] + id.bytes)
+        case .refuse(let id, let reason): writer.write([Kind.refuse] + id.bytes + [reason.rawValue])
+        case .missing(let id, let indices):
+            writer.write([Kind.missing] + id.bytes + [UInt8(indices.count)])
+            for index in indices { writer.write(index) }
+        case .stored(let id): writer.write([Kind.stored] + id.bytes)
+        case .cancel(let id): writer.write([Kind.cancel] + id.bytes)
+        }
+        return writer.bytes
+    }
+
+    private enum Kind {
+        static let offer: UInt8 = 1
+        static let accept: UInt8 = 2
+        static let refuse: UInt8 = 3
+        static let stored: UInt8 = 4
+        static let cancel: UInt8 = 5
+        static let missing: UInt8 = 6
+    }
+}
+
+extension MeshFileControl.FileID {
+    /// The id of an encoded file, which identifies its transfer at both ends (bitchat specification, section 7.1).
+    package init(ofEncoded file: ArraySlice<UInt8>) {
+        var hasher = SHA256Hasher()
+        file.withUnsafeBytes { hasher.update($0) }
+        self.init(digest: hasher.finalize())
+    }
+}

@@ -1,0 +1,49 @@
+package import NearshareBase
+
+/// A node of the mesh as it announced itself. Its key has signed the announcement, but is not authenticated until there is a
+/// session.
+package struct MeshPeer: Sendable, Hashable {
+    /// The software of a node, recognised by its capabilities. It determines how much may be sent to it.
+    package enum Software: Sendable, Hashable {
+        case nearshare
+        case bitchatOnIOS
+        case bitchatOnAndroid
+        case other
+
+        init(_ capabilities: MeshCapabilities?) {
+            switch capabilities {
+            case let flags? where flags.contains(.fileOffers): self = .nearshare
+            case [.privateMedia]?: self = .bitchatOnAndroid
+            case let flags? where flags.contains([.prekeys, .groups, .vouch]): self = .bitchatOnIOS
+            default: self = .other
+            }
+        }
+
+        /// Limit on the content of a file, in bytes.
+        package var contentLimit: Int {
+            switch self {
+            case .bitchatOnIOS: 1_048_576
+            // 256 fragments, less name, seal and header.
+            case .bitchatOnAndroid: 115_000
+            case .nearshare, .other: MeshFile.maximumContentByteCount
+            }
+        }
+
+        /// Limit on the fragments of one packet.
+        package var fragmentLimit: Int { self == .bitchatOnAndroid ? 256 : MeshFragment.maximumCount }
+
+        /// Whether it only handles fragments of a radio's size.
+        var isPhone: Bool { self == .bitchatOnIOS || self == .bitchatOnAndroid }
+    }
+
+    package var id: PeerID
+    /// Claimed by it, and truncated to the limit of a name.
+    package var name: DisplayName
+    /// The fingerprint of the announced key.
+    package var fingerprint: Fingerprint
+    package var capabilities: MeshCapabilities?
+    /// Whether it is a neighbour, rather than behind relays.
+    package var isDirect: Bool
+
+    package var software: Software { Software(capabilities) }
+}

@@ -1,0 +1,222 @@
+package import NearshareBase
+internal import NearshareCrypto
+
+// Sessions with single peers, and the messages inside them (bitchat specification, sections 8 and 9).
+extension MeshRouter {
+    // MARK: Requests of the program
+
+    /// Sends a text to one peer, after a handshake where there is no session. The peer's app sends a receipt when it has arrived.
+    /// - Parameter messageID: chosen by the sender, at most 255 bytes; by convention an upper-case UUID.
+    package mutating func sendPrivateMessage(
+        _ text: String, id messageID: String, to peer: PeerID, now: Moment
+    ) throws(MeshSendError) {
+        guard peers[peer] != nil else { throw .unknownPeer }
+        guard text.utf8.count <= MeshPrivateMessage.maximumTextByteCount else {
+            throw .textTooLong(limit: MeshPrivateMessage.maximumTextByteCount)
+        }
+        guard messages.hasRoom(for: peer) else { throw .queueFull }
+        let payload: [UInt8]
+        do {
+            payload = try MeshNoisePayload.privateMessage(MeshPrivateMessage(id: messageID, text: text)).encoded()
+        } catch {
+            throw .malformed(error)
+        }
+        messages.insert(payload, id: messageID, to: peer, now: now.monotonic)
+        sendSealed(payload, to: peer, now: now)
+    }
+
+    /// Sends a receipt for a message that the program has stored where a person finds it. Until then the message comes again;
+    /// afterwards a copy is answered by the router alone.
+    package mutating func acknowledge(_ messageID: String, of peer: PeerID, now: Moment) {
+        guard peers[peer] != nil else { return }
+        messages.recordAcknowledgement(messageID, of: peer)
+        sendSealed(.delivered(messageID: messageID), to: peer, now: now)
+    }
+
+    /// Sends a receipt for a message that a person has seen.
+    package mutating func acknowledgeRead(_ messageID: String, of peer: PeerID, now: Moment) {
+        sendSealed(.readReceipt(messageID: messageID), to: peer, now: now)
+    }
+
+    /// Asks a peer whose verification code was scanned to prove that it holds both keys.
+    package mutating func verify(_ challenge: MeshVerification.Challenge, with peer: PeerID, now: Moment) {
+        sendSealed(.verifyChallenge(challenge), to: peer, now: now)
+    }
+
+    /// Begins a handshake, unless there is a session or a handshake already. Its success is reported as
+    /// ``MeshEvent/sessionEstablished(_:)``.
+    package mutating func ensureSession(with peer: PeerID, now: Moment) {
+        guard ensureRecord(peer, now: now.monotonic), !sessions.isEstablished(peer) else { return }
+        startHandshake(with: peer, now: now)
+    }
+
+    // MARK: Handshakes
+
+    private mutating func startHandshake(with peer: PeerID, now: Moment) {
+        guard !sessions.isInitiating(peer),
+            let message = sessions.start(with: peer, now: now.monotonic, ephemeral: node.randomBytes(count: 32))
+        else { return }
+        sendHandshake(message, to: peer, now: now)
+    }
+
+    /// - Parameter everywhere: on all links, as the neighbour that claims to be the peer has not answered.
+    mutating func sendHandshake(_ message: [UInt8], to peer: PeerID, everywhere: Bool = false, now: Moment) {
+        let packet = MeshPacket(
+            type: .noiseHandshake, timestamp: node.nextTimestamp(at: now), sender: id, recipient: peer, payload: message[...])
+        // Signed, so that no forger can use up this node's share of handshakes at the peer.
+        send(packet, isSigned: true, on: everywhere ? Array(links.ids) : nil)
+    }
+
+    mutating func handleHandshake(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
+        let peer = frame.packet.sender
+        let isSignedByPeer = peers[peer]?.signingKey.map { isSigned(frame, by: $0, from: link, now: now) } ?? false
+        guard isSignedByPeer || links[budget: link]?.handshakes.consume(now: now.monotonic) == true,
+            ensureRecord(peer, now: now.monotonic)
+        else { return }
+        let reaction = sessions.receive(
+            handshake: frame.packet.payload, from: peer, isSigned: isSignedByPeer, now: now.monotonic,
+            ephemeral: node.randomBytes(count: 32))
+        switch reaction {
+        case .ignore: return
+        case .reply(let message): sendHandshake(message, to: peer, now: now)
+        case .established(let authenticated, let reply):
+            if let reply { sendHandshake(reply, to: peer, now: now) }
+            peers.beginSession(with: peer, key: authenticated.key, over: link, now: now.monotonic)
+            sendStatement(to: peer, now: now)
+            emit(.sessionEstablished(authenticated))
+            sendQueued(to: peer, now: now)
+            for early in sessions.drainEarly(of: peer) {
+                handleSealed(early.frame, from: early.link, fragmentID: nil, now: now)
+            }
+        }
+    }
+
+    /// States this node's capabilities and signing key inside the session, unless it did so a moment ago.
+    mutating func sendStatement(to peer: PeerID, now: Moment) {
+        guard sessions.admitStatement(to: peer, now: now.monotonic) else { return }
+        let state = MeshPeerState(
+            capabilities: node.capabilities, signingKey: node.identity.signingKey.publicKey.bytes)
+        sendSealed(.peerState(state), to: peer, now: now)
+    }
+
+    // MARK: Sealing
+
+    mutating func sendSealed(_ payload: MeshNoisePayload, to peer: PeerID, everywhere: Bool = false, now: Moment) {
+        // Payloads without a bound of their own were checked where they came from.
+        guard let bytes = try? payload.encoded() else { return }
+        sendSealed(bytes, to: peer, everywhere: everywhere, now: now)
+    }
+
+    /// Seals and queues in one step, so that counters leave in order. Without a session the payload waits for one.
+    /// - Parameter everywhere: on all links, as the peer has not answered and may not be where it was last heard.
+    mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, everywhere: Bool = false, now: Moment) {
+        guard ensureRecord(peer, now: now.monotonic) else { return }
+        guard !outgoing.isSendingToPhone(peer) else { return sessions.queue(payload, for: peer, now: now.monotonic) }
+        guard let sealed = sessions.sealOrQueue(payload, for: peer, now: now.monotonic) else {
+            return startHandshake(with: peer, now: now)
+        }
+        let packet = MeshPacket(
+            type: .noiseEncrypted, timestamp: node.nextTimestamp(at: now), sender: id, recipient: peer, payload: sealed[...])
+        send(packet, isSigned: true, on: everywhere ? Array(links.ids) : nil)
+    }
+
+    /// Sends the payloads that waited for a session, or for a file to a phone to end.
+    mutating func sendQueued(to peer: PeerID, now: Moment) {
+        for payload in sessions.drainQueue(of: peer) { sendSealed(payload, to: peer, now: now) }
+    }
+
+    // MARK: Sealed messages
+
+    mutating func handleSealed(_ frame: MeshFrame, from link: MeshLinkID, fragmentID: MeshFragment.ID?, now: Moment) {
+        let peer = frame.packet.sender
+        // A peer that was never heard of has no session; any node can write any sender on a packet.
+        guard peers[peer] != nil else { return }
+        switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
+        case .failed: recover(frame, from: link, now: now)
+        case .dropped: return
+        case .opened(let plaintext, let authenticated):
+            peers.recordAuthenticated(peer, over: link, now: now.monotonic)
+            if let packet = bundlePacket(inSession: plaintext) { return emit(.bundlePacket(packet, from: peer)) }
+            guard let payload = try? MeshNoisePayload(decoding: plaintext[...]) else { return }
+            handle(payload, from: authenticated, fragmentID: fragmentID, now: now)
+        }
+    }
+
+    private mutating func handle(
+        _ payload: MeshNoisePayload, from peer: AuthenticatedPeer, fragmentID: MeshFragment.ID?, now: Moment
+    ) {
+        switch payload {
+        case .peerState(let state): handleStatement(state, of: peer.id, now: now)
+        case .privateMessage(let message):
+            guard !messages.isAcknowledged(message.id, of: peer.id) else {
+                return sendSealed(.delivered(messageID: message.id), to: peer.id, now: now)
+            }
+            emit(.privateMessage(from: peer, id: message.id, text: message.text))
+        case .delivered(let id):
+            messages.recordReceipt(id, from: peer.id)
+            emit(.delivered(messageID: id, by: peer))
+        case .readReceipt(let id):
+            messages.recordReceipt(id, from: peer.id)
+            emit(.read(messageID: id, by: peer))
+        case .file(let bytes):
+            receiveFile(bytes, from: peer.id, authenticated: peer, fragmentID: fragmentID, now: now)
+        case .fileControl(let control): handle(control, from: peer, now: now)
+        case .verifyChallenge(let challenge):
+            // Only for this node's own key: no peer gets a signature under another key.
+            guard challenge.noiseKeyHex.lowercased() == Hex.encode(node.identity.agreementKey.publicKey.bytes) else { return }
+            let signature = node.identity.signingKey.signature(for: MeshVerification.signedBytes(challenge))
+            sendSealed(
+                .verifyResponse(MeshVerification.Response(challenge: challenge, signature: signature)), to: peer.id, now: now)
+        case .verifyResponse(let response): emit(.verificationResponse(response, by: peer))
+        // Live speech is relayed, not played.
+        case .voiceFrame: return
+        }
+    }
+
+    /// Handles a message that belongs to no session here: to one that is about to begin, or that the peer has and this node lost.
+    private mutating func recover(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
+        let peer = frame.packet.sender
+        if sessions.isResponding(peer) {
+            if let answer = sessions.keepEarly(frame, over: link, now: now.monotonic) {
+                sendHandshake(answer, to: peer, now: now)
+            }
+            return
+        }
+        // Nearshare signs what it seals, so an unsigned message of such a peer is forged (M3).
+        if let record = peers[peer], record.supports(.fileOffers), let key = record.signingKey,
+            !isSigned(frame, by: key, from: link, now: now)
+        {
+            return
+        }
+        guard sessions.recordFailure(of: peer, now: now.monotonic),
+            links[budget: link]?.handshakes.consume(now: now.monotonic) == true
+        else { return }
+        sessions.recordRestart(with: peer, now: now.monotonic)
+        startHandshake(with: peer, now: now)
+    }
+
+    private mutating func handleStatement(_ state: MeshPeerState, of id: PeerID, now: Moment) {
+        guard let key = try? SigningPublicKey(state.signingKey) else { return }
+        let isRepeated = peers.apply(state, signingKey: key, of: id)
+        if isRepeated || !sessions.hasSentStatement(to: id) { sendStatement(to: id, now: now) }
+        if let changed = peers.peer(id) { emit(.peerChanged(changed)) }
+        sendWaitingFiles(to: id, now: now)
+    }
+
+    // MARK: Time
+
+    /// Sends unacknowledged messages again, in the session that there is by now.
+    mutating func retryMessages(now: Moment) {
+        for reaction in messages.advance(to: now.monotonic) {
+            switch reaction {
+            case .giveUp(let messageID, let peer): emit(.undelivered(messageID: messageID, to: peer))
+            case .resend(let payload, let peer):
+                if sessions.isEstablished(peer) {
+                    sendSealed(payload, to: peer, everywhere: true, now: now)
+                } else {
+                    ensureSession(with: peer, now: now)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// Handshakes of one peer that this node has answered, and whose third message has not come.
+///
+/// A first message proves nothing, so it ends neither a handshake begun here nor another answer: as many answers are open as
+/// first messages are allowed while one lives.
+struct HandshakeResponses: Sendable {
+    private struct Response: Sendable {
+        let state: HandshakeState
+        let firstMessage: [UInt8]
+        let secondMessage: [UInt8]
+        let deadline: MonotonicInstant
+        /// When the second message was sent last.
+        var sent: MonotonicInstant
+    }
+
+    private var responses: [Response] = []
+
+    var isEmpty: Bool { responses.isEmpty }
+
+    /// The second message again, for a first message that was answered already.
+    mutating func repeatedAnswer(to firstMessage: [UInt8], now: MonotonicInstant) -> [UInt8]? {
+        guard let index = responses.firstIndex(where: { $0.firstMessage == firstMessage }) else { return nil }
+        responses[index].sent = now
+        return responses[index].secondMessage
+    }
+
+    /// The second message that was sent longest ago, again: the peer seals already, so its third message must have been lost.
+    mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? {
+        guard let index = responses.indices.min(by: { responses[$0].sent < responses[$1].sent }),
+            now - responses[index].sent >= Self.repetitionInterval
+        else { return nil }
+        responses[index].sent = now
+        return responses[index].secondMessage
+    }
+
+    /// Records a handshake that was answered.
+    /// - Parameter state: after the second message was written.
+    mutating func insert(
+        _ state: HandshakeState, firstMessage: [UInt8], secondMessage: [UInt8], now: MonotonicInstant
+    ) {
+        if responses.count >= Self.capacity { responses.removeFirst() }
+        responses.append(
+            Response(
+                state: state, firstMessage: firstMessage, secondMessage: secondMessage, deadline: now + Self.timeout, sent: now)
+        )
+    }
+
+    /// The keys of the handshake that a third message finishes; nil when it finishes none.
+    /// - Parameter peer: the id that the authenticated key must have (K1, K4).
+    func finish(with thirdMessage: [UInt8], as peer: PeerID) -> TransportKeys? {
+        for response in responses {
+            var state = response.state
+            if (try? state.readMessage(thirdMessage)) != nil, let keys = try? state.split(), keys.peer.id == peer {
+                return keys
+            }
+        }
+        return nil
+    }
+
+    mutating func removeAll() { responses = [] }
+
+    mutating func expire(now: MonotonicInstant) { responses.removeAll { $0.deadline <= now } }
+
+    static let timeout = Duration.seconds(20)
+    private static let repetitionInterval = Duration.seconds(1)
+    private static let capacity = HandshakeBudget.unsignedPerWindow + HandshakeBudget.signedPerWindow
+}
+
+/// Rate limits on the handshakes with one peer. Those of three kinds never use up each other's share: begun here, begun by the
+/// peer over its signature, and begun by any packet in the peer's name.
+struct HandshakeBudget: Sendable {
+    private var initiated = RateWindow()
+    private var signed = RateWindow()
+    private var unsigned = RateWindow()
+
+    mutating func admitInitiation(now: MonotonicInstant) -> Bool {
+        initiated.admit(atMost: Self.initiatedPerWindow, within: Self.window, now: now)
+    }
+
+    mutating func admitAnswer(isSigned: Bool, now: MonotonicInstant) -> Bool {
+        isSigned
+            ? signed.admit(atMost: Self.signedPerWindow, within: Self.window, now: now)
+            : unsigned.admit(atMost: Self.unsignedPerWindow, within: Self.window, now: now)
+    }
+
+    static let window = Duration.seconds(60)
+    private static let initiatedPerWindow = 10
+    static let unsignedPerWindow = 10
+    /// Each command without a running node is a process of its own, and one that is killed sends no leave packet.
+    static let signedPerWindow = 60
+}

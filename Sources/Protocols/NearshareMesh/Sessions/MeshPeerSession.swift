@@ -1,0 +1,192 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// The Noise session with one peer, and the handshake for it that this node began (bitchat specification, section 8).
+///
+///     idle ──start──► initiating ──second message──► established ──start──► renewing
+///      ▲                  │                          ▲    ▲                    │
+///      └─────timeout──────┘                          │    └──timeout, second message
+///      any ──third message of an answered handshake──┘
+///
+/// A session also ends, to idle or initiating, when nothing arrives in it for its lifetime.
+enum MeshPeerSession: Sendable {
+    case idle
+    case initiating(Initiation)
+    case established(Transport)
+    /// The session stays in use until the handshake replaces it.
+    case renewing(Transport, Initiation)
+
+    /// A handshake begun here whose second message has not come.
+    struct Initiation: Sendable {
+        let state: HandshakeState
+        let firstMessage: [UInt8]
+        let deadline: MonotonicInstant
+        /// When the first message was sent last.
+        var sent: MonotonicInstant
+    }
+
+    /// The keys of a finished handshake.
+    struct Transport: Sendable {
+        let peer: AuthenticatedPeer
+        var current: NoiseDatagrams
+        /// Of the session before, as messages that the peer sealed in it may still come.
+        var previous: NoiseDatagrams?
+        /// The second message that established the session, and the third that answered it: sent again when the second is repeated.
+        let exchange: (second: [UInt8], third: [UInt8])?
+        /// When an authentic message came last, or else the session was established.
+        var renewed: MonotonicInstant
+        /// Messages in a row that could not be opened.
+        var failureCount = 0
+    }
+
+    var isEstablished: Bool {
+        switch self {
+        case .established, .renewing: true
+        case .idle, .initiating: false
+        }
+    }
+
+    var isInitiating: Bool {
+        switch self {
+        case .initiating, .renewing: true
+        case .idle, .established: false
+        }
+    }
+
+    var peer: AuthenticatedPeer? { transport?.peer }
+
+    /// The handshake begun here.
+    var initiation: Initiation? {
+        switch self {
+        case .initiating(let initiation), .renewing(_, let initiation): initiation
+        case .idle, .established: nil
+        }
+    }
+
+    private var transport: Transport? {
+        switch self {
+        case .established(let transport), .renewing(let transport, _): transport
+        case .idle, .initiating: nil
+        }
+    }
+
+    /// Whether a message that could not be opened justifies a new handshake: there is no session for it, or the third in a row
+    /// failed, so the peer may have lost its keys.
+    var shouldRestart: Bool { transport.map { $0.failureCount >= Self.maximumFailureCount } ?? true }
+
+    /// The third message again, when the second that it answered is repeated.
+    func repeatedThirdMessage(for second: [UInt8]) -> [UInt8]? {
+        guard let exchange = transport?.exchange, exchange.second == second else { return nil }
+        return exchange.third
+    }
+
+    // MARK: Handshake
+
+    /// Begins a handshake, unless one is under way.
+    mutating func start(_ initiation: Initiation) {
+        switch consume self {
+        case .idle: self = .initiating(initiation)
+        case .established(let transport): self = .renewing(transport, initiation)
+        case .initiating(let present): self = .initiating(present)
+        case .renewing(let transport, let present): self = .renewing(transport, present)
+        }
+    }
+
+    /// The first message again, when no answer came for a while.
+    mutating func repetition(now: MonotonicInstant) -> [UInt8]? {
+        guard var initiation, now - initiation.sent >= Self.repetitionInterval else { return nil }
+        initiation.sent = now
+        switch consume self {
+        case .idle: self = .idle
+        case .initiating: self = .initiating(initiation)
+        case .established(let transport): self = .established(transport)
+        case .renewing(let transport, _): self = .renewing(transport, initiation)
+        }
+        return initiation.firstMessage
+    }
+
+    /// Replaces whatever there is by a new session. A handshake begun here ends.
+    mutating func establish(
+        _ keys: TransportKeys, exchange: (second: [UInt8], third: [UInt8])? = nil, now: MonotonicInstant
+    ) {
+        let previous: NoiseDatagrams?
+        switch consume self {
+        case .idle, .initiating: previous = nil
+        case .established(let transport), .renewing(let transport, _): previous = transport.current
+        }
+        self = .established(
+            Transport(
+                peer: keys.peer, current: NoiseDatagrams(send: keys.send, receive: keys.receive), previous: previous,
+                exchange: exchange, renewed: now))
+    }
+
+    // MARK: Messages
+
+    /// - Throws: ``NoiseError/malformed`` without a session; ``NoiseError/nonceExhausted`` when its key is used up.
+    mutating func seal(_ plaintext: [UInt8]) throws(NoiseError) -> [UInt8] {
+        try withTransport { (transport) throws(NoiseError) in try transport.current.seal(plaintext) }
+    }
+
+    /// - Throws: ``NoiseError/malformed`` without a session, or for a message that is not authentic.
+    mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
+        try withTransport { (transport) throws(NoiseError) in
+            do throws(NoiseError) {
+                let plaintext = try transport.current.open(message)
+                transport.failureCount = 0
+                transport.renewed = now
+                return plaintext
+            } catch {
+                if let plaintext = try? transport.previous?.open(message) { return plaintext }
+                throw error
+            }
+        }
+    }
+
+    /// Records that a message could not be opened that the peer may have sealed.
+    mutating func recordFailure() { try? withTransport { $0.failureCount += 1 } }
+
+    /// - Throws: ``NoiseError/malformed`` without a session.
+    private mutating func withTransport<Value>(
+        _ body: (inout Transport) throws(NoiseError) -> Value
+    ) throws(NoiseError) -> Value {
+        switch consume self {
+        case .idle:
+            self = .idle
+            throw .malformed
+        case .initiating(let initiation):
+            self = .initiating(initiation)
+            throw .malformed
+        case .established(var transport):
+            let result = Result { () throws(NoiseError) in try body(&transport) }
+            self = .established(transport)
+            return try result.get()
+        case .renewing(var transport, let initiation):
+            let result = Result { () throws(NoiseError) in try body(&transport) }
+            self = .renewing(transport, initiation)
+            return try result.get()
+        }
+    }
+
+    // MARK: Time
+
+    /// Ends a handshake whose answer is overdue, and a session in which nothing came for `lifetime`.
+    mutating func expire(lifetime: Duration, now: MonotonicInstant) {
+        endSession(ifSilentFor: lifetime, now: now)
+        guard let initiation, initiation.deadline <= now else { return }
+        switch consume self {
+        case .idle, .initiating: self = .idle
+        case .established(let transport), .renewing(let transport, _): self = .established(transport)
+        }
+    }
+
+    mutating func endSession(ifSilentFor lifetime: Duration, now: MonotonicInstant) {
+        guard let renewed = transport?.renewed, now - renewed >= lifetime else { return }
+        switch consume self {
+        case .idle, .established: self = .idle
+        case .initiating(let initiation), .renewing(_, let initiation): self = .initiating(initiation)
+        }
+    }
+
+    private static let repetitionInterval = Duration.seconds(3)
+    private static let maximumFailureCount = 3
+}

@@ -1,0 +1,73 @@
+internal import NearshareBase
+
+/// Private messages of this node that wait for their receipt, and those of peers that were acknowledged.
+struct PrivateMessages: Sendable {
+    enum Reaction {
+        /// Sends a message again.
+        case resend([UInt8], to: PeerID)
+        /// No receipt came, and the message is not sent again.
+        case giveUp(messageID: String, to: PeerID)
+    }
+
+    private struct Unacknowledged: Sendable {
+        let id: String
+        let payload: [UInt8]
+        var sent: MonotonicInstant
+        var attempts = 0
+    }
+
+    private var unacknowledged: [PeerID: [Unacknowledged]] = [:]
+    /// Ids of the latest messages of each peer that the program has taken, as copies may still come.
+    private var acknowledged: [PeerID: [String]] = [:]
+
+    func hasRoom(for peer: PeerID) -> Bool { (unacknowledged[peer]?.count ?? 0) < Self.maximumUnacknowledgedCount }
+
+    /// Records a message that is being sent.
+    mutating func insert(_ payload: [UInt8], id: String, to peer: PeerID, now: MonotonicInstant) {
+        unacknowledged[peer, default: []].append(Unacknowledged(id: id, payload: payload, sent: now))
+    }
+
+    /// Records a receipt of a peer.
+    mutating func recordReceipt(_ id: String, from peer: PeerID) {
+        unacknowledged[peer]?.removeAll { $0.id == id }
+        if unacknowledged[peer]?.isEmpty == true { unacknowledged[peer] = nil }
+    }
+
+    /// Whether the program has taken a message of a peer, so that a copy only gets another receipt.
+    func isAcknowledged(_ id: String, of peer: PeerID) -> Bool { acknowledged[peer]?.contains(id) ?? false }
+
+    mutating func recordAcknowledgement(_ id: String, of peer: PeerID) {
+        acknowledged[peer, default: []].append(id)
+        if let count = acknowledged[peer]?.count, count > Self.maximumAcknowledgedCount { acknowledged[peer]?.removeFirst() }
+    }
+
+    mutating func removePeer(_ peer: PeerID) {
+        unacknowledged[peer] = nil
+        acknowledged[peer] = nil
+    }
+
+    /// Messages whose receipt is overdue.
+    mutating func advance(to now: MonotonicInstant) -> [Reaction] {
+        var reactions: [Reaction] = []
+        for (peer, messages) in unacknowledged {
+            var remaining = messages
+            for (index, message) in messages.enumerated().reversed() where now - message.sent >= Self.receiptTimeout {
+                remaining[index].sent = now
+                remaining[index].attempts += 1
+                if message.attempts >= Self.maximumAttempts {
+                    remaining.remove(at: index)
+                    reactions.append(.giveUp(messageID: message.id, to: peer))
+                } else {
+                    reactions.append(.resend(message.payload, to: peer))
+                }
+            }
+            unacknowledged[peer] = remaining.isEmpty ? nil : remaining
+        }
+        return reactions
+    }
+
+    private static let maximumUnacknowledgedCount = 64
+    private static let maximumAcknowledgedCount = 256
+    private static let receiptTimeout = Duration.seconds(5)
+    private static let maximumAttempts = 5
+}

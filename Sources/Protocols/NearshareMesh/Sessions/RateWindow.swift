@@ -1,0 +1,14 @@
+internal import NearshareBase
+
+/// A sliding-window rate limiter: at most a given number within the time that has just passed.
+struct RateWindow: Sendable {
+    private var admitted: [MonotonicInstant] = []
+
+    /// - Returns: false when the window is full.
+    mutating func admit(atMost count: Int, within duration: Duration, now: MonotonicInstant) -> Bool {
+        admitted.removeAll { now - $0 >= duration }
+        guard admitted.count < count else { return false }
+        admitted.append(now)
+        return true
+    }
+}

@@ -1,0 +1,134 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// The handshakes and the Noise session with one peer of the mesh (bitchat specification, section 8).
+///
+/// Both nodes may begin at once: then the one with the lower id stays initiator. A new first message during a session is answered
+/// beside it, and replaces it once the third message has authenticated the peer. Any node can put packets between the peer's: a
+/// message that is not authentic changes nothing.
+struct SecureChannel: Sendable {
+    enum Reaction {
+        case reply([UInt8])
+        /// The peer's key is authenticated. A reply, where there is one, is to be sent first.
+        case established(AuthenticatedPeer, reply: [UInt8]?)
+        /// Not authentic, not expected, or over a limit: dropped.
+        case ignore
+    }
+
+    private let own: LocalIdentity
+    private let peerID: PeerID
+    /// A session in which nothing comes for this time ends.
+    private let lifetime: Duration
+    private var session = MeshPeerSession.idle
+    private var responses = HandshakeResponses()
+    private var budget = HandshakeBudget()
+
+    init(own: LocalIdentity, peerID: PeerID, lifetime: Duration) {
+        self.own = own
+        self.peerID = peerID
+        self.lifetime = lifetime
+    }
+
+    var isEstablished: Bool { session.isEstablished }
+    var isInitiating: Bool { session.isInitiating }
+    /// The peer may have the keys already, while its third message has not come here.
+    var isResponding: Bool { !responses.isEmpty }
+    var peer: AuthenticatedPeer? { session.peer }
+
+    // MARK: Handshake
+
+    /// - Parameter ephemeral: 32 fresh random bytes.
+    /// - Returns: the first message; nil when one is under way already, or there were too many lately.
+    mutating func start(now: MonotonicInstant, ephemeral: [UInt8]) -> [UInt8]? {
+        guard !session.isInitiating, budget.admitInitiation(now: now) else { return nil }
+        var state = HandshakeState(role: .initiator, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
+        guard let message = try? state.writeMessage(payload: []) else { return nil }
+        session.start(
+            MeshPeerSession.Initiation(
+                state: state, firstMessage: message, deadline: now + Self.initiatorTimeout, sent: now))
+        return message
+    }
+
+    /// - Parameters:
+    ///   - isSigned: its packet is signed by the key that the peer announced.
+    ///   - ephemeral: 32 fresh random bytes, used if this is a first message.
+    mutating func receive(
+        handshake message: ArraySlice<UInt8>, isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+    ) -> Reaction {
+        let message = Array(message)
+        return switch message.count {
+        case ..<Self.thirdMessageByteCount:
+            receiveFirst(message, isSigned: isSigned, now: now, ephemeral: ephemeral)
+        case ..<Self.secondMessageByteCount: receiveThird(message, now: now)
+        default: receiveSecond(message, now: now)
+        }
+    }
+
+    private mutating func receiveFirst(
+        _ message: [UInt8], isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+    ) -> Reaction {
+        // Both began: the lower id waits for the answer to its own. The higher one answers too, and still accepts an answer, for
+        // this message may be forged.
+        if session.isInitiating, own.peerID.hex < peerID.hex { return .ignore }
+        if let answer = responses.repeatedAnswer(to: message, now: now) { return .reply(answer) }
+        var state = HandshakeState(role: .responder, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
+        guard (try? state.readMessage(message)) != nil, budget.admitAnswer(isSigned: isSigned, now: now),
+            let answer = try? state.writeMessage(payload: [])
+        else { return .ignore }
+        responses.insert(state, firstMessage: message, secondMessage: answer, now: now)
+        return .reply(answer)
+    }
+
+    private mutating func receiveSecond(_ message: [UInt8], now: MonotonicInstant) -> Reaction {
+        if let third = session.repeatedThirdMessage(for: message) { return .reply(third) }
+        guard var state = session.initiation?.state, (try? state.readMessage(message)) != nil,
+            let third = try? state.writeMessage(payload: []), let keys = try? state.split(), keys.peer.id == peerID
+        else { return .ignore }
+        session.establish(keys, exchange: (message, third), now: now)
+        responses.removeAll()
+        return .established(keys.peer, reply: third)
+    }
+
+    private mutating func receiveThird(_ message: [UInt8], now: MonotonicInstant) -> Reaction {
+        guard let keys = responses.finish(with: message, as: peerID) else { return .ignore }
+        session.establish(keys, now: now)
+        responses.removeAll()
+        return .established(keys.peer, reply: nil)
+    }
+
+    /// The first message of a handshake begun here, again, when no answer came for a while.
+    mutating func repetition(now: MonotonicInstant) -> [UInt8]? { session.repetition(now: now) }
+
+    /// An answer again, for a peer that seals already.
+    mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? { responses.repeatedAnswer(now: now) }
+
+    // MARK: Messages
+
+    /// - Throws: ``NoiseError/malformed`` without a session; ``NoiseError/nonceExhausted`` when its key is used up.
+    mutating func seal(_ plaintext: [UInt8], now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
+        session.endSession(ifSilentFor: lifetime, now: now)
+        return try session.seal(plaintext)
+    }
+
+    /// - Throws: ``NoiseError``; whether the session is worth replacing is answered by ``recordFailure()``.
+    mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
+        session.endSession(ifSilentFor: lifetime, now: now)
+        return try session.open(message, now: now)
+    }
+
+    /// Records that a message could not be opened that the peer may have sealed.
+    /// - Returns: whether a new handshake is justified.
+    mutating func recordFailure() -> Bool {
+        session.recordFailure()
+        return session.shouldRestart
+    }
+
+    mutating func expire(now: MonotonicInstant) {
+        responses.expire(now: now)
+        session.expire(lifetime: lifetime, now: now)
+    }
+
+    static let initiatorTimeout = Duration.seconds(10)
+    private static let thirdMessageByteCount = 64
+    private static let secondMessageByteCount = 96
+}

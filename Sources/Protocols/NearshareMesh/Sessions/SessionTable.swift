@@ -1,0 +1,197 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// The secure channels with all peers, the payloads that wait for one, and messages that overtook the end of a handshake.
+struct SessionTable: Sendable {
+    /// A sealed message that came before the third message of the handshake that it belongs to.
+    struct EarlyMessage: Sendable {
+        let frame: MeshFrame
+        let link: MeshLinkID
+    }
+
+    enum Opening {
+        case opened([UInt8], by: AuthenticatedPeer)
+        /// Authentic, but over the peer's rate limit.
+        case dropped
+        case failed
+    }
+
+    private struct Entry: Sendable {
+        var channel: SecureChannel
+        /// Sealed and sent as soon as there is a session.
+        var queue: [[UInt8]] = []
+        var early: [EarlyMessage] = []
+        /// When this node stated its capabilities in the present session.
+        var stateSent: MonotonicInstant?
+        /// When a message that could not be opened led to a new handshake.
+        var restarted: MonotonicInstant?
+        /// Limit on the authentic messages that are processed. Sealing proves the sender, so no other peer can use it up.
+        var messages: TokenBucket
+    }
+
+    private var entries: [PeerID: Entry] = [:]
+    private let identity: LocalIdentity
+    private let lifetime: Duration
+    private let messageRate: (burst: Double, perSecond: Double)
+
+    init(identity: LocalIdentity, settings: MeshRouter.Settings) {
+        self.identity = identity
+        lifetime = settings.sessionLifetime
+        messageRate = (settings.sealedBurst, settings.sealedPerSecond)
+    }
+
+    // MARK: State
+
+    func isEstablished(_ peer: PeerID) -> Bool { entries[peer]?.channel.isEstablished ?? false }
+    func isInitiating(_ peer: PeerID) -> Bool { entries[peer]?.channel.isInitiating ?? false }
+    func isResponding(_ peer: PeerID) -> Bool { entries[peer]?.channel.isResponding ?? false }
+
+    /// The peer that the present session has authenticated.
+    func authenticatedPeer(_ id: PeerID) -> AuthenticatedPeer? { entries[id]?.channel.peer }
+
+    /// Peers with a session, in ascending order.
+    var established: [PeerID] { entries.filter { $0.value.channel.isEstablished }.keys.sorted { $0.hex < $1.hex } }
+
+    /// For each peer, the number of payloads that wait for a session, and of messages that wait for the end of a handshake.
+    var waitingCounts: [(queued: Int, early: Int)] { entries.values.map { ($0.queue.count, $0.early.count) } }
+
+    mutating func remove(_ peer: PeerID) { entries[peer] = nil }
+
+    private mutating func withEntry<Value>(
+        _ peer: PeerID, now: MonotonicInstant, _ body: (inout Entry) -> Value
+    ) -> Value {
+        body(
+            &entries[
+                peer,
+                default: Entry(
+                    channel: SecureChannel(own: identity, peerID: peer, lifetime: lifetime),
+                    messages: TokenBucket(capacity: messageRate.burst, perSecond: messageRate.perSecond, now: now))])
+    }
+
+    // MARK: Handshakes
+
+    /// - Parameter ephemeral: 32 fresh random bytes.
+    /// - Returns: the first message of a handshake; nil when one is under way already, or there were too many lately.
+    mutating func start(with peer: PeerID, now: MonotonicInstant, ephemeral: [UInt8]) -> [UInt8]? {
+        withEntry(peer, now: now) { $0.channel.start(now: now, ephemeral: ephemeral) }
+    }
+
+    /// - Parameters:
+    ///   - isSigned: the packet is signed by the key that the peer announced.
+    ///   - ephemeral: 32 fresh random bytes, used if this is a first message.
+    mutating func receive(
+        handshake message: ArraySlice<UInt8>, from peer: PeerID, isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+    ) -> SecureChannel.Reaction {
+        withEntry(peer, now: now) { entry in
+            let reaction = entry.channel.receive(handshake: message, isSigned: isSigned, now: now, ephemeral: ephemeral)
+            if case .established = reaction { entry.stateSent = nil }
+            return reaction
+        }
+    }
+
+    /// The first messages of unanswered handshakes that are due again.
+    mutating func repetitions(now: MonotonicInstant) -> [(peer: PeerID, message: [UInt8])] {
+        entries.keys.compactMap { peer in
+            entries[peer]?.channel.repetition(now: now).map { (peer, $0) }
+        }
+    }
+
+    // MARK: Sealing
+
+    /// Seals a payload, or queues it where there is no session.
+    mutating func sealOrQueue(_ payload: [UInt8], for peer: PeerID, now: MonotonicInstant) -> [UInt8]? {
+        withEntry(peer, now: now) { entry in
+            if let sealed = try? entry.channel.seal(payload, now: now) { return sealed }
+            Self.queue(payload, in: &entry)
+            return nil
+        }
+    }
+
+    /// Seals a payload; nil without a session.
+    mutating func seal(_ payload: [UInt8], for peer: PeerID, now: MonotonicInstant) -> [UInt8]? {
+        try? entries[peer]?.channel.seal(payload, now: now)
+    }
+
+    mutating func queue(_ payload: [UInt8], for peer: PeerID, now: MonotonicInstant) {
+        withEntry(peer, now: now) { Self.queue(payload, in: &$0) }
+    }
+
+    private static func queue(_ payload: [UInt8], in entry: inout Entry) {
+        if entry.queue.count < maximumQueueCount { entry.queue.append(payload) }
+    }
+
+    /// Empties the queue of one peer.
+    mutating func drainQueue(of peer: PeerID) -> [[UInt8]] {
+        defer { entries[peer]?.queue = [] }
+        return entries[peer]?.queue ?? []
+    }
+
+    /// Peers with a session and queued payloads.
+    var peersToServe: [PeerID] { entries.filter { $0.value.channel.isEstablished && !$0.value.queue.isEmpty }.map(\.key) }
+
+    // MARK: Statements
+
+    /// Whether this node's statement is due: it goes once in a session, and again when the peer's is missing or repeated, as one
+    /// of the two was lost.
+    mutating func admitStatement(to peer: PeerID, now: MonotonicInstant) -> Bool {
+        withEntry(peer, now: now) { entry in
+            guard entry.stateSent.map({ now - $0 >= Self.statementInterval }) ?? true else { return false }
+            entry.stateSent = now
+            return true
+        }
+    }
+
+    func hasSentStatement(to peer: PeerID) -> Bool { entries[peer]?.stateSent != nil }
+
+    // MARK: Opening
+
+    mutating func open(_ message: ArraySlice<UInt8>, from peer: PeerID, now: MonotonicInstant) -> Opening {
+        guard let plaintext = try? entries[peer]?.channel.open(message, now: now) else { return .failed }
+        // Only after opening, as any sender can put the peer's name on a packet; those use up the budget of their link.
+        guard entries[peer]?.messages.consume(now: now) == true, let proven = entries[peer]?.channel.peer else {
+            return .dropped
+        }
+        return .opened(plaintext, by: proven)
+    }
+
+    /// Keeps a message that overtook the end of a handshake.
+    /// - Returns: the answer to repeat, if it is due; nil also when the message was dropped.
+    mutating func keepEarly(_ frame: MeshFrame, over link: MeshLinkID, now: MonotonicInstant) -> [UInt8]? {
+        withEntry(frame.packet.sender, now: now) { entry in
+            guard entry.early.count < Self.maximumEarlyCount, frame.packet.payload.count <= Self.maximumEarlyByteCount else {
+                return nil
+            }
+            entry.early.append(EarlyMessage(frame: frame, link: link))
+            return entry.channel.repeatedAnswer(now: now)
+        }
+    }
+
+    mutating func drainEarly(of peer: PeerID) -> [EarlyMessage] {
+        defer { entries[peer]?.early = [] }
+        return entries[peer]?.early ?? []
+    }
+
+    /// Records a message that could not be opened.
+    /// - Returns: whether a new handshake is justified, and the last one is long enough ago.
+    mutating func recordFailure(of peer: PeerID, now: MonotonicInstant) -> Bool {
+        withEntry(peer, now: now) { entry in
+            entry.channel.recordFailure() && (entry.restarted.map { now - $0 >= Self.restartInterval } ?? true)
+        }
+    }
+
+    /// Records that a message that could not be opened leads to a new handshake.
+    mutating func recordRestart(with peer: PeerID, now: MonotonicInstant) { entries[peer]?.restarted = now }
+
+    // MARK: Time
+
+    mutating func expire(now: MonotonicInstant) {
+        for index in entries.values.indices { entries.values[index].channel.expire(now: now) }
+    }
+
+    static let maximumQueueCount = 64
+    private static let maximumEarlyCount = 8
+    private static let maximumEarlyByteCount = 4096
+    /// Between two handshakes that begin because a message could not be opened.
+    private static let restartInterval = Duration.seconds(30)
+    private static let statementInterval = Duration.seconds(2)
+}

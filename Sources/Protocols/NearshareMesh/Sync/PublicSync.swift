@@ -1,0 +1,87 @@
+internal import NearshareBase
+
+/// Exchange of public packets that a neighbour has missed (bitchat specification, section 10).
+struct PublicSync: Sendable {
+    private(set) var store = SyncStore()
+    /// When to send the next request on each link.
+    private var nextRequests: [MeshLinkID: MonotonicInstant] = [:]
+    /// When each neighbour was last sent a request.
+    private var requested: [PeerID: MonotonicInstant] = [:]
+    /// When each neighbour's latest requests were answered.
+    private var answered: [PeerID: [MonotonicInstant]] = [:]
+
+    // MARK: Links and peers
+
+    mutating func addLink(_ link: MeshLinkID, now: MonotonicInstant) { nextRequests[link] = now + Self.firstRequestDelay }
+
+    mutating func removeLink(_ link: MeshLinkID) { nextRequests[link] = nil }
+
+    /// Brings the next request forward: a new neighbour knows peers that this node should not learn of only from their next
+    /// announcements. The short delay lets it learn who is asking.
+    mutating func requestSoon(on link: MeshLinkID, now: MonotonicInstant) {
+        guard let next = nextRequests[link] else { return }
+        nextRequests[link] = min(next, now + Self.newNeighbourDelay)
+    }
+
+    mutating func removePeer(_ id: PeerID) {
+        requested[id] = nil
+        answered[id] = nil
+        store.removeAnnouncement(of: id)
+    }
+
+    // MARK: Requests of this node
+
+    /// Removes the links on which a request is due, and schedules their next.
+    mutating func popDueLinks(now: MonotonicInstant) -> [MeshLinkID] {
+        let due = nextRequests.filter { $0.value <= now }.map(\.key)
+        for link in due { nextRequests[link] = now + Self.requestInterval }
+        return due
+    }
+
+    /// What this node has, for a request.
+    var request: MeshSyncRequest { store.request }
+
+    mutating func recordRequest(to neighbours: [PeerID], now: MonotonicInstant) {
+        for id in neighbours { requested[id] = now }
+    }
+
+    /// Whether an old packet answers a request of this node: it is of a requested type and came from a neighbour that was asked.
+    /// Android does not mark answers as such.
+    /// - Parameter neighbours: those on the link that it came on; asked only if the rest fits.
+    func isResponse(_ packet: MeshPacket, from neighbours: @autoclosure () -> [PeerID], now: Moment) -> Bool {
+        guard packet.ttl == 0, packet.type == .announce || packet.type == .message,
+            neighbours().contains(where: { id in
+                requested[id].map { now.monotonic - $0 <= Self.responseTimeout } ?? false
+            })
+        else { return false }
+        let age = packet.type == .message ? Self.messageLifetime : AnnouncementVerdict.maximumAge
+        return TimestampWindow(past: age).contains(packet.timestamp, now: now.wall)
+    }
+
+    // MARK: Requests of neighbours
+
+    /// Answers a neighbour's request, at a limited rate, as the answer is larger than the request (M2).
+    mutating func answer(_ request: MeshSyncRequest, of neighbour: PeerID, now: MonotonicInstant) -> [MeshFrame] {
+        let recent = (answered[neighbour] ?? []).filter { now - $0 < Self.responseTimeout }
+        guard recent.count < Self.maximumAnswerCount else { return [] }
+        answered[neighbour] = recent + [now]
+        return store.missing(for: request, limit: Self.answerLimit, byteLimit: Self.answerByteLimit)
+    }
+
+    // MARK: Store
+
+    mutating func insert(_ frame: MeshFrame) { store.insert(frame) }
+
+    mutating func expire(now: WallTime) { store.expire(now: now) }
+
+    /// How old a public message may be that is still exchanged (section 3).
+    static let messageLifetime = Duration.seconds(21_600)
+    private static let firstRequestDelay = Duration.seconds(5)
+    private static let newNeighbourDelay = Duration.milliseconds(100)
+    private static let requestInterval = Duration.seconds(30)
+    private static let responseTimeout = Duration.seconds(30)
+    /// Requests of one neighbour answered within ``responseTimeout``.
+    private static let maximumAnswerCount = 8
+    private static let answerLimit = 100
+    private static let answerByteLimit = 256 << 10
+}

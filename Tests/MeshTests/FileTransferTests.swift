@@ -1,0 +1,225 @@
+import NearshareBase
+import NearshareTesting
+import Testing
+
+@testable import NearshareCrypto
+@testable import NearshareMesh
+
+/// The two ends of a file as values: what they want done, and the phase that they are in afterwards.
+@Suite struct FileTransferTests {
+    private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    private let file = MeshFile(name: "a", mediaType: "a/b", content: [UInt8](repeating: 7, count: 60)[...])
+    private let peer: AuthenticatedPeer
+
+    init() throws {
+        var random = SeededRandom(seed: 6)
+        peer = AuthenticatedPeer(key: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)).agreementKey.publicKey)
+    }
+
+    private func encoded() throws -> [UInt8] { try file.encoded() }
+    private func key() throws -> MeshFileKey { MeshFileKey(.init(ofEncoded: try encoded()[...]), with: peer.id) }
+
+    private func offer(set: UInt64 = 1) throws -> MeshFileOffer {
+        MeshFileOffer(of: file, id: try key().file, fragmentCount: 3, fragmentID: MeshFragment.ID(rawValue: set))
+    }
+
+    private func fragmentation() throws -> MeshFragmentation {
+        try MeshFragmentation(
+            MeshPacket(type: .fileTransfer, timestamp: 1, sender: PeerID(fitting: [1]), payload: []),
+            frame: [UInt8](repeating: 1, count: 30), id: MeshFragment.ID(rawValue: 1), chunkByteCount: 10)
+    }
+
+    /// Reactions as text, which is all that the tests compare.
+    private func names(_ reactions: [FileTransferReaction]) -> [String] {
+        reactions.map { reaction in
+            switch reaction {
+            case .send(let control, _, let everywhere):
+                switch control {
+                case .offer: everywhere ? "offer everywhere" : "offer"
+                case .accept: "accept"
+                case .refuse(_, let reason): "refuse \(reason)"
+                case .missing(_, let indices): "missing \(indices)"
+                case .stored: "stored"
+                case .cancel: "cancel"
+                }
+            case .seal: "seal"
+            case .schedule(let job): "schedule \(job.isRepeating ? "again" : "all")"
+            case .unschedule: "unschedule"
+            case .discardFragments: "discard"
+            case .emit(.fileSendEnded(_, let outcome)), .emit(.fileReceiveEnded(_, let outcome)): "ended \(outcome)"
+            case .emit(.fileOfferSent): "offered"
+            case .emit(.fileOffered): "ask"
+            case .emit: "event"
+            }
+        }
+    }
+
+    private func outgoing() throws -> OutgoingFiles {
+        var files = OutgoingFiles()
+        files.insert(
+            OutgoingFile(
+                key: try key(), offer: try offer(), chunkByteCount: 10,
+                phase: .waitingForSession(content: try encoded(), deadline: now + OutgoingFile.sessionTimeout)))
+        return files
+    }
+
+    // MARK: Outgoing
+
+    @Test func aFileIsOfferedAcceptedSentAndConfirmed() throws {
+        var (files, fragments) = (try outgoing(), FragmentScheduler())
+        let key = try key()
+        let ready = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        #expect(names(ready) == ["offered", "offer"])
+        #expect(names(files.receive(.stored(key.file), from: peer.id, &fragments)) == [])
+        #expect(names(files.advance(to: now + .seconds(2))) == ["offer everywhere"])
+        #expect(names(files.receive(.accept(key.file), from: peer.id, &fragments)) == ["seal"])
+        #expect(names(files.start(key, try fragmentation())) == ["schedule all"])
+        #expect(files[key]?.content == nil && !files.isSendingToPhone(peer.id))
+        #expect(names(files.finishSending(key, now: now)) == [])
+        #expect(names(files.advance(to: now + .seconds(1))) == [])
+        #expect(names(files.advance(to: now + .seconds(2))) == ["offer"])
+        #expect(names(files.receive(.missing(key.file, [2, 2, 9]), from: peer.id, &fragments)) == ["schedule again"])
+        #expect(names(files.finishSending(key, now: now)) == [])
+        #expect(names(files.receive(.stored(key.file), from: peer.id, &fragments)) == ["unschedule", "ended stored"])
+        #expect(files.isEmpty)
+    }
+
+    @Test func aPhoneGetsItUnaskedAndOneAfterTheOther() throws {
+        var files = try outgoing()
+        let key = try key()
+        #expect(names(files.peerIsReady(key, capabilities: [.privateMedia], now: now)) == ["seal"])
+        _ = files.start(key, try fragmentation())
+        #expect(files.isSendingToPhone(peer.id))
+        var second = try #require(files[key])
+        let other = MeshFileKey(.init(digest: [UInt8](repeating: 1, count: 32)), with: peer.id)
+        second = OutgoingFile(
+            key: other, offer: second.offer, chunkByteCount: 10, phase: .waitingForSession(content: [1], deadline: now))
+        files.insert(second)
+        #expect(names(files.peerIsReady(other, capabilities: [.privateMedia], now: now)) == [])
+        #expect(names(files.finishSending(key, now: now)) == ["unschedule", "ended sent"])
+        #expect(names(files.peerIsReady(other, capabilities: [], now: now)) == ["unschedule", "ended unsupported"])
+    }
+
+    @Test("A8, A9: a cancelled file ends at both ends, and stays so") func cancelled() throws {
+        var (files, fragments) = (try outgoing(), FragmentScheduler())
+        let key = try key()
+        #expect(names(files.cancel(key)) == ["unschedule", "ended cancelledLocally"])
+        #expect(names(files.receive(.accept(key.file), from: peer.id, &fragments)) == ["cancel"])
+        files = try outgoing()
+        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        #expect(names(files.cancel(key)) == ["cancel", "unschedule", "ended cancelledLocally"])
+    }
+
+    @Test func silentPeersAreGivenUp() throws {
+        var files = try outgoing()
+        #expect(names(files.advance(to: now + .seconds(30))) == ["unschedule", "ended noResponse"])
+        files = try outgoing()
+        let key = try key()
+        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        let expired = names(files.advance(to: now + .seconds(60)))
+        #expect(expired.first == "unschedule" && expired.last?.hasPrefix("ended refused") == true)
+        files = try outgoing()
+        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        _ = files.start(key, try fragmentation())
+        _ = files.finishSending(key, now: now)
+        var last: [String] = []
+        for number in 1...11 { last = names(files.advance(to: now + .seconds(2 * number))) }
+        #expect(last == ["unschedule", "ended lost"])
+    }
+
+    @Test("R11: a receiver that asks for too much again is given up") func repetitions() throws {
+        var (files, fragments) = (try outgoing(), FragmentScheduler())
+        let key = try key()
+        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        _ = files.start(key, try fragmentation())
+        var answers: [String] = []
+        for _ in 0..<18 {
+            _ = files.finishSending(key, now: now)
+            answers += names(files.receive(.missing(key.file, [0, 1, 2]), from: peer.id, &fragments))
+        }
+        #expect(answers.prefix(17).allSatisfy { $0 == "schedule again" })
+        #expect(answers.suffix(3) == ["cancel", "unschedule", "ended lost"])
+    }
+
+    // MARK: Incoming
+
+    private func accepted() throws -> (IncomingFiles, MeshFileKey) {
+        var files = IncomingFiles()
+        let key = try key()
+        #expect(names(files.receive(try offer(), from: peer, FragmentAssembler(), now: now)) == ["ask"])
+        #expect(names(files.accept(key, timeout: .seconds(900), now: now)) == ["accept"])
+        return (files, key)
+    }
+
+    @Test func anAcceptedFileIsDeliveredAndConfirmed() throws {
+        var (files, key) = try accepted()
+        #expect(files.isReceiving(key) && files.acceptedFile(MeshFragment.ID(rawValue: 1), from: peer.id) == key)
+        guard case .accepted(let offer) = files.complete(key) else {
+            Issue.record("not accepted")
+            return
+        }
+        #expect(offer.describes(file) && files.isReceiving(key))
+        guard case .unexpected = files.complete(key) else {
+            Issue.record("accepted twice")
+            return
+        }
+        #expect(names(files.confirmStored(key, now: now)) == ["stored"])
+        #expect(!files.isReceiving(key))
+        // The sender missed it and asks again.
+        #expect(names(files.receive(try self.offer(), from: peer, FragmentAssembler(), now: now)) == ["stored"])
+        #expect(names(files.advance(to: now + .seconds(300), FragmentAssembler())) == [])
+        #expect(files.isEmpty)
+    }
+
+    @Test("A2: neither a refused file nor one that expired can be accepted") func tooLate() throws {
+        var files = IncomingFiles()
+        let key = try key()
+        _ = files.receive(try offer(), from: peer, FragmentAssembler(), now: now)
+        #expect(names(files.refuse(key, reason: .declined, now: now)) == ["refuse declined"])
+        #expect(names(files.accept(key, timeout: .seconds(900), now: now)) == [])
+        #expect(names(files.receive(try offer(), from: peer, FragmentAssembler(), now: now)) == ["refuse declined"])
+        // Begun anew by its sender, it is offered once more.
+        #expect(names(files.receive(try offer(set: 2), from: peer, FragmentAssembler(), now: now)) == ["ask"])
+        let expired = names(files.advance(to: now + .seconds(60), FragmentAssembler()))
+        #expect(expired.first == "refuse expired" && expired.contains("discard"))
+        #expect(names(files.accept(key, timeout: .seconds(900), now: now)) == [])
+    }
+
+    @Test("A10: an offer under the same id that shows something else is ignored") func changedOffer() throws {
+        var (files, key) = try accepted()
+        var other = try offer()
+        other.name = try #require(ClaimedFileName("b"))
+        #expect(names(files.receive(other, from: peer, FragmentAssembler(), now: now)) == [])
+        #expect(files[key]?.offer == (try offer()))
+        #expect(names(files.rejectContent(of: key, now: now)).first == "refuse declined")
+    }
+
+    @Test func missingFragmentsAreRequestedAndThenGivenUp() throws {
+        var (files, key) = try accepted()
+        var assembler = FragmentAssembler()
+        // Nothing has come: the acceptance may have been lost.
+        #expect(names(files.advance(to: now + .seconds(1), assembler)) == ["accept"])
+        let fragment = try MeshFragment(decoding: try fragmentation()[1].payload)
+        _ = assembler.add(fragment, from: peer.id, isExpected: true, now: now + .seconds(1))
+        let progress = files.recordFragment(fragment, from: peer.id, receivedCount: 1)
+        #expect(progress?.received == 1 && progress?.file == key.file)
+        #expect(names(files.advance(to: now + .seconds(1), assembler)) == [])
+        #expect(names(files.advance(to: now + .seconds(2), assembler)) == ["missing [0, 2]"])
+        var last: [String] = []
+        for second in 3...40 where !last.contains("ended lost") {
+            last = names(files.advance(to: now + .seconds(second), assembler))
+        }
+        #expect(last == ["discard", "ended lost"])
+    }
+
+    @Test("R4, R11: pending offers are bounded for each peer") func flood() throws {
+        var files = IncomingFiles()
+        var asked = 0
+        for number in 0..<20 as Range<UInt8> {
+            var offer = try offer()
+            offer.id = MeshFileControl.FileID(digest: [UInt8](repeating: number, count: 32))
+            asked += names(files.receive(offer, from: peer, FragmentAssembler(), now: now)) == ["ask"] ? 1 : 0
+        }
+        #expect(asked == 8)
+    }
+}

@@ -1,0 +1,108 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareMesh
+
+@Suite struct FragmentSchedulerTests {
+    private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    private let radio = MeshLinkID(rawValue: 1)
+
+    /// One radio link and no peers.
+    private func routing() -> MeshRouting {
+        var links = LinkTable()
+        links.open(radio, profile: .radio, budget: LinkBudget(MeshRouter.Settings(), now: now))
+        return MeshRouting(own: PeerID(fitting: [1]), peers: PeerTable(), links: links)
+    }
+
+    private func scheduler() -> FragmentScheduler {
+        var scheduler = FragmentScheduler()
+        scheduler.addLink(radio, now: now)
+        return scheduler
+    }
+
+    private func fragmentation(_ number: UInt64, count: Int) throws -> MeshFragmentation {
+        try MeshFragmentation(
+            MeshPacket(type: .fileTransfer, timestamp: number, sender: PeerID(fitting: [1]), payload: []),
+            frame: [UInt8](repeating: UInt8(number), count: count * 10), id: MeshFragment.ID(rawValue: number),
+            chunkByteCount: 10)
+    }
+
+    private func key(_ number: UInt8) -> MeshFileKey {
+        MeshFileKey(MeshFileControl.FileID(digest: [UInt8](repeating: number, count: 32)), with: nil)
+    }
+
+    private func file(_ number: UInt8, count: Int) throws -> FragmentJob {
+        FragmentJob(try fragmentation(UInt64(number), count: count), origin: .file(key(number)), to: .everyone)
+    }
+
+    /// The set and index of a fragment.
+    private func name(_ emission: FragmentScheduler.Emission?) throws -> String? {
+        guard let emission else { return nil }
+        let fragment = try MeshFragment(decoding: emission.packet.payload)
+        return "\(fragment.id.rawValue).\(fragment.index)"
+    }
+
+    @Test func transfersTakeTurnsAtThePaceOfTheLink() throws {
+        var scheduler = scheduler()
+        scheduler.insert(try file(1, count: 3))
+        scheduler.insert(try file(2, count: 1))
+        var sent: [String?] = []
+        for number in 0..<5 {
+            let moment = now + .milliseconds(20 * number)
+            let emission = scheduler.popDue(now: moment, routing())
+            sent.append(try name(emission))
+            // Only one in each interval.
+            #expect(scheduler.popDue(now: moment + .milliseconds(19), routing()) == nil)
+        }
+        #expect(sent == ["1.0", "2.0", "1.1", "1.2", nil])
+        #expect(scheduler.isEmpty && scheduler.deadline(routing()) == nil)
+    }
+
+    @Test func theLastFragmentIsMarkedAndTheDeadlineFollowsThePace() throws {
+        var scheduler = scheduler()
+        scheduler.insert(try file(1, count: 2))
+        #expect(scheduler.deadline(routing()) == now)
+        let first = scheduler.popDue(now: now, routing())
+        #expect(first?.isLast == false && first?.sent == 1 && first?.total == 2)
+        #expect(scheduler.deadline(routing()) == now + .milliseconds(20))
+        let last = scheduler.popDue(now: now + .milliseconds(20), routing())
+        #expect(last?.isLast == true && last?.isRepetition == false)
+    }
+
+    @Test func onlyFragmentsThatWereSentAreRepeated() throws {
+        var scheduler = scheduler()
+        scheduler.insert(try file(1, count: 3))
+        _ = scheduler.popDue(now: now, routing())
+        #expect(scheduler.repeat([0, 2], of: key(1)) == 1)
+        // The earlier request is still being served.
+        #expect(scheduler.repeat([0], of: key(1)) == 0)
+        #expect(scheduler.repeat([0], of: key(9)) == nil)
+        let repetition = scheduler.popDue(now: now + .seconds(1), routing())
+        #expect(repetition?.isRepetition == true)
+        #expect(try name(repetition) == "1.0")
+        #expect(try name(scheduler.popDue(now: now + .seconds(2), routing())) == "1.1")
+    }
+
+    @Test func aCongestedLinkGetsNoFurtherFragments() throws {
+        var scheduler = scheduler()
+        scheduler.insert(try file(1, count: 1))
+        var links = routing().links
+        links.enqueue([UInt8](repeating: 0, count: 256 << 10), on: radio, priority: .bulk)
+        let congested = MeshRouting(own: PeerID(fitting: [1]), peers: PeerTable(), links: links)
+        #expect(scheduler.popDue(now: now, congested) == nil && scheduler.deadline(congested) == nil)
+        #expect(scheduler.popDue(now: now, routing()) != nil)
+    }
+
+    @Test("M6: relayed packets do not take the place of this node's") func shares() throws {
+        var scheduler = scheduler()
+        for number in 0..<64 as Range<UInt64> {
+            #expect(scheduler.hasRoom(for: 100, origin: .relayed))
+            scheduler.insert(
+                FragmentJob(try fragmentation(number, count: 1), byteCount: 100, origin: .relayed, to: .link(radio)))
+        }
+        #expect(!scheduler.hasRoom(for: 100, origin: .relayed) && scheduler.hasRoom(for: 100, origin: .own))
+        #expect(!scheduler.hasRoom(for: 9 << 20, origin: .own))
+        scheduler.removeJobs(exceptForLinks: LinkTable())
+        #expect(scheduler.isEmpty)
+    }
+}

@@ -1,0 +1,118 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareTesting
+import Testing
+
+@testable import NearshareMesh
+
+@Suite struct PeerTableTests {
+    private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    private let link = MeshLinkID(rawValue: 1)
+
+    private func budget() -> TokenBucket { TokenBucket(capacity: 2, perSecond: 1, now: now) }
+
+    private func identity(_ seed: UInt64) -> LocalIdentity {
+        var random = SeededRandom(seed: seed)
+        return LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount))
+    }
+
+    /// A table with announced peers, in the order of their last message.
+    private func table(_ identities: [LocalIdentity], names: [String] = []) throws -> PeerTable {
+        var table = PeerTable()
+        for (number, identity) in identities.enumerated() {
+            let moment = now + .seconds(number)
+            table.insert(identity.peerID, publicMessages: budget(), now: moment)
+            table.pin(identity.signingKey.publicKey, for: identity.peerID, now: moment)
+            #expect(try announce(identity, "peer \(number)", timestamp: 10, in: &table))
+        }
+        return table
+    }
+
+    private func announce(
+        _ identity: LocalIdentity, _ name: String, timestamp: UInt64, in table: inout PeerTable
+    ) throws -> Bool {
+        let announcement = MeshAnnouncement(
+            nickname: name, noiseKey: identity.agreementKey.publicKey.bytes,
+            signingKey: identity.signingKey.publicKey.bytes, capabilities: [.privateMedia])
+        return table.apply(
+            announcement, name: try DisplayName(name), agreementKey: identity.agreementKey.publicKey, timestamp: timestamp,
+            from: identity.peerID)
+    }
+
+    @Test("D5: an announcement that is not newer changes nothing") func olderAnnouncement() throws {
+        let anna = identity(1)
+        var table = try table([anna])
+        #expect(try !announce(anna, "old", timestamp: 10, in: &table))
+        #expect(table.peer(anna.peerID)?.name.claimed == "peer 0")
+        #expect(try announce(anna, "new", timestamp: 11, in: &table))
+        #expect(table.peer(anna.peerID)?.name.claimed == "new")
+    }
+
+    @Test("K2: a pinned key outlives its peer, until the peer states another in a session") func pins() throws {
+        let (anna, mallory) = (identity(1), identity(2))
+        var table = try table([anna])
+        let wasAnnounced = table.remove(anna.peerID)
+        #expect(wasAnnounced)
+        let forged = mallory.signingKey.publicKey
+        #expect(!table.permits(forged, for: anna.peerID))
+        table.insert(anna.peerID, publicMessages: budget(), now: now)
+        let state = MeshPeerState(capabilities: [], signingKey: forged.bytes)
+        let isRepeated = (0..<2).map { _ in table.apply(state, signingKey: forged, of: anna.peerID) }
+        #expect(isRepeated == [false, true])
+        #expect(table.permits(forged, for: anna.peerID))
+    }
+
+    @Test func aLinkMakesANeighbourOnce() throws {
+        let anna = identity(1)
+        var table = try table([anna])
+        guard case .newNeighbour(let peer) = table.addLink(link, to: anna.peerID) else {
+            Issue.record("not a new neighbour")
+            return
+        }
+        #expect(peer.isDirect && table.degree == 1 && table.neighbours(on: link) == [anna.peerID])
+        guard case .unchanged = table.addLink(link, to: anna.peerID) else {
+            Issue.record("the same link twice")
+            return
+        }
+        guard case .newLink = table.addLink(MeshLinkID(rawValue: 2), to: anna.peerID) else {
+            Issue.record("not a further link")
+            return
+        }
+        #expect(table.removeLink(link).map(\.id) == [anna.peerID])
+        #expect(table.isNeighbour(anna.peerID))
+        #expect(table.removeLink(MeshLinkID(rawValue: 2)).first?.isDirect == false)
+    }
+
+    @Test("R6: unannounced peers are evicted first, then the one silent for longest; neighbours never") func eviction() throws {
+        let identities = [identity(1), identity(2), identity(3)]
+        var table = try table(identities)
+        _ = table.addLink(link, to: identities[0].peerID)
+        #expect(table.evictionCandidate { _ in false } == identities[1].peerID)
+        #expect(table.evictionCandidate { $0 == identities[1].peerID } == identities[2].peerID)
+        let unannounced = PeerID(fitting: [9])
+        table.insert(unannounced, publicMessages: budget(), now: now + .seconds(100))
+        #expect(table.evictionCandidate { _ in false } == unannounced)
+        #expect(table.evictionCandidate { _ in true } == nil)
+    }
+
+    @Test func whatASessionStatesOutranksTheAnnouncement() throws {
+        let anna = identity(1)
+        var table = try table([anna])
+        table.beginSession(with: anna.peerID, key: anna.agreementKey.publicKey, over: link, now: now)
+        #expect(table.peer(anna.peerID)?.capabilities == [.privateMedia])
+        let state = MeshPeerState(capabilities: [.fileOffers], signingKey: anna.signingKey.publicKey.bytes)
+        _ = table.apply(state, signingKey: anna.signingKey.publicKey, of: anna.peerID)
+        #expect(table.peer(anna.peerID)?.capabilities == [.fileOffers])
+        #expect(table[anna.peerID]?.supports(.fileOffers) == true)
+        table.beginSession(with: anna.peerID, key: anna.agreementKey.publicKey, over: link, now: now)
+        #expect(table[anna.peerID]?.supports(.fileOffers) == false)
+    }
+
+    @Test func silentPeersExpireAndMessagesHaveABudget() throws {
+        let anna = identity(1)
+        var table = try table([anna])
+        #expect(table.expired(now: now + .seconds(180)).isEmpty)
+        #expect(table.expired(now: now + .seconds(181)) == [anna.peerID])
+        #expect((0..<3).map { _ in table.admitPublicMessage(from: anna.peerID, now: now) } == [true, true, false])
+    }
+}

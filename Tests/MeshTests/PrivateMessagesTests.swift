@@ -1,0 +1,45 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareMesh
+
+@Suite struct PrivateMessagesTests {
+    private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    private let peer = PeerID(fitting: [3])
+
+    @Test func aMessageIsSentAgainUntilItsReceiptComesOrItIsGivenUp() {
+        var messages = PrivateMessages()
+        messages.insert([1], id: "A", to: peer, now: now)
+        messages.insert([2], id: "B", to: peer, now: now)
+        #expect(messages.advance(to: now + .seconds(4)).isEmpty)
+        #expect(messages.advance(to: now + .seconds(5)).count == 2)
+        messages.recordReceipt("A", from: peer)
+        var resent = 0
+        var givenUp: [String] = []
+        for round in 2...10 {
+            for reaction in messages.advance(to: now + .seconds(5 * round)) {
+                switch reaction {
+                case .resend(let payload, _):
+                    #expect(payload == [2])
+                    resent += 1
+                case .giveUp(let id, _): givenUp.append(id)
+                }
+            }
+        }
+        #expect(resent == 4 && givenUp == ["B"])
+    }
+
+    @Test func whatAPeerMayHaveWaitingIsBounded() {
+        var messages = PrivateMessages()
+        var count = 0
+        while messages.hasRoom(for: peer), count < 100 {
+            messages.insert([1], id: "\(count)", to: peer, now: now)
+            count += 1
+        }
+        #expect(count == 64)
+        for number in 0..<300 { messages.recordAcknowledgement("\(number)", of: peer) }
+        #expect(!messages.isAcknowledged("43", of: peer) && messages.isAcknowledged("44", of: peer))
+        messages.removePeer(peer)
+        #expect(!messages.isAcknowledged("299", of: peer) && messages.hasRoom(for: peer))
+    }
+}

@@ -1,0 +1,57 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareMesh
+
+@Suite struct PublicSyncTests {
+    private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    private let link = MeshLinkID(rawValue: 1)
+    private let peer = PeerID(fitting: [3])
+
+    private func moment(_ seconds: Int) -> Moment {
+        Moment(monotonic: now + .seconds(seconds), wall: WallTime(milliseconds: 100_000_000 + Int64(seconds) * 1000))
+    }
+
+    private func message(age: Int64, ttl: UInt8 = 0, type: MeshPacketType = .message) -> MeshPacket {
+        MeshPacket(
+            type: type, ttl: ttl, timestamp: UInt64(100_000_000 - age * 1000), sender: PeerID(fitting: [8]), payload: [1])
+    }
+
+    @Test func requestsGoOutAtIntervalsAndSoonToANewNeighbour() {
+        var sync = PublicSync()
+        sync.addLink(link, now: now)
+        #expect(sync.popDueLinks(now: now + .seconds(4)).isEmpty)
+        #expect(sync.popDueLinks(now: now + .seconds(5)) == [link])
+        #expect(sync.popDueLinks(now: now + .seconds(34)).isEmpty)
+        sync.requestSoon(on: link, now: now + .seconds(10))
+        #expect(sync.popDueLinks(now: now + .milliseconds(10_100)) == [link])
+        sync.removeLink(link)
+        #expect(sync.popDueLinks(now: now + .seconds(99)).isEmpty)
+    }
+
+    @Test("D5: only a neighbour that was asked may answer with something old") func responses() {
+        var sync = PublicSync()
+        #expect(!sync.isResponse(message(age: 3600), from: [peer], now: moment(0)))
+        sync.recordRequest(to: [peer], now: now)
+        #expect(sync.isResponse(message(age: 3600), from: [peer], now: moment(0)))
+        #expect(!sync.isResponse(message(age: 3600), from: [], now: moment(0)))
+        #expect(!sync.isResponse(message(age: 3600, ttl: 1), from: [peer], now: moment(0)))
+        #expect(!sync.isResponse(message(age: 30_000), from: [peer], now: moment(0)))
+        #expect(!sync.isResponse(message(age: 3600, type: .announce), from: [peer], now: moment(0)))
+        #expect(!sync.isResponse(message(age: 3600, type: .leave), from: [peer], now: moment(0)))
+        #expect(!sync.isResponse(message(age: 3600), from: [peer], now: moment(31)))
+        sync.removePeer(peer)
+        #expect(!sync.isResponse(message(age: 3600), from: [peer], now: moment(0)))
+    }
+
+    @Test("M2: a neighbour's requests are answered at a limited rate") func answers() throws {
+        var sync = PublicSync()
+        sync.insert(try MeshFrame(message(age: 1)))
+        let request = MeshSyncRequest(filter: GolombFilter(hashes: []))
+        let answered = (0..<10).count { _ in !sync.answer(request, of: peer, now: now).isEmpty }
+        #expect(answered == 8)
+        let others = sync.answer(request, of: PeerID(fitting: [4]), now: now)
+        let later = sync.answer(request, of: peer, now: now + .seconds(30))
+        #expect(others.count == 1 && later.count == 1)
+    }
+}

@@ -1,0 +1,76 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareMesh
+
+@Suite struct RelayQueueTests {
+    private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+
+    private func packet(_ timestamp: UInt64, _ type: MeshPacketType = .message) -> MeshPacket {
+        MeshPacket(type: type, timestamp: timestamp, sender: PeerID(fitting: [5]), payload: [1])
+    }
+
+    private func link(_ number: UInt64) -> MeshLinkID { MeshLinkID(rawValue: number) }
+
+    private func insert(_ packet: MeshPacket, after delay: Duration, in queue: inout RelayQueue) {
+        queue.insert(
+            RelayQueue.Relay(frame: [UInt8(packet.timestamp)], packet: packet, links: [link(1), link(2)]),
+            PacketKey(of: packet), size: 100, due: now + delay)
+    }
+
+    @Test func packetsLeaveInTheOrderOfTheirDelays() {
+        var queue = RelayQueue()
+        insert(packet(1), after: .milliseconds(30), in: &queue)
+        insert(packet(2), after: .milliseconds(10), in: &queue)
+        #expect(queue.deadline == now + .milliseconds(10))
+        #expect(queue.popDue(now: now) == nil)
+        #expect(queue.popDue(now: now + .milliseconds(10))?.frame == [2])
+        #expect(queue.popDue(now: now + .milliseconds(10)) == nil)
+        #expect(queue.popDue(now: now + .seconds(1))?.frame == [1])
+        #expect(queue.byteCount == 0 && queue.count == 0 && queue.copies.isEmpty)
+    }
+
+    @Test func aNeighbourThatSentACopyGetsNone() {
+        var queue = RelayQueue()
+        insert(packet(1), after: .zero, in: &queue)
+        queue.recordCopy(PacketKey(of: packet(1)), on: link(2))
+        queue.recordCopy(PacketKey(of: packet(9)), on: link(1))
+        #expect(queue.popDue(now: now)?.links == [link(1)])
+    }
+
+    @Test("R1: waiting packets are bounded in bytes") func bound() {
+        var queue = RelayQueue()
+        let frame = [UInt8](repeating: 0, count: 1 << 20)[...]
+        var count = 0
+        while queue.hasRoom(for: frame), count < 100 {
+            count += 1
+            queue.insert(
+                RelayQueue.Relay(frame: [], packet: packet(UInt64(count)), links: []), PacketKey(of: packet(UInt64(count))),
+                size: frame.count, due: now)
+        }
+        #expect(count == 7)
+    }
+
+    @Test func aMessageThatCouldNotBeCheckedMayComeAgainAsAnAnswer() {
+        var history = PacketHistory()
+        let moment = Moment(monotonic: now, wall: WallTime(milliseconds: 1_000))
+        let message = packet(1)
+        let key = PacketKey(of: message)
+        history.record(key, message, isHandled: false, now: moment)
+        #expect(history.isDuplicate(key, message, isSyncResponse: false))
+        #expect(!history.isDuplicate(key, message, isSyncResponse: true))
+        history.record(key, message, now: moment)
+        #expect(history.isDuplicate(key, message, isSyncResponse: true))
+    }
+
+    @Test("D5: timestamps are accepted within a window, longer for fragments and reassembled files") func window() {
+        let wall = WallTime(milliseconds: 10_000_000)
+        let plain = TimestampWindow.window(for: packet(1), isReassembled: false)
+        #expect(plain.contains(10_000_000 - 120_000, now: wall) && !plain.contains(10_000_000 - 120_001, now: wall))
+        #expect(plain.contains(10_000_000 + 120_000, now: wall) && !plain.contains(10_000_000 + 120_001, now: wall))
+        #expect(!plain.contains(.max, now: wall) && !plain.contains(0, now: wall))
+        let file = TimestampWindow.window(for: packet(1, .fileTransfer), isReassembled: true)
+        #expect(file.contains(10_000_000 - 900_000, now: wall) && !file.contains(10_000_000 + 120_001, now: wall))
+        #expect(TimestampWindow.window(for: packet(1, .fileTransfer), isReassembled: false).past == plain.past)
+    }
+}
