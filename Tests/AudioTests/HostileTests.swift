@@ -172,7 +172,7 @@ struct Spoiler {
         let scratch = ScratchFolder()
         let file = try scratch.note()
         try file.write(bytes, at: 0)
-        let sound = try SoundFile(file)
+        let sound = try SoundFileInput(file)
         let buffer = UnsafeMutableBufferPointer<Int16>.allocate(capacity: 4096)
         defer { buffer.deallocate() }
         var samples: [Int16] = []

@@ -114,7 +114,7 @@ enum Notes {
         let scratch = ScratchFolder()
         let file = try scratch.note()
         // Half a minute, at the rate that was asked for.
-        let limit = try #require(VoiceLimit(byteCount: UInt64(bitrate / 8 * 30)))
+        let limit = try #require(NoteSizeLimit(byteCount: UInt64(bitrate / 8 * 30)))
         var random = SeededRandom(seed: UInt64(bitrate))
         // Noise is what costs the encoder most.
         let samples = (0..<(16_000 * 40)).map { _ in Int16(truncatingIfNeeded: random.next() >> 50) }
@@ -171,7 +171,7 @@ enum Notes {
         let playback = Playback()
         let reader = try NoteReader(file)
         #expect(try playback.run(reader, on: audio.openOutput(device: nil, format: reader.format)))
-        #expect(audio.heard.count == 48_000)
+        #expect(audio.played.count == 48_000)
         #expect(playback.snapshot.position == .seconds(1))
     }
 
@@ -186,7 +186,7 @@ enum Notes {
             playback.skip(.seconds(skip))
             let reader = try NoteReader(file)
             #expect(try playback.run(reader, on: audio.openOutput(device: nil, format: reader.format)))
-            #expect(frames.contains(audio.heard.count), "\(skip): \(audio.heard.count)")
+            #expect(frames.contains(audio.played.count), "\(skip): \(audio.played.count)")
         }
     }
 
@@ -199,6 +199,6 @@ enum Notes {
         playback.stop()
         let reader = try NoteReader(file)
         #expect(try !playback.run(reader, on: audio.openOutput(device: nil, format: reader.format)))
-        #expect(audio.heard.isEmpty)
+        #expect(audio.played.isEmpty)
     }
 }

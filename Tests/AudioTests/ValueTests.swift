@@ -55,7 +55,7 @@ import Testing
 
 @Suite struct SilenceGateTests {
     private func run(_ samples: [Int16], isOn: Bool = true, piece: Int = 700) -> (kept: [Int16], frames: Int, hasSound: Bool) {
-        var gate = SilenceGate(rate: 16_000, isOn: isOn)
+        var gate = SilenceTrimmer(rate: 16_000, isOn: isOn)
         var kept: [Int16] = []
         var rest = samples[...]
         while !rest.isEmpty {
@@ -132,13 +132,13 @@ import Testing
 @Suite struct VoiceLimitTests {
     @Test("the frame path takes nearly half an hour of speech")
     func framePath() {
-        let seconds = VoiceLimit.framePath.secondsLeft(written: 0, unwritten: 0, bitrate: 24_000)
+        let seconds = NoteSizeLimit.framePath.secondsLeft(written: 0, unwritten: 0, bitrate: 24_000)
         #expect((1680...1710).contains(seconds))
     }
 
     @Test("counts down, and never below nothing")
     func countDown() throws {
-        let limit = try #require(VoiceLimit(byteCount: 50_000))
+        let limit = try #require(NoteSizeLimit(byteCount: 50_000))
         let before = limit.secondsLeft(written: 10_000, unwritten: 1, bitrate: 24_000)
         #expect(limit.secondsLeft(written: 13_080, unwritten: 1, bitrate: 24_000) == before - 1)
         #expect(limit.secondsLeft(written: .max, unwritten: 1, bitrate: 24_000) == 0)
@@ -147,16 +147,16 @@ import Testing
     }
 
     @Test("of two ways the narrower counts, and none is no limit") func smaller() throws {
-        let narrow = try #require(VoiceLimit(byteCount: 115_000))
-        #expect(VoiceLimit.smaller(.framePath, narrow) == narrow)
-        #expect(VoiceLimit.smaller(narrow, .framePath) == narrow)
-        #expect(VoiceLimit.smaller(nil, narrow) == narrow)
-        #expect(VoiceLimit.smaller(narrow, nil) == narrow)
-        #expect(VoiceLimit.smaller(nil, nil) == nil)
+        let narrow = try #require(NoteSizeLimit(byteCount: 115_000))
+        #expect(NoteSizeLimit.smaller(.framePath, narrow) == narrow)
+        #expect(NoteSizeLimit.smaller(narrow, .framePath) == narrow)
+        #expect(NoteSizeLimit.smaller(nil, narrow) == narrow)
+        #expect(NoteSizeLimit.smaller(narrow, nil) == narrow)
+        #expect(NoteSizeLimit.smaller(nil, nil) == nil)
     }
 
     @Test func absurdlySmall() {
-        #expect(VoiceLimit(byteCount: 100) == nil)
+        #expect(NoteSizeLimit(byteCount: 100) == nil)
     }
 }
 

@@ -9,7 +9,7 @@ import Testing
         let queue = NotificationQueue(onReady: {})
         let closings = Monitor(0)
         let link = PeripheralLink(
-            device: "a", largestWrite: 182, remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), queue: queue,
+            device: "a", maximumFrameByteCount: 182, remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), queue: queue,
             onClose: { closings.update { $0 += 1 } })
         let taken = (0..<1000).filter { link.deliver([UInt8(truncatingIfNeeded: $0)]) }
         #expect(taken == Array(0..<256))
@@ -37,7 +37,7 @@ import Testing
         let (ours, written) = pair()
         let (notified, notifies) = pair()
         let link = CentralLink(
-            writing: ours, notified: notified, largestWrite: 510,
+            writing: ours, notified: notified, maximumFrameByteCount: 510,
             remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), onClose: {})
         return (link, written, notifies)
     }

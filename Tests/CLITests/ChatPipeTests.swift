@@ -9,9 +9,9 @@ import Testing
 @Suite struct ChatPipeTests {
     private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
-    private func pipe(_ goal: ChatMark = .sent) -> ChatPipe { ChatPipe(.peer(anna), goal: goal) }
+    private func pipe(_ goal: MessageStatus = .sent) -> ChatPipe { ChatPipe(.peer(anna), goal: goal) }
 
-    private func marked(_ id: String, _ mark: ChatMark) -> ControlEvent {
+    private func marked(_ id: String, _ mark: MessageStatus) -> ControlEvent {
         .marked(id: id, conversation: .peer(anna), mark: mark, reason: nil)
     }
 
@@ -49,9 +49,9 @@ import Testing
         pipe.accepted("a")
         pipe.end()
         pipe.take(
-            ChatEntry(
+            ChatMessage(
                 number: 1, id: "a", conversation: .peer(anna), author: nil, authorName: nil, text: "hi",
-                when: WallTime(milliseconds: 0), mark: .delivered))
+                when: WallTime(milliseconds: 0), status: .delivered))
         #expect(pipe.isDone)
     }
 
@@ -89,9 +89,9 @@ import Testing
 
     @Test("T7: what is written for people steers no terminal, whoever reads it")
     func report() {
-        let entry = ChatEntry(
+        let entry = ChatMessage(
             number: 1, id: "a", conversation: .everybody, author: anna, authorName: try? DisplayName("an\u{1b}na"),
-            text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), mark: .delivered)
+            text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), status: .delivered)
         let lines = ChatReport.lines(entry, called: "anna")
         #expect(lines.count == 2)
         #expect(lines[0].hasSuffix(" an\\u{1b}na#1a2b: one\\u{7}"))
@@ -100,9 +100,9 @@ import Testing
 
     @Test("events of other conversations are not reported")
     func otherConversations() {
-        let entry = ChatEntry(
+        let entry = ChatMessage(
             number: 1, id: "a", conversation: .everybody, author: anna, authorName: nil, text: "x",
-            when: WallTime(milliseconds: 0), mark: .delivered)
+            when: WallTime(milliseconds: 0), status: .delivered)
         #expect(ChatReport.fields(.entry(entry), of: .peer(anna)) == nil)
         #expect(ChatReport.fields(.entry(entry), of: .everybody)?.0 == "line")
         #expect(ChatReport.fields(marked("a", .sent), of: .everybody) == nil)
@@ -112,12 +112,12 @@ import Testing
 /// A node that takes every line, and marks it as it is told to.
 private final class ScriptedDoor: NodeClient {
     let said = Mutex<[String]>([])
-    private let mark: ChatMark?
+    private let mark: MessageStatus?
     private let stream: AsyncStream<ControlEvent>
     private let sink: AsyncStream<ControlEvent>.Continuation
     static let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
-    init(marking mark: ChatMark?) {
+    init(marking mark: MessageStatus?) {
         self.mark = mark
         (stream, sink) = AsyncStream.makeStream(of: ControlEvent.self)
     }
@@ -149,7 +149,7 @@ private final class ScriptedDoor: NodeClient {
 }
 
 @Suite struct ChatPipingTests {
-    private func run(_ text: String, _ door: ScriptedDoor, to peer: String = "anna", goal: ChatMark = .sent) async throws {
+    private func run(_ text: String, _ door: ScriptedDoor, to peer: String = "anna", goal: MessageStatus = .sent) async throws {
         var ends: [Int32] = [0, 0]
         try #require(Glibc.pipe(&ends) == 0)
         let bytes = Array(text.utf8)

@@ -56,12 +56,12 @@ private final class Sitting {
 
     static func entry(
         _ number: Int, _ text: String, from author: PeerID? = anna, named name: String = "anna",
-        in conversation: Conversation = .peer(anna), mark: ChatMark = .delivered
-    ) -> ChatEntry {
-        ChatEntry(
+        in conversation: Conversation = .peer(anna), mark: MessageStatus = .delivered
+    ) -> ChatMessage {
+        ChatMessage(
             number: number, id: "id-\(number)", conversation: conversation, author: author,
             authorName: author == nil ? nil : claim(name), text: text,
-            when: WallTime(milliseconds: day + 12 * hour + Int64(number) * 60_000), mark: mark)
+            when: WallTime(milliseconds: day + 12 * hour + Int64(number) * 60_000), status: mark)
     }
 
     /// - Returns: what is wished then.
@@ -150,7 +150,7 @@ private final class Sitting {
     func wordMarks(_ hasColor: Bool, _ hasUTF8: Bool) {
         let sitting = Sitting(hasColor: hasColor, hasUTF8: hasUTF8)
         sitting.give(.event(.entry(Sitting.entry(1, "hi", from: nil, mark: .waiting))))
-        for (mark, word) in [(ChatMark.sent, "sent"), (.delivered, "delivered"), (.read, "read")] {
+        for (mark, word) in [(MessageStatus.sent, "sent"), (.delivered, "delivered"), (.read, "read")] {
             sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: mark, reason: nil)))
             #expect(sitting.text.contains("you: hi \(word)"))
         }

@@ -18,11 +18,12 @@ struct ConversationStoreTests {
     }
 
     private func line(
-        _ id: String, in conversation: Conversation, by author: PeerID? = nil, _ text: String = "hello", mark: ChatMark? = nil
-    ) -> ChatEntry {
-        ChatEntry(
+        _ id: String, in conversation: Conversation, by author: PeerID? = nil, _ text: String = "hello",
+        mark: MessageStatus? = nil
+    ) -> ChatMessage {
+        ChatMessage(
             id: id, conversation: conversation, author: author, authorName: try? DisplayName("somebody"), text: text,
-            when: WallTime(milliseconds: 1_000), mark: mark ?? (author == nil ? .waiting : .delivered))
+            when: WallTime(milliseconds: 1_000), status: mark ?? (author == nil ? .waiting : .delivered))
     }
 
     @Test("Lines come back in their order and after a new start, with what they were stored with")
@@ -57,42 +58,42 @@ struct ConversationStoreTests {
     func marks() throws {
         _ = try store.insert(line("x", in: .peer(anna)))
         _ = try store.insert(line("y", in: .peer(anna), by: anna))
-        #expect(try store.mark("x", in: .peer(anna), .sent))
-        #expect(try !store.mark("x", in: .peer(anna), .sent))
-        #expect(try !store.mark("x", in: .peer(ben), .delivered))
-        #expect(try store.mark("x", in: .peer(anna), .failed))
+        #expect(try store.updateStatus(of: "x", in: .peer(anna), to: .sent))
+        #expect(try !store.updateStatus(of: "x", in: .peer(anna), to: .sent))
+        #expect(try !store.updateStatus(of: "x", in: .peer(ben), to: .delivered))
+        #expect(try store.updateStatus(of: "x", in: .peer(anna), to: .failed))
         // It has arrived after all.
-        #expect(try store.mark("x", in: .peer(anna), .delivered))
-        #expect(try !store.mark("x", in: .peer(anna), .failed))
-        #expect(try store.mark("x", in: .peer(anna), .read))
-        #expect(try !store.mark("x", in: .peer(anna), .sent))
-        #expect(try !store.mark("y", in: .peer(anna), .read))
+        #expect(try store.updateStatus(of: "x", in: .peer(anna), to: .delivered))
+        #expect(try !store.updateStatus(of: "x", in: .peer(anna), to: .failed))
+        #expect(try store.updateStatus(of: "x", in: .peer(anna), to: .read))
+        #expect(try !store.updateStatus(of: "x", in: .peer(anna), to: .sent))
+        #expect(try !store.updateStatus(of: "y", in: .peer(anna), to: .read))
         #expect(try store.entry("y") == nil)
     }
 
     @Test("A line in several messages is as far as the last of them")
     func parts() throws {
         _ = try store.insert(line("long", in: .peer(anna)))
-        try store.dispatch(["a", "b"].map { DispatchedPart(id: $0, isCarried: true) }, of: "long", in: .peer(anna))
-        #expect(try store.advance("a", to: .delivered) == nil)
-        #expect(try store.advance("b", to: .sent)?.mark == .sent)
-        #expect(try store.unfinished().map(\.parts.count) == [2])
+        try store.recordParts(["a", "b"].map { OutgoingPart(id: $0, isBundle: true) }, of: "long", in: .peer(anna))
+        #expect(try store.updatePart("a", to: .delivered) == nil)
+        #expect(try store.updatePart("b", to: .sent)?.status == .sent)
+        #expect(try store.pendingMessages().map(\.parts.count) == [2])
         // Told again, and late.
-        #expect(try store.advance("a", to: .sent) == nil)
-        #expect(try store.advance("b", to: .delivered)?.mark == .delivered)
-        #expect(try store.advance("b", to: .failed) == nil)
-        #expect(try store.unfinished().isEmpty)
-        #expect(try store.advance("unknown", to: .sent) == nil)
+        #expect(try store.updatePart("a", to: .sent) == nil)
+        #expect(try store.updatePart("b", to: .delivered)?.status == .delivered)
+        #expect(try store.updatePart("b", to: .failed) == nil)
+        #expect(try store.pendingMessages().isEmpty)
+        #expect(try store.updatePart("unknown", to: .sent) == nil)
     }
 
     @Test("One part that is lost, and the line is; sent once more, it may arrive")
     func lost() throws {
         _ = try store.insert(line("long", in: .peer(anna)))
-        try store.dispatch(["a", "b"].map { DispatchedPart(id: $0, isCarried: true) }, of: "long", in: .peer(anna))
-        #expect(try store.advance("a", to: .failed)?.mark == .failed)
-        try store.dispatch([DispatchedPart(id: "c", isCarried: true)], of: "long", in: .peer(anna))
-        #expect(try store.advance("b", to: .delivered) == nil)
-        #expect(try store.advance("c", to: .delivered)?.mark == .delivered)
+        try store.recordParts(["a", "b"].map { OutgoingPart(id: $0, isBundle: true) }, of: "long", in: .peer(anna))
+        #expect(try store.updatePart("a", to: .failed)?.status == .failed)
+        try store.recordParts([OutgoingPart(id: "c", isBundle: true)], of: "long", in: .peer(anna))
+        #expect(try store.updatePart("b", to: .delivered) == nil)
+        #expect(try store.updatePart("c", to: .delivered)?.status == .delivered)
     }
 
     @Test("Reading gives what was unread, once, in its order")
@@ -107,8 +108,8 @@ struct ConversationStoreTests {
     @Test("X3: pieces of a text are joined in any order, doubled or not; what never becomes whole is bounded")
     func pieces() throws {
         func piece(_ id: String, _ index: Int, of count: Int = 3, at time: Int64 = 0) throws -> String? {
-            let piece = TextPiece(sender: anna, textID: id, index: index, count: count, text: "\(index)")!
-            return try store.collect(piece, now: WallTime(milliseconds: time))
+            let piece = TextFragment(sender: anna, textID: id, index: index, count: count, text: "\(index)")!
+            return try store.addFragment(piece, now: WallTime(milliseconds: time))
         }
         #expect(try piece("t", 2) == nil)
         #expect(try piece("t", 0) == nil)
@@ -119,24 +120,24 @@ struct ConversationStoreTests {
         #expect(try piece("old", 0, of: 2, at: 1) == nil)
         for number in 0..<16 { #expect(try piece("n\(number)", 0, at: 2 + Int64(number)) == nil) }
         #expect(try piece("old", 1, of: 2, at: 100) == nil)
-        #expect(TextPiece(sender: anna, textID: "x", index: 3, count: 3, text: "") == nil)
-        #expect(TextPiece(sender: anna, textID: "x", index: 0, count: 65, text: "") == nil)
-        #expect(TextPiece(sender: anna, textID: "", index: 0, count: 2, text: "") == nil)
+        #expect(TextFragment(sender: anna, textID: "x", index: 3, count: 3, text: "") == nil)
+        #expect(TextFragment(sender: anna, textID: "x", index: 0, count: 65, text: "") == nil)
+        #expect(TextFragment(sender: anna, textID: "", index: 0, count: 2, text: "") == nil)
     }
 
     @Test("M6: arrivals are kept once, in their order, and no more than so many")
     func arrivals() throws {
-        func arrival(_ number: UInt16) -> KeptArrival {
+        func arrival(_ number: UInt16) -> ReceivedBundle {
             let id = BundleID(bytes: [UInt8](repeating: 0, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])!
-            return KeptArrival(
+            return ReceivedBundle(
                 id: id, sender: number % 2 == 0 ? anna : nil, signer: EndpointID(rawValue: .max), content: [1, 0xf6],
                 isForEverybody: false, created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 3)
         }
         var limits = ConversationLimits()
         limits.arrivals = 10
         let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
-        for number in 1...13 as ClosedRange<UInt16> { #expect(try store.keep(arrival(number)) == Int(number)) }
-        #expect(try store.keep(arrival(13)) == nil)
+        for number in 1...13 as ClosedRange<UInt16> { #expect(try store.insert(arrival(number)) == Int(number)) }
+        #expect(try store.insert(arrival(13)) == nil)
         #expect(try store.arrivals(after: 0, limit: 2).map(\.number) == [4, 5])
         var last = try #require(try store.arrivals(after: 12, limit: 5).first)
         #expect(last.number == 13 && last.sender == nil)

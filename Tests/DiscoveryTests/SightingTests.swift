@@ -105,19 +105,19 @@ struct SightingTableTests {
     @Test("says a thing once, and again when it has changed")
     func changes() {
         var table = SightingTable()
-        #expect(table.see(sighting(1)) == [.seen(sighting(1))])
-        #expect(table.see(sighting(1)) == [])
-        #expect(table.see(sighting(1, port: 2)) == [.seen(sighting(1, port: 2))])
-        #expect(table.lose(sighting(1).key) == [.gone(sighting(1).key)])
-        #expect(table.lose(sighting(1).key) == [])
+        #expect(table.insert(sighting(1)) == [.seen(sighting(1))])
+        #expect(table.insert(sighting(1)) == [])
+        #expect(table.insert(sighting(1, port: 2)) == [.seen(sighting(1, port: 2))])
+        #expect(table.remove(sighting(1).key) == [.gone(sighting(1).key)])
+        #expect(table.remove(sighting(1).key) == [])
     }
 
     @Test("what only a quick answer said is gone at its deadline, unless the engine confirms it")
     func deadlines() {
         var table = SightingTable()
-        #expect(table.see(sighting(1), until: at(10)).count == 1)
-        #expect(table.see(sighting(2), until: at(10)).count == 1)
-        #expect(table.see(sighting(1)) == [])
+        #expect(table.insert(sighting(1), until: at(10)).count == 1)
+        #expect(table.insert(sighting(2), until: at(10)).count == 1)
+        #expect(table.insert(sighting(1)) == [])
         #expect(table.nextDeadline == at(10))
         #expect(table.expire(at: at(9)) == [])
         #expect(table.expire(at: at(10)) == [.gone(sighting(2).key)])
@@ -127,27 +127,27 @@ struct SightingTableTests {
     @Test("D1: a quick answer does not change what the engine has confirmed")
     func lateAnswer() {
         var table = SightingTable()
-        _ = table.see(sighting(1))
-        #expect(table.see(sighting(1, port: 666), until: at(10)) == [])
-        #expect(table.see(sighting(1)) == [])
+        _ = table.insert(sighting(1))
+        #expect(table.insert(sighting(1, port: 666), until: at(10)) == [])
+        #expect(table.insert(sighting(1)) == [])
     }
 
     @Test("an engine that starts anew has to confirm what is to stay")
     func doubt() {
         var table = SightingTable()
-        _ = table.see(sighting(1))
-        _ = table.see(sighting(2))
-        table.doubtAll(until: at(5))
-        #expect(table.see(sighting(2)) == [])
+        _ = table.insert(sighting(1))
+        _ = table.insert(sighting(2))
+        table.markUnconfirmed(until: at(5))
+        #expect(table.insert(sighting(2)) == [])
         #expect(table.expire(at: at(5)) == [.gone(sighting(1).key)])
     }
 
     @Test("R6: past its capacity the one not heard of for longest goes")
     func capacity() {
         var table = SightingTable()
-        for number in 0..<SightingTable.capacity { _ = table.see(sighting(number)) }
-        _ = table.see(sighting(0, port: 2))
-        #expect(table.see(sighting(5000)) == [.gone(sighting(1).key), .seen(sighting(5000))])
+        for number in 0..<SightingTable.capacity { _ = table.insert(sighting(number)) }
+        _ = table.insert(sighting(0, port: 2))
+        #expect(table.insert(sighting(5000)) == [.gone(sighting(1).key), .seen(sighting(5000))])
         #expect(table.count == SightingTable.capacity)
     }
 

@@ -78,10 +78,10 @@ struct BlueChatTests {
     private func met(_ event: MessengerEvent) -> PeerID? { if case .peerChanged(let id) = event { id } else { nil } }
 
     private func delivered(_ event: MessengerEvent) -> String? {
-        if case .marked(let entry, _) = event, entry.mark == .delivered { entry.text } else { nil }
+        if case .marked(let entry, _) = event, entry.status == .delivered { entry.text } else { nil }
     }
 
-    private func heard(_ event: MessengerEvent) -> ChatEntry? {
+    private func heard(_ event: MessengerEvent) -> ChatMessage? {
         if case .entry(let entry) = event, !entry.isOurs { entry } else { nil }
     }
 
@@ -93,7 +93,7 @@ struct BlueChatTests {
             #expect(messenger.blueChatPeople.map(\.name.claimed) == ["olive (BlueChat, unproven)"])
             let long = String(repeating: "grüß dich ", count: 200)
             for text in ["hello", long] {
-                #expect(try await messenger.say(text, in: .peer(id)).mark == .waiting)
+                #expect(try await messenger.say(text, in: .peer(id)).status == .waiting)
                 #expect(await next(events, delivered) == text)
             }
             #expect(radio.taken.joined() == "hello" + long)

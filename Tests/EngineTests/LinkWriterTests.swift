@@ -15,7 +15,7 @@ struct LinkWriterTests {
 
         func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { 0 }
         func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { written.update { $0 += bytes } }
-        func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
             // Half of it, so that something is left.
             let part = UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count / 2)])
             written.update { $0 += part }

@@ -24,7 +24,7 @@ import Testing
             let result = try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                let transfer = try mesh.send(MemorySource(content), to: bea)
+                let transfer = try mesh.send(InMemorySource(content), to: bea)
                 await meanwhile(transfer)
                 return await transfer.result
             }
@@ -52,7 +52,7 @@ import Testing
     @Test("what is accepted arrives, counted in fragments at both ends", arguments: Way.allCases)
     func sends(_ way: Way) async throws {
         let content = file(100_000)
-        let sink = MemorySink()
+        let sink = InMemorySink()
         let there = Monitor<TransferProgress?>(nil)
         let here = Monitor<[Int]>([])
         let result = try await send(content, on: Stage(way)) { invitation in
@@ -78,7 +78,7 @@ import Testing
         let stage = Stage(.memory)
         let (sender, receiver) = neighbours(stage)
         let content = file(50_000)
-        let sinks = [MemorySink(), MemorySink()]
+        let sinks = [InMemorySink(), InMemorySink()]
         let (mayDecline, decline) = AsyncStream.makeStream(of: Void.self)
         try await withNode(receiver) { receiver in
             let receiving = try receiver.receive()
@@ -97,11 +97,11 @@ import Testing
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
                 for _ in sinks {
-                    let result = await (try mesh.send(MemorySource(content), to: bea)).result
+                    let result = await (try mesh.send(InMemorySource(content), to: bea)).result
                     #expect(result.outcome == .completed)
                 }
                 // Both at once: one is asked about, and declined; the other says why it is not sent.
-                let both = [try mesh.send(MemorySource(content), to: bea), try mesh.send(MemorySource(content), to: bea)]
+                let both = [try mesh.send(InMemorySource(content), to: bea), try mesh.send(InMemorySource(content), to: bea)]
                 let results = await withTaskGroup { group in
                     for transfer in both { group.addTask { await transfer.result } }
                     let refused = await group.next()!
@@ -129,7 +129,7 @@ import Testing
         }
         let stage = Stage(way)
         let (sender, receiver) = neighbours(stage)
-        let sink = MemorySink()
+        let sink = InMemorySink()
         let asked = Monitor(0)
         try await withNode(receiver) { receiver in
             let receiving = try receiver.receive()
@@ -148,9 +148,9 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                let declined = try mesh.send(MemorySource(text("not this")), to: bea)
+                let declined = try mesh.send(InMemorySource(text("not this")), to: bea)
                 for await progress in declined.progress where progress.phase == .waiting { break }
-                #expect(await (try mesh.send(MemorySource(text("but this")), to: bea)).result.outcome == .completed)
+                #expect(await (try mesh.send(InMemorySource(text("but this")), to: bea)).result.outcome == .completed)
                 // In one session everything comes in order: an acknowledgement of the first one would be here.
                 #expect(declined.snapshot.phase == .waiting)
                 declined.cancel()
@@ -177,7 +177,7 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                let transfer = try mesh.send(MemorySource(content), to: bea, timeout: .seconds(3))
+                let transfer = try mesh.send(InMemorySource(content), to: bea, timeout: .seconds(3))
                 #expect(await transfer.result.outcome == .expired)
             }
             #expect(await end == .cancelled(by: .there))
@@ -213,7 +213,7 @@ import Testing
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
                 for number in 1...InvitationRateLimiter.timeout + 2 {
-                    let outcome = await (try mesh.send(MemorySource(file(number)), to: bea)).result.outcome
+                    let outcome = await (try mesh.send(InMemorySource(file(number)), to: bea)).result.outcome
                     #expect(outcome == .declined(number <= InvitationRateLimiter.timeout ? .declined : .busy), "\(number)")
                 }
             }
@@ -225,7 +225,7 @@ import Testing
 
     @Test("A8: a cancel is seen at both ends", arguments: Way.allCases, [true, false])
     func cancels(_ way: Way, bySender: Bool) async throws {
-        let sink = MemorySink()
+        let sink = InMemorySink()
         let there = Monitor<TransferOutcome?>(nil)
         let result = try await send(file(2_000_000), on: Stage(way)) { invitation in
             let transfer = invitation.accept(into: sink)
@@ -276,10 +276,10 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct FrameLinkStoryTests {
     /// Two nodes with nothing between them but a frame link.
     private func meet<Result: Sendable>(
-        _ pieces: FramePieces, largestWrite: Int = 510,
+        _ delivery: FrameDelivery, maximumFrameByteCount: Int = 510,
         _ body: @Sendable @escaping (_ ada: Node, _ bea: Listener, InMemoryFrameLink) async throws -> Result
     ) async throws -> Result {
-        let (here, there) = InMemoryFrameLink.pair(largestWrite: largestWrite, pieces: pieces)
+        let (here, there) = InMemoryFrameLink.pair(maximumFrameByteCount: maximumFrameByteCount, delivery: delivery)
         let stage = Stage(.memory)
         var (ada, bea) = (stage.sender, stage.receiver)
         ada.radio = radio(here)
@@ -301,11 +301,11 @@ import Testing
         }
     }
 
-    @Test("a file arrives in frames", arguments: [FramePieces.whole, .stream], [510, 180])
-    func sends(_ pieces: FramePieces, largestWrite: Int) async throws {
+    @Test("a file arrives in frames", arguments: [FrameDelivery.whole, .stream], [510, 180])
+    func sends(_ delivery: FrameDelivery, maximumFrameByteCount: Int) async throws {
         let content = MemoryContent(file: "a", (0..<5_000).map { UInt8(truncatingIfNeeded: $0 * 7) })
-        let sink = MemorySink()
-        try await meet(pieces, largestWrite: largestWrite) { ada, bea, _ in
+        let sink = InMemorySink()
+        try await meet(delivery, maximumFrameByteCount: maximumFrameByteCount) { ada, bea, _ in
             let mesh = ada.joinMesh()
             async let accepted: Void = {
                 for await invitation in bea.invitations {
@@ -315,16 +315,16 @@ import Testing
             }()
             let peer = try await mesh.find("Bea", timeout: .seconds(20))
             #expect(peer.isDirect)
-            let result = try await mesh.send(MemorySource(content), to: peer).result
+            let result = try await mesh.send(InMemorySource(content), to: peer).result
             #expect(result.outcome == .completed)
             await accepted
         }
         #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes))
     }
 
-    @Test("nonsense and frames cut anywhere are dropped; the link goes on", arguments: [FramePieces.whole, .stream])
-    func nonsense(_ pieces: FramePieces) async throws {
-        try await meet(pieces) { ada, bea, far in
+    @Test("nonsense and frames cut anywhere are dropped; the link goes on", arguments: [FrameDelivery.whole, .stream])
+    func nonsense(_ delivery: FrameDelivery) async throws {
+        try await meet(delivery) { ada, bea, far in
             let mesh = ada.joinMesh()
             for count in [1, 13, 100, 510] { try far.send((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 1) }) }
             // In a stream, what looks like a header swallows what follows at once; the next announcement comes 19 seconds later.
@@ -334,7 +334,7 @@ import Testing
     }
 
     @Test("a link too narrow for a fragment is not used") func narrow() async throws {
-        try await meet(.whole, largestWrite: 20) { ada, _, far in
+        try await meet(.whole, maximumFrameByteCount: 20) { ada, _, far in
             _ = ada.joinMesh()
             // Closed from the other end.
             #expect(

@@ -65,20 +65,20 @@ struct MessengerStoryTests {
         return nil
     }
 
-    private func firstLine(_ events: AsyncStream<MessengerEvent>) async -> ChatEntry? {
+    private func firstLine(_ events: AsyncStream<MessengerEvent>) async -> ChatMessage? {
         for await case .entry(let entry) in events { return entry }
         return nil
     }
 
     private func firstArrival(
-        _ events: AsyncStream<MessengerEvent>, where isWanted: (KeptArrival) -> Bool = { _ in true }
-    ) async -> KeptArrival? {
+        _ events: AsyncStream<MessengerEvent>, where isWanted: (ReceivedBundle) -> Bool = { _ in true }
+    ) async -> ReceivedBundle? {
         for await case .arrived(let arrival) in events where isWanted(arrival) { return arrival }
         return nil
     }
 
-    private func isMark(_ event: MessengerEvent, _ mark: ChatMark, of id: String) -> Bool {
-        if case .marked(let entry, _) = event { entry.id == id && entry.mark == mark } else { false }
+    private func isMark(_ event: MessengerEvent, _ mark: MessageStatus, of id: String) -> Bool {
+        if case .marked(let entry, _) = event { entry.id == id && entry.status == mark } else { false }
     }
 
     @Test(
@@ -123,7 +123,7 @@ struct MessengerStoryTests {
         for _ in 0..<2 {
             try await ada.run(on: [segment], stage) { _, here in
                 let own = here.events()
-                let mark = try await here.history(of: .peer(bea.id)).last?.mark
+                let mark = try await here.history(of: .peer(bea.id)).last?.status
                 try await bea.run(on: [segment], stage) { _, there in
                     if mark == .waiting { #expect(await first(own) { isMark($0, .delivered, of: id) } != nil) }
                     _ = try await there.find("Ada", timeout: .seconds(60))
@@ -150,7 +150,7 @@ struct MessengerStoryTests {
                     for name in ["Bea", "Cleo"] { _ = try await ada.find(name, timeout: .seconds(60)) }
                     _ = try await cleo.find("Ada", timeout: .seconds(60))
                     _ = try await bea.find("Ada", timeout: .seconds(60))
-                    let found4 = try await ada.say("hello all", in: .everybody).mark
+                    let found4 = try await ada.say("hello all", in: .everybody).status
                     #expect(found4 == .waiting)
                     for events in [heard, echo] {
                         let entry = try #require(await firstLine(events))
@@ -160,7 +160,7 @@ struct MessengerStoryTests {
                     #expect(await firstLine(echo)?.text == "and to you")
                     let found5 = try await bea.history(of: .everybody).count
                     #expect(found5 == 2)
-                    let found6 = try await ada.history(of: .everybody).first?.mark
+                    let found6 = try await ada.history(of: .everybody).first?.status
                     #expect(found6 == .sent)
                 }
             }
@@ -176,11 +176,11 @@ struct MessengerStoryTests {
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Said at once, while what was said before is looked through.
         let first = try await ada.run(on: [segment], stage) { _, here in try await here.say("anybody?", in: .everybody) }
-        #expect(first.mark == .waiting)
+        #expect(first.status == .waiting)
         try await ada.run(on: [segment], stage) { _, here in
             let own = here.events()
             let second = try await here.say("somebody?", in: .everybody)
-            #expect(try await here.history(of: .everybody).map(\.mark) == [.waiting, .waiting])
+            #expect(try await here.history(of: .everybody).map(\.status) == [.waiting, .waiting])
             try await bea.run(on: [segment], stage) { _, there in
                 let received = there.events()
                 #expect(await self.first(own) { isMark($0, .sent, of: second.id) } != nil)
@@ -230,7 +230,7 @@ struct MessengerStoryTests {
                 #expect(await firstArrival(received) { $0.sender != nil }?.sender == mallory.id)
                 let found7 = try await there.conversations().map(\.conversation)
                 #expect(found7 == [.peer(mallory.id), .peer(ada.id)])
-                let found8 = try await there.history(of: .peer(ada.id)).map(\.mark)
+                let found8 = try await there.history(of: .peer(ada.id)).map(\.status)
                 #expect(found8 == [.waiting])
             }
         }
@@ -260,7 +260,7 @@ struct MessengerStoryTests {
                 let bea = try await mesh.find("Bea", timeout: .seconds(60))
                 var text = MemoryContent(file: "text", Array("from a phone".utf8))
                 text.offer.items[0].kind = .text
-                #expect(await (try mesh.send(MemorySource(text), to: bea)).result.outcome == .completed)
+                #expect(await (try mesh.send(InMemorySource(text), to: bea)).result.outcome == .completed)
             }
             try await cleo.run(on: [segment], stage) { _, here in
                 _ = try await here.find("Bea", timeout: .seconds(60))
@@ -293,13 +293,13 @@ struct MessengerStoryTests {
                 // What comes after a mark that was sent.
                 _ = try await there.find("Ada", timeout: .seconds(60))
                 _ = try await there.say("what I meant to say", in: .peer(ada.id))
-                var last: ChatMark?
+                var last: MessageStatus?
                 for await event in own {
-                    if case .marked(let line, _) = event, line.id == said.id { last = line.mark }
+                    if case .marked(let line, _) = event, line.id == said.id { last = line.status }
                     if case .entry(let line) = event, !line.isOurs { break }
                 }
                 #expect(last == nil)
-                let marks = try await here.history(of: .peer(bea.id)).filter(\.isOurs).map(\.mark)
+                let marks = try await here.history(of: .peer(bea.id)).filter(\.isOurs).map(\.status)
                 #expect(marks == [.delivered])
             }
         }
@@ -317,13 +317,13 @@ struct MessengerStoryTests {
             let received = there.events()
             try await ada.run(on: [segment], stage) { _, here in
                 let refusal = #expect(throws: MessengerError.self) {
-                    try here.send(.null, with: MemorySource(Self.photo), to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!)
+                    try here.send(.null, with: InMemorySource(Self.photo), to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!)
                 }
                 #expect(refusal?.description == MessageRule.receiverNotInRange.description)
                 _ = try await here.find("Bea", timeout: .seconds(60))
                 while true {
                     do {
-                        let sent = try here.send(Self.caption, with: MemorySource(Self.photo), to: bea.id)
+                        let sent = try here.send(Self.caption, with: InMemorySource(Self.photo), to: bea.id)
                         try await body(sent.transfer, received)
                         break
                     } catch MessengerError.rule(.receiverNotInRange) {
@@ -345,7 +345,7 @@ struct MessengerStoryTests {
 
     @Test("A message with a file beside it: only in direct mode, and both arrive")
     func fileBeside() async throws {
-        let sink = MemorySink()
+        let sink = InMemorySink()
         try await sendPhoto {
             _ = await $0.accept(into: sink).result
         } _: { transfer, received in

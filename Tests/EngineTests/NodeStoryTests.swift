@@ -33,7 +33,7 @@ import Testing
             let outcome = try await withNode(stage.sender) { sender in
                 try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
                     let transfer = connection.send(
-                        MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                     await meanwhile(transfer)
                     return await transfer.result.outcome
                 }
@@ -46,7 +46,7 @@ import Testing
 
     @Test("what is accepted arrives", arguments: Way.allCases) func sends(_ way: Way) async throws {
         for content in [content(0), content(10), content(1_000_000), tree()] {
-            let sink = MemorySink()
+            let sink = InMemorySink()
             let there = Monitor<TransferOutcome?>(nil)
             let outcome = try await send(content, on: Stage(way)) { invitation in
                 #expect(invitation.peer.id == Stage.ada.peerID)
@@ -69,7 +69,7 @@ import Testing
     @Test("A9: what is accepted while the node shuts down ends all the same", arguments: Way.allCases)
     func acceptedTooLate(_ way: Way) async throws {
         let stage = Stage(way)
-        let sink = MemorySink()
+        let sink = InMemorySink()
         try await withNode(stage.receiver) { receiver in
             let receiving = try receiver.receive()
             async let answer: TransferOutcome? = {
@@ -81,7 +81,7 @@ import Testing
             }()
             try await withNode(stage.sender) { sender in
                 _ = try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
-                    await connection.send(MemorySource(content(10)), resumeKey: Stage.resumeKey, timeout: .seconds(60)).result
+                    await connection.send(InMemorySource(content(10)), resumeKey: Stage.resumeKey, timeout: .seconds(60)).result
                 }
             }
             #expect(await answer == .interrupted)
@@ -92,7 +92,7 @@ import Testing
     @Test("A8: a cancel by the sender is seen at both ends", arguments: Way.allCases) func senderCancels(_ way: Way)
         async throws
     {
-        let sink = MemorySink(holdsAfter: 1)
+        let sink = InMemorySink(holdsAfter: 1)
         let there = Monitor<TransferOutcome?>(nil)
         let outcome = try await send(content(1_500_000), on: Stage(way)) { invitation in
             let transfer = invitation.accept(into: sink)
@@ -112,7 +112,7 @@ import Testing
     @Test("A8: a cancel by the receiver is seen at both ends", arguments: Way.allCases) func receiverCancels(_ way: Way)
         async throws
     {
-        let sink = MemorySink(holdsAfter: 1)
+        let sink = InMemorySink(holdsAfter: 1)
         let there = Monitor<TransferOutcome?>(nil)
         let outcome = try await send(content(1_500_000), on: Stage(way)) { invitation in
             let transfer = invitation.accept(into: sink, keepsPartial: false)
@@ -130,17 +130,17 @@ import Testing
     @Test("R4: a slow sink holds back its own sender only", arguments: Way.allCases) func slowSink(_ way: Way) async throws {
         let stage = Stage(way)
         let content = content(1_500_000)
-        let (slow, fast) = (MemorySink(holdsAfter: 1), MemorySink())
+        let (slow, fast) = (InMemorySink(holdsAfter: 1), InMemorySink())
         try await withNode(stage.receiver) { receiver in
             let receiving = try receiver.receive()
             try await withNode(stage.sender) { sender in
                 try await sender.withConnection(to: stage.destination(receiving.port)) { held in
-                    let first = held.send(MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    let first = held.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                     var invitations = receiving.invitations.makeAsyncIterator()
                     let slowThere = try #require(await invitations.next()).accept(into: slow)
                     for await _ in slow.held { break }
                     let outcome = try await sender.withConnection(to: stage.destination(receiving.port)) { free in
-                        let second = free.send(MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        let second = free.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                         var invitations = receiving.invitations.makeAsyncIterator()
                         _ = try #require(await invitations.next()).accept(into: fast)
                         return await second.result.outcome
@@ -167,7 +167,7 @@ import Testing
                 try await withNode(settings) { sender in
                     try await sender.withConnection(to: stage.destination(port)) { connection in
                         let transfer = connection.send(
-                            MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                            InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                         return await transfer.result.outcome
                     }
                 }
@@ -175,7 +175,7 @@ import Testing
             async let first = send(stage.sender)
             async let second = send(stage.settings(LocalIdentity(seed: [UInt8](repeating: 3, count: 64)), "Cem"))
             var invitations = receiving.invitations.makeAsyncIterator()
-            let sinks = [MemorySink(), MemorySink()]
+            let sinks = [InMemorySink(), InMemorySink()]
             var senders: Set<PeerID> = []
             var transfers: [Transfer] = []
             for sink in sinks {
@@ -196,13 +196,13 @@ import Testing
     func shutdown(_ way: Way, bySender: Bool) async throws {
         let stage = Stage(way)
         let content = content(1_500_000)
-        let sink = MemorySink(holdsAfter: 100_000)
+        let sink = InMemorySink(holdsAfter: 100_000)
         let there = Monitor<TransferOutcome?>(nil)
         let here = try await withNode(stage.receiver) { receiver in
             let receiving = try receiver.receive()
             return try await withNode(stage.sender) { sender in
                 try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
-                    let transfer = connection.send(MemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    let transfer = connection.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                     var invitations = receiving.invitations.makeAsyncIterator()
                     let incoming = try #require(await invitations.next()).accept(into: sink)
                     for await _ in sink.held { break }
@@ -219,7 +219,7 @@ import Testing
         #expect(sink.end == .suspended)
         let kept = sink.received.resumePoint
         #expect(kept.partialSize >= 100_000)
-        let again = MemorySink(kept: sink.received)
+        let again = InMemorySink(kept: sink.received)
         let resumed = Monitor<UInt64>(0)
         let outcome = try await send(content, on: Stage(way)) { invitation in
             let transfer = invitation.accept(into: again)

@@ -238,9 +238,9 @@ private struct Affair {
         let id = neighbourhood.id(receiver)
         let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
         let sent = try #require(
-            try sessions[sender].sendResource(MemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id])
+            try sessions[sender].sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id])
         let invitation = try #require(await sessions[receiver].resources.first { _ in true })
-        let sink = MemorySink(holdsAfter: 1)
+        let sink = InMemorySink(holdsAfter: 1)
         let received = invitation.accept(into: sink)
         for await _ in sink.held { break }
         return {

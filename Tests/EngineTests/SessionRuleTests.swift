@@ -174,13 +174,13 @@ extension SessionStoryTests {
         try await withSession(of: 5, way) { neighbourhood, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 300_000))
             let ids = (1...4).map(neighbourhood.id)
-            let transfers = try sessions[0].sendResource(MemorySource(content), to: ids, resumeKey: Stage.resumeKey)
+            let transfers = try sessions[0].sendResource(InMemorySource(content), to: ids, resumeKey: Stage.resumeKey)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 1...4 {
                     group.addTask {
                         let invitation = try #require(await sessions[number].resources.first { _ in true })
                         guard number < 4 else { return invitation.decline() }
-                        let sink = MemorySink()
+                        let sink = InMemorySink()
                         #expect(await invitation.accept(into: sink).result.outcome == .completed)
                         #expect(sink.received.entries == content.entries)
                     }
@@ -199,9 +199,9 @@ extension SessionStoryTests {
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
             for isSender in [true, false] {
                 let id = neighbourhood.id(1)
-                let sent = try sessions[0].sendResource(MemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id]
+                let sent = try sessions[0].sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id]
                 let invitation = try #require(await sessions[1].resources.first { _ in true })
-                let sink = MemorySink(holdsAfter: 1)
+                let sink = InMemorySink(holdsAfter: 1)
                 let received = invitation.accept(into: sink)
                 for await _ in sink.held { break }
                 isSender ? sent?.cancel() : received.cancel()
@@ -290,7 +290,7 @@ extension SessionStoryTests {
                 _ = try await session.invite(neighbourhood.destination(1, 1), context: [UInt8](repeating: 0, count: 1025))
             }
             await refuses { _ = try await session.invite(neighbourhood.destination(1, 1), timeout: .seconds(601)) }
-            let source = MemorySource(MemoryContent(file: "a", [1]))
+            let source = InMemorySource(MemoryContent(file: "a", [1]))
             await refuses { _ = try session.sendResource(source, to: [], resumeKey: Stage.resumeKey) }
             await refuses { _ = try session.sendResource(source, to: [other, other], resumeKey: Stage.resumeKey) }
             await refuses { _ = try session.sendResource(source, to: [other], resumeKey: [1]) }

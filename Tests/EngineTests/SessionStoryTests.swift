@@ -103,8 +103,8 @@ import Testing
 
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 1_000_000))
             let transfers = try sessions[1].sendResource(
-                MemorySource(content), to: [neighbourhood.id(2)], resumeKey: Stage.resumeKey)
-            let sink = MemorySink()
+                InMemorySource(content), to: [neighbourhood.id(2)], resumeKey: Stage.resumeKey)
+            let sink = InMemorySink()
             let invitation = try #require(await sessions[2].resources.first { _ in true })
             #expect(invitation.peer.id == neighbourhood.id(1))
             #expect(await invitation.accept(into: sink).result.outcome == .completed)

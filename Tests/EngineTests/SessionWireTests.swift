@@ -142,9 +142,9 @@ import Testing
                 try await stream.write(Self.marker)
                 #expect(try await there.streams.first { _ in true }?.stream.read() == Self.marker)
                 let content = MemoryContent(file: "a", Self.marker)
-                let sent = try session.sendResource(MemorySource(content), to: [other], resumeKey: Stage.resumeKey)
+                let sent = try session.sendResource(InMemorySource(content), to: [other], resumeKey: Stage.resumeKey)
                 let invitation = try #require(await there.resources.first { _ in true })
-                #expect(await invitation.accept(into: MemorySink()).result.outcome == .completed)
+                #expect(await invitation.accept(into: InMemorySink()).result.outcome == .completed)
                 #expect(await sent[other]?.result.outcome == .completed)
                 // Until one goes in a packet.
                 while !tap.packets.contains(where: { $0.bytes.count > Self.marker.count }) {

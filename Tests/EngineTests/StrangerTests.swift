@@ -134,7 +134,7 @@ import Testing
                 try await withNode(stage.sender) { sender in
                     _ = try? await sender.withConnection(to: stage.destination(receiving.port)) { connection in
                         let transfer = connection.send(
-                            MemorySource(MemoryContent(file: "a", [1])), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                            InMemorySource(MemoryContent(file: "a", [1])), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                         // Whether the offer was on its way before the link closed decides which of the two it is.
                         let outcome = await transfer.result.outcome
                         #expect(outcome == .interrupted || outcome == .declined(.declined))

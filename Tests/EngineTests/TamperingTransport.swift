@@ -56,7 +56,7 @@ private final class TamperingLink: StreamLink {
     }
 
     /// All through ``write(_:)``, so that nothing gets past.
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { 0 }
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { 0 }
 
     private func pieces(_ bytes: [UInt8]) -> [[UInt8]] {
         state.update { state in

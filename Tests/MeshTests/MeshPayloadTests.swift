@@ -164,21 +164,21 @@ import Testing
 
     @Test func fragmentsFitIntoTheWriteTheyWereCutFor() throws {
         var packet = MeshSamples.packets[3]
-        for largestWrite in [185, 250, 512, 1024] {
+        for maximumFrameByteCount in [185, 250, 512, 1024] {
             for hops in 0...4 {
                 for recipient in [nil, MeshSamples.recipient] {
                     packet.recipient = recipient
                     packet.route = [PeerID](repeating: MeshSamples.sender, count: hops)
-                    let chunk = MeshFragmentation.chunkByteCount(forLargestWrite: largestWrite, route: packet.route)
+                    let chunk = MeshFragmentation.chunkByteCount(forLargestWrite: maximumFrameByteCount, route: packet.route)
                     // Below, no header would fit, and phones cut no smaller.
                     guard chunk > 64 else { continue }
                     let plan = try MeshFragmentation(
                         packet, frame: [UInt8](repeating: 7, count: 5000), id: MeshSamples.fragmentID, chunkByteCount: chunk)
-                    #expect(try plan[0].encoded(compression: .level(1)).count <= largestWrite)
+                    #expect(try plan[0].encoded(compression: .level(1)).count <= maximumFrameByteCount)
                     var random = SeededRandom(seed: 1)
                     let incompressible = try MeshFragmentation(
                         packet, frame: random.bytes(5000), id: MeshSamples.fragmentID, chunkByteCount: chunk)
-                    #expect(try incompressible[0].encoded().count <= largestWrite - 15 + (recipient == nil ? -8 : 0))
+                    #expect(try incompressible[0].encoded().count <= maximumFrameByteCount - 15 + (recipient == nil ? -8 : 0))
                 }
             }
         }

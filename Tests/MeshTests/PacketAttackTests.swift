@@ -527,7 +527,7 @@ import Testing
     }
 
     @Test("R7: links that take next to nothing are still served") func tinyLinks() throws {
-        var victim = AttackedRouter(links: 2, MeshLinkProfile(largestWrite: 1, pacing: .zero, isRadio: false))
+        var victim = AttackedRouter(links: 2, MeshLinkProfile(maximumFrameByteCount: 1, pacing: .zero, isRadio: false))
         let anna = UntrustedPeer(seed: 64)
         victim.receive(try anna.announcement(at: victim.now))
         victim.receive(try anna.message(String(repeating: "long ", count: 500), at: victim.now + 1))

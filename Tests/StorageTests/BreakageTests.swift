@@ -9,7 +9,7 @@ import Testing
 @Suite("inbox: kills, full disks, absent disks")
 struct BreakageTests {
     /// Files of all the sizes that make a difference: noted down at once, soon sent again, empty.
-    static let mixed = MemorySource([
+    static let mixed = InMemorySource([
         .file("first", bytes(100), item: 0),
         .folder(["tree"], item: 1),
         .folder(["tree", "a"], item: 1),
@@ -62,21 +62,21 @@ struct BreakageTests {
                 let path = entry.header.path.map(\.shown).joined(separator: "/")
                 #expect(try rig.scratch.read("inbox/\(path)") == entry.content, "cut at \(cut): \(path)")
             }
-            #expect(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().isEmpty)
+            #expect(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().isEmpty)
         }
     }
 
     @Test("P13: what a killed process wrote after its journal, and the sender has no more, is removed")
     func killedThenShortened() throws {
         let rig = try InboxRig()
-        let before = MemorySource([
+        let before = InMemorySource([
             .folder(["t"]), .file(in: ["t", "a"], bytes(2 << 20)), .file(in: ["t", "m"], [1]), .folder(["t", "n"]),
             .file(in: ["t", "n", "x"], [2]), .file(in: ["t", "z"], bytes(100)),
         ])
         // The journal is written when `a` begins and never again.
         let length = try TransferRig.streamByteCount(of: before)
         _ = try TransferRig(cut: length - 80).move(before, to: try rig.sink(before.offer))
-        let after = MemorySource([.folder(["t"]), .file(in: ["t", "a"], bytes(2 << 20))])
+        let after = InMemorySource([.folder(["t"]), .file(in: ["t", "a"], bytes(2 << 20))])
         let result = try TransferRig().move(after, to: try rig.sink(after.offer))
         #expect(result.resumed == 2 << 20)
         #expect(rig.scratch.tree("inbox") == ["d t", "f t/a"])
@@ -85,8 +85,8 @@ struct BreakageTests {
     @Test("P13: a journal from before a loss of power counts only as far as it was made durable")
     func lostPower() throws {
         let rig = try InboxRig()
-        let entries = (0..<40).map { MemorySource.Entry.file(in: ["t", "f\($0)"], bytes(500, seed: UInt64($0 + 1))) }
-        let source = MemorySource([.folder(["t"])] + entries)
+        let entries = (0..<40).map { InMemorySource.Entry.file(in: ["t", "f\($0)"], bytes(500, seed: UInt64($0 + 1))) }
+        let source = InMemorySource([.folder(["t"])] + entries)
         let clock: @Sendable () -> MonotonicInstant = {
             rig.clock.advance(by: .seconds(2))
             return rig.clock.read()
@@ -96,9 +96,9 @@ struct BreakageTests {
         }
         _ = try TransferRig(cut: 18_000).move(source, to: try sink())
         let latest = try sink().resumePoint().completeEntries
-        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
-        let path = "state/spool/\(staged)/\(StagingJournal.fileName)"
-        var journal = try JSONDecoder().decode(StagingJournal.self, from: Data(try rig.scratch.read(path)))
+        let staged = try #require(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let path = "state/spool/\(staged)/\(TransferCheckpoint.fileName)"
+        var journal = try JSONDecoder().decode(TransferCheckpoint.self, from: Data(try rig.scratch.read(path)))
         journal.bootID = "another"
         try rig.scratch.write(path, journal.encoded)
         let believed = try sink().resumePoint().completeEntries
@@ -114,12 +114,12 @@ struct BreakageTests {
     @Test(
         "a journal, a list of names or a folder that is damaged means starting again",
         arguments: [
-            StagingJournal.fileName, StoredNames.fileName, "items/0/t",
+            TransferCheckpoint.fileName, CompletedNames.fileName, "items/0/t",
         ])
     func damaged(part: String) throws {
         for damage in [[], Array("{".utf8), [UInt8](repeating: 0xff, count: 5000)] {
             let rig = try InboxRig()
-            let source = MemorySource([
+            let source = InMemorySource([
                 .folder(["t"]), .file(in: ["t", "a"], bytes(1000)), .file(in: ["t", "b"], bytes(1000)),
             ])
             do {
@@ -127,9 +127,9 @@ struct BreakageTests {
                 try TransferRig(recordSize: 100, cut: 1500).move(source, to: sink)
                 sink.suspend()
             }
-            let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
-            let directory = try Descriptor.openDirectory(path: rig.scratch("state/spool/\(staged)"))
-            directory.unlink(StagingJournal.durableFileName)
+            let staged = try #require(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+            let directory = try FileDescriptor.openDirectory(path: rig.scratch("state/spool/\(staged)"))
+            directory.unlink(TransferCheckpoint.durableFileName)
             if part.hasPrefix("items") {
                 try directory.openDirectory("items").openDirectory("0").removeTree("t")
             } else {
@@ -144,20 +144,20 @@ struct BreakageTests {
     @Test("P3: names in a journal that somebody has made up lead nowhere")
     func forgedJournal() throws {
         let rig = try InboxRig()
-        let source = MemorySource([.file("x", bytes(5000))])
+        let source = InMemorySource([.file("x", bytes(5000))])
         try rig.scratch.write("victim", bytes(5000))
         do {
             let sink = try rig.sink(source.offer)
             try TransferRig(recordSize: 100, cut: 3000).move(source, to: sink)
             sink.suspend()
         }
-        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
-        let path = "state/spool/\(staged)/\(StagingJournal.fileName)"
+        let staged = try #require(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let path = "state/spool/\(staged)/\(TransferCheckpoint.fileName)"
         for stored in ["../../../../../victim", rig.scratch("victim"), "..", ""] {
-            var journal = try JSONDecoder().decode(StagingJournal.self, from: Data(try rig.scratch.read(path)))
+            var journal = try JSONDecoder().decode(TransferCheckpoint.self, from: Data(try rig.scratch.read(path)))
             journal.file?.stored = stored
             try rig.scratch.write(path, journal.encoded)
-            try rig.scratch.write("state/spool/\(staged)/\(StagingJournal.durableFileName)", journal.encoded)
+            try rig.scratch.write("state/spool/\(staged)/\(TransferCheckpoint.durableFileName)", journal.encoded)
             #expect(try rig.sink(source.offer).resumePoint() == .start)
         }
         #expect(try rig.scratch.read("victim") == bytes(5000))
@@ -166,7 +166,7 @@ struct BreakageTests {
     @Test("two transfers of one key at once never share a folder, and both arrive")
     func sameKeyTwice() throws {
         let rig = try InboxRig()
-        let source = MemorySource([.file("x", bytes(3000))])
+        let source = InMemorySource([.file("x", bytes(3000))])
         let first = try rig.sink(source.offer)
         try TransferRig(recordSize: 100, cut: 1500).move(source, to: first)
         #expect(try rig.receive(source).map(\.path) == [rig.scratch("inbox/x")])
@@ -179,13 +179,13 @@ struct BreakageTests {
     func waitsAcrossRestarts() throws {
         let scratch = ScratchFolder()
         try scratch.write("inbox", [])
-        let source = MemorySource([.file("x", bytes(10))])
+        let source = InMemorySource([.file("x", bytes(10))])
         for _ in 1...2 {
             #expect(try InboxRig(scratch: scratch).receive(source).map(\.isInInbox) == [false])
         }
         unlinkFile(scratch("inbox"))
         let rig = try InboxRig(scratch: scratch)
-        rig.inbox.sweep(now: WallTime(milliseconds: .max / 2))
+        rig.inbox.removeStaleTransfers(now: WallTime(milliseconds: .max / 2))
         #expect(rig.inbox.deliverPending().map(\.path) == [scratch("inbox/x"), scratch("inbox/x (2)")])
         #expect(rig.inbox.deliverPending().isEmpty)
     }
@@ -202,14 +202,14 @@ struct BreakageTests {
             do { try body() } catch { return (error as? StorageError)?.code }
             return nil
         }
-        let big = MemorySource([.file("x", bytes(1001))])
+        let big = InMemorySource([.file("x", bytes(1001))])
         #expect(code { _ = try rig.sink(big.offer) } == .overLimit)
-        let many = MemorySource((0..<4).map { .file("x", [], item: $0) })
+        let many = InMemorySource((0..<4).map { .file("x", [], item: $0) })
         #expect(code { _ = try rig.sink(many.offer) } == .overLimit)
-        let stream = MemorySource([.file("x", bytes(1001), hasKnownSize: false)])
+        let stream = InMemorySource([.file("x", bytes(1001), hasKnownSize: false)])
         #expect(code { _ = try TransferRig(recordSize: 300).move(stream, to: try rig.sink(stream.offer)) } == .overLimit)
         // Together they are too much, though the offer said nothing.
-        let parts = MemorySource([
+        let parts = InMemorySource([
             .file("a", bytes(600), item: 0, hasKnownSize: false), .file("b", bytes(600), item: 1, hasKnownSize: false),
         ])
         #expect(
@@ -223,7 +223,7 @@ struct BreakageTests {
         limits.reserve = .max
         let rig = try InboxRig(limits: limits)
         #expect(rig.inbox.freeSpace == 0)
-        let source = MemorySource([.file("x", bytes(2000))])
+        let source = InMemorySource([.file("x", bytes(2000))])
         let failure = #expect(throws: StorageError.self) { try rig.sink(source.offer).resumePoint() }
         #expect(failure?.code == .noSpace)
         #expect(failure?.description.contains("make room for 2.0 KB more") == true)
@@ -243,11 +243,11 @@ struct BreakageTests {
                 try inbox.makeSink(for: offer, from: anna, resumeKey: someKey, clock: clock.read)
             }
             // Known to be too much: refused before a byte is written.
-            let known = MemorySource([.file("x", bytes(6 << 20))])
+            let known = InMemorySource([.file("x", bytes(6 << 20))])
             let early = #expect(throws: StorageError.self) { try sink(known.offer).resumePoint() }
             #expect(early?.code == .noSpace)
             // Fits when it begins, but somebody else fills the disk meanwhile.
-            let source = MemorySource([.file("x", bytes(3 << 20))])
+            let source = InMemorySource([.file("x", bytes(3 << 20))])
             do {
                 let sink = try sink(source.offer)
                 try TransferRig(recordSize: 65_536, cut: 1 << 20).move(source, to: sink)
@@ -258,7 +258,7 @@ struct BreakageTests {
             #expect(point.partialSize > 900_000)
             try resumed.resume(at: point)
             try resumed.begin(source.entries[0].header, at: point.partialSize, entriesDigest: [])
-            let filler = try #require(try Descriptor.openDirectory(path: scratch("small")).createFile("filler"))
+            let filler = try #require(try FileDescriptor.openDirectory(path: scratch("small")).createFile("filler"))
             while (try? filler.write(bytes(4096))) != nil {}
             let late = #expect(throws: StorageError.self) {
                 try source.entries[0].content[Int(point.partialSize)...].withUnsafeBytes { try resumed.write($0) }
@@ -266,7 +266,7 @@ struct BreakageTests {
             #expect(late?.code == .noSpace)
             #expect(late?.description.contains("2.1 MB are still to come") == true)
             resumed.suspend()
-            #expect(try Descriptor.openDirectory(path: scratch("small/inbox")).names().isEmpty)
+            #expect(try FileDescriptor.openDirectory(path: scratch("small/inbox")).names().isEmpty)
         }
     }
 
@@ -281,7 +281,7 @@ struct BreakageTests {
                 path: scratch("small/inbox"), spoolPath: scratch("small/spool"), limits: InboxRig.limits,
                 detector: InboxRig.detector)
             let clock = TestClock()
-            let source = MemorySource(
+            let source = InMemorySource(
                 [.folder(["t"])] + (0..<6).map { .file(in: ["t", "f\($0)"], bytes(600_000, seed: UInt64($0 + 1))) })
             func sink() throws -> any ResourceSink {
                 try inbox.makeSink(for: source.offer, from: anna, resumeKey: someKey, clock: clock.read)
@@ -298,7 +298,7 @@ struct BreakageTests {
             try remountMemory(at: scratch("small"), megabytes: 8)
             let result = try TransferRig(recordSize: 65_536).move(source, to: try sink())
             #expect(result.resumed >= 600_000)
-            let folder = try Descriptor.openDirectory(path: scratch("small/inbox/t"))
+            let folder = try FileDescriptor.openDirectory(path: scratch("small/inbox/t"))
             for number in 0..<6 {
                 #expect(
                     try folder.openForReading("f\(number)").readAll(limit: 1 << 20) == bytes(600_000, seed: UInt64(number + 1)))
@@ -314,7 +314,7 @@ struct BreakageTests {
                 throw RigFailure(description: "no limit")
             }
             let rig = try InboxRig()
-            let source = MemorySource((0..<300).map { .file("same", [UInt8(truncatingIfNeeded: $0)], item: $0) })
+            let source = InMemorySource((0..<300).map { .file("same", [UInt8(truncatingIfNeeded: $0)], item: $0) })
             let delivered = try rig.receive(source)
             guard delivered.count == 300, delivered.allSatisfy(\.isInInbox), rig.scratch.tree("inbox").count == 300 else {
                 throw RigFailure(description: "\(delivered.count) arrived")
@@ -338,7 +338,7 @@ struct BreakageTests {
                     path: path, spoolPath: scratch("spool"), limits: InboxRig.limits, detector: InboxRig.detector)
                 try inbox.check()
                 let clock = TestClock()
-                let source = MemorySource([.file("x", bytes(1000))])
+                let source = InMemorySource([.file("x", bytes(1000))])
                 func send() throws -> [DeliveredItem] {
                     let sink = try inbox.makeSink(for: source.offer, from: anna, resumeKey: someKey, clock: clock.read)
                     return try #require(try TransferRig().move(source, to: sink).delivered)
@@ -348,7 +348,7 @@ struct BreakageTests {
                 #expect(throws: StorageError.self) { try inbox.check() }
                 #expect(try send().map(\.isInInbox) == [false])
                 #expect(inbox.deliverPending().isEmpty)
-                #expect(try Descriptor.openDirectory(path: disk).names().isEmpty)
+                #expect(try FileDescriptor.openDirectory(path: disk).names().isEmpty)
                 try mountMemory(at: disk, megabytes: 4)
                 #expect(inbox.deliverPending().map(\.path) == ["\(path)/x"])
             }
@@ -362,7 +362,7 @@ struct BreakageTests {
             try mountMemory(at: scratch("inbox"), megabytes: 1, isReadOnly: true)
             let rig = try InboxRig(scratch: scratch)
             #expect(throws: StorageError.self) { try rig.inbox.check() }
-            let delivered = try rig.receive(MemorySource([.file("x", [1])]))
+            let delivered = try rig.receive(InMemorySource([.file("x", [1])]))
             #expect(delivered.map(\.isInInbox) == [false])
             #expect(delivered.first?.path.hasPrefix(scratch("state/spool/")) == true)
         }
@@ -375,7 +375,7 @@ struct BreakageTests {
             try mountMemory(at: disk("inbox"), megabytes: 1)
             try disk.write("away", [])
             let rig = try InboxRig(scratch: disk, inboxPath: disk("gone/inbox"))
-            let source = MemorySource([.file("x", bytes(3 << 20))])
+            let source = InMemorySource([.file("x", bytes(3 << 20))])
             #expect(try rig.receive(source).map(\.isInInbox) == [false])
             let other = try InboxRig(scratch: disk, inboxPath: disk("inbox"))
             #expect(other.inbox.deliverPending().isEmpty)

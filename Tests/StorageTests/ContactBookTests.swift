@@ -33,7 +33,7 @@ struct ContactBookTests {
         _ person: Person, signingKey: SigningPublicKey? = nil, name: DisplayName? = nil, isProven: Bool = false,
         friends: Set<Fingerprint> = [], at hours: Int64 = 0, in book: inout ContactBook
     ) -> Bool {
-        book.met(
+        book.recordMeeting(
             agreementKey: person.agreementKey, signingKey: signingKey ?? person.signingKey, name: name ?? person.name,
             isProven: isProven, isFriend: { friends.contains($0) }, at: time(hours))
     }
@@ -41,7 +41,7 @@ struct ContactBookTests {
     private func bring(
         _ person: Person, signingKey: SigningPublicKey? = nil, friends: Set<Fingerprint> = [], in book: inout ContactBook
     ) -> Bool {
-        book.imported(
+        book.recordImport(
             agreementKey: person.agreementKey, signingKey: signingKey ?? person.signingKey, name: person.name,
             isFriend: { friends.contains($0) }, at: time(0))
     }
@@ -64,7 +64,7 @@ struct ContactBookTests {
         #expect(entry?.name == anna.name && entry?.origin == .met && entry?.since == time(0))
         #expect(book.entry(of: anna.fingerprint.peerID) == entry)
         #expect(book.entry(of: ben.fingerprint) == nil && book.entry(of: ben.fingerprint.peerID) == nil)
-        #expect(book.forget(anna.fingerprint) && !book.forget(anna.fingerprint))
+        #expect(book.remove(anna.fingerprint) && !book.remove(anna.fingerprint))
         #expect(book.entries.isEmpty)
     }
 
@@ -173,7 +173,7 @@ struct ContactBookTests {
         var book = ContactBook()
         #expect(meet(anna, isProven: true, at: 3, in: &book) && bring(ben, in: &book))
         #expect(
-            try file.change { kept in
+            try file.update { kept in
                 meet(anna, isProven: true, at: 3, in: &kept) && bring(ben, in: &kept)
             })
         #expect(try file.read() == book)
@@ -184,7 +184,7 @@ struct ContactBookTests {
     func damagedFile() throws {
         let scratch = ScratchFolder()
         let file = ContactFile(in: try StateDirectory(path: scratch("state")))
-        try file.change { kept in _ = meet(anna, in: &kept) }
+        try file.update { kept in _ = meet(anna, in: &kept) }
         let text = String(decoding: try scratch.read("state/contacts.json"), as: UTF8.self)
         let record = text.drop { $0 != "{" }.prefix { $0 != "]" }
         let key = Hex.encode(anna.agreementKey.bytes)
@@ -193,7 +193,7 @@ struct ContactBookTests {
             #expect(damaged != text)
             try scratch.write("state/contacts.json", Array(damaged.utf8))
             #expect(throws: StorageError.self) { try file.read() }
-            #expect(throws: StorageError.self) { try file.change { _ in } }
+            #expect(throws: StorageError.self) { try file.update { _ in } }
             #expect(try scratch.read("state/contacts.json") == Array(damaged.utf8))
         }
     }

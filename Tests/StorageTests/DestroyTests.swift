@@ -17,7 +17,7 @@ struct DestroyTests {
     private func fill() throws {
         let state = try StateDirectory(path: path)
         _ = try state.identity()
-        try state.change("trust.json", startingWith: Note()) { _ in }
+        try state.update("trust.json", startingWith: Note()) { _ in }
         for name in [
             "contacts.json", "name.json", "history.jsonl", "recent-peers.json", "carried.sqlite", "carried.sqlite-wal",
             "conversations.sqlite-shm", "something later", "later/deep/er", ".hidden", "spool/t-1/items/0/photo.jpg",
@@ -28,7 +28,7 @@ struct DestroyTests {
         try scratch.write("outside/inbox/photo.jpg", [1])
     }
 
-    private func names() throws -> [String] { try Descriptor.openDirectory(path: path).names() }
+    private func names() throws -> [String] { try FileDescriptor.openDirectory(path: path).names() }
 
     @Test("P7: everything goes, whatever it is called; where links point nothing does")
     func everything() throws {
@@ -49,7 +49,7 @@ struct DestroyTests {
     @Test("K8: the key's bytes are overwritten where they stood")
     func overwritten() throws {
         try fill()
-        let key = try Descriptor.openForReading(path: scratch("state/identity.key"))
+        let key = try FileDescriptor.openForReading(path: scratch("state/identity.key"))
         #expect(try key.readAll(limit: 4096).starts(with: Array("NSID".utf8)))
         try StateDirectory(path: path).destroy()
         try key.seek(to: 0)
@@ -80,7 +80,7 @@ struct DestroyTests {
         let before = try names()
         let state = try StateDirectory(path: path)
         do {
-            let nodeLock = try Descriptor.openForReading(path: scratch("state/node.lock"))
+            let nodeLock = try FileDescriptor.openForReading(path: scratch("state/node.lock"))
             #expect(flock(nodeLock.number, LOCK_EX) == 0)
             let failure = #expect(throws: StorageError.self) { try state.destroy() }
             #expect(failure?.description.contains("mesh stop") == true)
@@ -109,7 +109,7 @@ struct DestroyTests {
             try? fill()
             rename(scratch("state/identity.key"), scratch("state/identity.destroyed"))
             let rest = all.filter { $0 != "identity.key" }
-            for name in rest.dropLast(kept) { try Descriptor.openDirectory(path: path).removeTree(name) }
+            for name in rest.dropLast(kept) { try FileDescriptor.openDirectory(path: path).removeTree(name) }
             let state = try StateDirectory(path: path)
             #expect(try names() == [] && !state.hasIdentity)
         }

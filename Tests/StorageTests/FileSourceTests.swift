@@ -209,7 +209,7 @@ struct FileSourceTests {
     @Test("names that are not UTF-8 are sent as they are")
     func rawNames() throws {
         scratch.makeFolder("t")
-        let directory = try Descriptor.openDirectory(path: scratch("t"))
+        let directory = try FileDescriptor.openDirectory(path: scratch("t"))
         let raw: [CChar] = [CChar(bitPattern: 0xff), 0x61, 0]
         close(openat(directory.number, raw, O_WRONLY | O_CREAT, 0o600))
         let reader = try FileSource(paths: [scratch("t")]).makeReader()
@@ -229,9 +229,9 @@ struct FileSourceTests {
     @Test("R13: a folder of very many files is walked in little memory")
     func manyFiles() throws {
         scratch.makeFolder("t")
-        let directory = try Descriptor.openDirectory(path: scratch("t"))
+        let directory = try FileDescriptor.openDirectory(path: scratch("t"))
         for number in 0..<20_000 { _ = try directory.createFile("a file with a longer name, number \(number)") }
-        let names = try DirectoryNames(of: directory)
+        let names = try DirectoryListing(of: directory)
         #expect(names.count == 20_000)
         // One block of names, not an object for each.
         #expect(names.byteCount < 20_000 * 48)

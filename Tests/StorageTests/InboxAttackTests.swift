@@ -14,7 +14,7 @@ struct InboxAttackTests {
     @Test("P1: a name never leaves the inbox", arguments: escapes)
     func escapingFile(name: String) throws {
         let rig = try InboxRig()
-        let delivered = try drive([.file(name, [1, 2])], into: try rig.sink(MemorySource([.file(name, [1, 2])]).offer))
+        let delivered = try drive([.file(name, [1, 2])], into: try rig.sink(InMemorySource([.file(name, [1, 2])]).offer))
         let tree = rig.scratch.tree("inbox")
         #expect(tree.count == 1)
         #expect(tree.first?.hasPrefix("f ") == true)
@@ -25,10 +25,10 @@ struct InboxAttackTests {
     @Test("P2: an entry of a folder never leaves it", arguments: escapes)
     func escapingEntry(name: String) throws {
         let rig = try InboxRig()
-        let entries: [MemorySource.Entry] = [
+        let entries: [InMemorySource.Entry] = [
             .folder(["t"]), .folder(["t", name]), .file(in: ["t", name, name], [1]), .file(in: ["t", "z" + name], [2]),
         ]
-        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        _ = try drive(entries, into: try rig.sink(InMemorySource(entries).offer))
         let tree = rig.scratch.tree("inbox")
         #expect(tree.count == 4)
         #expect(tree.allSatisfy { $0.hasPrefix("d t") || $0.hasPrefix("f t/") })
@@ -37,23 +37,23 @@ struct InboxAttackTests {
     @Test("P2: an entry whose folder has not come is refused")
     func orphan() throws {
         let rig = try InboxRig()
-        let entries: [MemorySource.Entry] = [.folder(["t"]), .file(in: ["t", "never", "x"], [1])]
-        #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(MemorySource(entries).offer)) }
+        let entries: [InMemorySource.Entry] = [.folder(["t"]), .file(in: ["t", "never", "x"], [1])]
+        #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(InMemorySource(entries).offer)) }
     }
 
     @Test("P3: a staging folder swapped for a link during the transfer is not followed")
     func swappedParent() throws {
         let rig = try InboxRig()
         rig.scratch.makeFolder("outside")
-        let entries: [MemorySource.Entry] = [.folder(["t"]), .file(in: ["t", "a"], [1]), .file(in: ["t", "b"], [2])]
-        let sink = try rig.sink(MemorySource(entries).offer)
+        let entries: [InMemorySource.Entry] = [.folder(["t"]), .file(in: ["t", "a"], [1]), .file(in: ["t", "b"], [2])]
+        let sink = try rig.sink(InMemorySource(entries).offer)
         try sink.resume(at: try sink.resumePoint())
         for entry in entries.prefix(2) {
             try sink.begin(entry.header, at: 0, entriesDigest: [])
             try entry.content.withUnsafeBytes { if !$0.isEmpty { try sink.write($0) } }
             try sink.endEntry()
         }
-        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let staged = try #require(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
         let holder = rig.scratch("state/spool/\(staged)/items/0")
         renameFile("\(holder)/t", "\(holder)/moved")
         symlink(rig.scratch("outside"), "\(holder)/t")
@@ -68,13 +68,13 @@ struct InboxAttackTests {
     func swappedHolder() throws {
         let rig = try InboxRig()
         try rig.scratch.write("outside/secret", [42])
-        let source = MemorySource([.file("a", [1])])
+        let source = InMemorySource([.file("a", [1])])
         let sink = try rig.sink(source.offer)
         try sink.resume(at: try sink.resumePoint())
         try sink.begin(source.entries[0].header, at: 0, entriesDigest: [])
         try [UInt8](arrayLiteral: 1).withUnsafeBytes { try sink.write($0) }
         try sink.endEntry()
-        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let staged = try #require(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
         let holder = rig.scratch("state/spool/\(staged)/items/0")
         renameFile(holder, holder + "-moved")
         symlink(rig.scratch("outside"), holder)
@@ -92,7 +92,7 @@ struct InboxAttackTests {
         memory.makeFolder("outside")
         symlink(memory("outside"), memory("inbox/.nearshare"))
         let rig = try InboxRig(scratch: scratch, inboxPath: memory("inbox"))
-        let delivered = try rig.receive(MemorySource([.file("a", [1])]))
+        let delivered = try rig.receive(InMemorySource([.file("a", [1])]))
         #expect(memory.tree("outside").isEmpty)
         // It can't be copied in safely, so it waits.
         #expect(delivered.map(\.isInInbox) == [false])
@@ -113,9 +113,9 @@ struct InboxAttackTests {
         #expect(chown(memory("inbox/.nearshare"), 12_345, 12_345) == 0)
         let rig = try InboxRig(scratch: scratch, inboxPath: memory("inbox"))
         // It waits in the spool.
-        let delivered = try rig.receive(MemorySource([.file("a", [1])]))
+        let delivered = try rig.receive(InMemorySource([.file("a", [1])]))
         #expect(delivered.map(\.isInInbox) == [false])
-        #expect(try Descriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
+        #expect(try FileDescriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
         #expect(try memory.status("inbox/.nearshare").st_uid == 12_345)
         rmdir(memory("inbox/.nearshare"))
         #expect(rig.inbox.deliverPending().map(\.path) == [memory("inbox/a")])
@@ -141,7 +141,7 @@ struct InboxAttackTests {
         case .folder: rig.scratch.makeFolder("inbox/x.txt")
         }
         let before = try rig.scratch.status("inbox/x.txt")
-        let delivered = try rig.receive(MemorySource([.file("x.txt", [1])]))
+        let delivered = try rig.receive(InMemorySource([.file("x.txt", [1])]))
         #expect(delivered.map(\.path) == [rig.scratch("inbox/x (2).txt")])
         let after = try rig.scratch.status("inbox/x.txt")
         #expect(after.st_ino == before.st_ino && after.st_mode == before.st_mode && after.st_size == before.st_size)
@@ -156,14 +156,14 @@ struct InboxAttackTests {
         ])
     func occupiedPartial(occupant: Occupant) throws {
         let rig = try InboxRig()
-        let source = MemorySource([.file("x", bytes(5000))])
+        let source = InMemorySource([.file("x", bytes(5000))])
         do {
             let sink = try rig.sink(source.offer)
             try TransferRig(recordSize: 100, cut: 3000).move(source, to: sink)
             sink.suspend()
         }
         try rig.scratch.write("private", bytes(5000))
-        let staged = try #require(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let staged = try #require(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
         let partial = rig.scratch("state/spool/\(staged)/items/0/x")
         unlinkFile(partial)
         switch occupant {
@@ -186,10 +186,10 @@ struct InboxAttackTests {
         ])
     func hidden(name: String, stored: String) throws {
         let rig = try InboxRig()
-        let entries: [MemorySource.Entry] = [
+        let entries: [InMemorySource.Entry] = [
             .file(name, [1], item: 0), .folder([name], item: 1), .file(in: [name, ".gitignore"], [2], item: 1),
         ]
-        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        _ = try drive(entries, into: try rig.sink(InMemorySource(entries).offer))
         let twin = SafeFileName(ClaimedFileName(name)!).numbered(2).text
         #expect(Set(rig.scratch.tree("inbox")) == ["f \(stored)", "d \(twin)", "f \(twin)/.gitignore"])
     }
@@ -201,8 +201,8 @@ struct InboxAttackTests {
         ])
     func escapingLink(target: String) throws {
         let rig = try InboxRig()
-        let entries: [MemorySource.Entry] = [.folder(["t"]), .link(["t", "l"], to: target)]
-        let sink = try rig.sink(MemorySource(entries).offer)
+        let entries: [InMemorySource.Entry] = [.folder(["t"]), .link(["t", "l"], to: target)]
+        let sink = try rig.sink(InMemorySource(entries).offer)
         let failure = #expect(throws: StorageError.self) { try drive(entries, into: sink) }
         #expect(failure?.code == .refused)
     }
@@ -210,23 +210,23 @@ struct InboxAttackTests {
     @Test("P6: an item that is itself a link is refused, and any link where none are allowed")
     func forbiddenLinks() throws {
         let rig = try InboxRig()
-        let item = MemorySource([.link(["l"], to: "x")])
+        let item = InMemorySource([.link(["l"], to: "x")])
         #expect(throws: StorageError.self) { try drive(item.entries, into: try rig.sink(item.offer)) }
         var limits = InboxRig.limits
         limits.allowsLinks = false
         let strict = try InboxRig(limits: limits)
-        let inside = MemorySource([.folder(["t"]), .link(["t", "l"], to: "x")])
+        let inside = InMemorySource([.folder(["t"]), .link(["t", "l"], to: "x")])
         #expect(throws: StorageError.self) { try drive(inside.entries, into: try strict.sink(inside.offer)) }
     }
 
     @Test("P6: a link that stays inside is made, and never written through")
     func insideLink() throws {
         let rig = try InboxRig()
-        let entries: [MemorySource.Entry] = [
+        let entries: [InMemorySource.Entry] = [
             .folder(["t"]), .folder(["t", "a"]), .link(["t", "a", "up"], to: "../b/file"), .folder(["t", "b"]),
             .file(in: ["t", "b", "file"], [1]), .link(["t", "l"], to: "b"), .file(in: ["t", "l"], [2]),
         ]
-        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        _ = try drive(entries, into: try rig.sink(InMemorySource(entries).offer))
         #expect(try rig.scratch.read("inbox/t/a/up") == [1])
         // The same name once more is another file, not what the link leads to.
         #expect(try rig.scratch.read("inbox/t/l (2)") == [2])
@@ -239,11 +239,11 @@ struct InboxAttackTests {
             var limits = InboxRig.limits
             limits.keepsPermissions = keeps
             let rig = try InboxRig(limits: limits)
-            var file = MemorySource.Entry.file(in: ["t", "f"], [1])
+            var file = InMemorySource.Entry.file(in: ["t", "f"], [1])
             file.header.permissions = 0o7777
-            var folder = MemorySource.Entry.folder(["t"])
+            var folder = InMemorySource.Entry.folder(["t"])
             folder.header.permissions = 0o7027
-            _ = try drive([folder, file], into: try rig.sink(MemorySource([folder, file]).offer))
+            _ = try drive([folder, file], into: try rig.sink(InMemorySource([folder, file]).offer))
             #expect(try rig.scratch.status("inbox/t/f").st_mode & 0o7777 == (keeps ? 0o775 : 0o600))
             #expect(try rig.scratch.status("inbox/t").st_mode & 0o7777 == (keeps ? 0o725 : 0o700))
         }
@@ -262,7 +262,7 @@ struct InboxAttackTests {
     @Test("P7: sweeping removes what is ours, idle and held by nobody, and nothing else")
     func sweeps() throws {
         let rig = try InboxRig()
-        let source = MemorySource([.file("x", bytes(5000))])
+        let source = InMemorySource([.file("x", bytes(5000))])
         func leave(_ key: UInt8) throws {
             let sink = try rig.sink(source.offer, key: [UInt8](repeating: key, count: 32))
             try TransferRig(recordSize: 100, cut: 3000).move(source, to: sink)
@@ -276,11 +276,11 @@ struct InboxAttackTests {
         rig.scratch.makeFolder("state/spool/c-1-1")
         let held = try rig.sink(source.offer, key: [UInt8](repeating: 2, count: 32))
         let now = WallTime(milliseconds: Int64(time(nil)) * 1000)
-        rig.inbox.sweep(now: now)
-        #expect(try Descriptor.openDirectory(path: rig.scratch("state/spool")).names().count == 5)
-        rig.inbox.sweep(now: WallTime(milliseconds: now.milliseconds + 8 * 86_400_000))
+        rig.inbox.removeStaleTransfers(now: now)
+        #expect(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().count == 5)
+        rig.inbox.removeStaleTransfers(now: WallTime(milliseconds: now.milliseconds + 8 * 86_400_000))
         withExtendedLifetime(held) {}
-        let left = try Descriptor.openDirectory(path: rig.scratch("state/spool")).names()
+        let left = try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names()
         #expect(left.count == 3)
         #expect(left.contains("notes.txt") && left.contains("t-link"))
         #expect(rig.scratch.exists("state"))
@@ -292,8 +292,8 @@ struct InboxAttackTests {
         let names = [
             "CON", "nul.txt", "dot.", "space ", "a:b", "-rf", "~root", "*", "two\nlines", String(repeating: "ü", count: 127),
         ]
-        let entries = names.enumerated().map { MemorySource.Entry.file($1, [1], item: UInt32($0)) }
-        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        let entries = names.enumerated().map { InMemorySource.Entry.file($1, [1], item: UInt32($0)) }
+        _ = try drive(entries, into: try rig.sink(InMemorySource(entries).offer))
         let tree = rig.scratch.tree("inbox")
         #expect(tree.count == names.count)
         for name in tree.map({ $0.dropFirst(2) }) {
@@ -306,24 +306,24 @@ struct InboxAttackTests {
     @Test("P8: too deep and too long paths are refused")
     func deep() throws {
         let rig = try InboxRig()
-        var entries: [MemorySource.Entry] = []
+        var entries: [InMemorySource.Entry] = []
         for depth in 1...300 { entries.append(.folder((1...depth).map { _ in "d" })) }
-        #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(MemorySource(entries).offer)) }
+        #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(InMemorySource(entries).offer)) }
         let long = String(repeating: "n", count: 250)
-        let wide = (1...20).map { depth in MemorySource.Entry.folder((1...depth).map { _ in long }) }
-        #expect(throws: StorageError.self) { try drive(wide, into: try rig.sink(MemorySource(wide).offer, key: [1])) }
+        let wide = (1...20).map { depth in InMemorySource.Entry.folder((1...depth).map { _ in long }) }
+        #expect(throws: StorageError.self) { try drive(wide, into: try rig.sink(InMemorySource(wide).offer, key: [1])) }
     }
 
     @Test("P9: names that look alike, in every way, stay apart")
     func twins() throws {
         let rig = try InboxRig()
         let names = ["photo.jpg", "photo.jpg", "PHOTO.jpg", "caf\u{e9}", "cafe\u{301}", "a?b", "a*b", ".nearshare", "x.part"]
-        let entries = names.enumerated().map { MemorySource.Entry.file($1, [UInt8($0)], item: UInt32($0)) }
-        let delivered = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        let entries = names.enumerated().map { InMemorySource.Entry.file($1, [UInt8($0)], item: UInt32($0)) }
+        let delivered = try drive(entries, into: try rig.sink(InMemorySource(entries).offer))
         #expect(delivered.count == names.count)
         #expect(rig.scratch.tree("inbox").count == names.count)
         for item in delivered {
-            #expect(try Descriptor.openForReading(path: item.path).readAll(limit: 10) == [UInt8(item.item)])
+            #expect(try FileDescriptor.openForReading(path: item.path).readAll(limit: 10) == [UInt8(item.item)])
         }
         let folded = Set(delivered.map { $0.path.lowercased() })
         #expect(folded.count == names.count)
@@ -332,11 +332,11 @@ struct InboxAttackTests {
     @Test("P9: entries of one folder that become alike get numbers")
     func twinsInside() throws {
         let rig = try InboxRig()
-        let entries: [MemorySource.Entry] = [
+        let entries: [InMemorySource.Entry] = [
             .folder(["t"]), .file(in: ["t", "a?b"], [1]), .file(in: ["t", "a*b"], [2]), .file(in: ["t", "a*b"], [3]),
             .folder(["t", "a|b"]), .file(in: ["t", "a|b", "x"], [4]),
         ]
-        _ = try drive(entries, into: try rig.sink(MemorySource(entries).offer))
+        _ = try drive(entries, into: try rig.sink(InMemorySource(entries).offer))
         #expect(
             rig.scratch.tree("inbox") == [
                 "d t", "f t/a_b", "f t/a_b (2)", "f t/a_b (3)", "d t/a_b (4)", "f t/a_b (4)/x",
@@ -350,12 +350,12 @@ struct InboxAttackTests {
         symlink(scratch("real"), scratch("link"))
         for path in ["\(scratch("link"))", "\(scratch("link"))/", "\(scratch(".//real/."))"] {
             let rig = try InboxRig(scratch: scratch, inboxPath: path)
-            #expect(try rig.receive(MemorySource([.file("../x", [1])])).map(\.isInInbox) == [true])
+            #expect(try rig.receive(InMemorySource([.file("../x", [1])])).map(\.isInInbox) == [true])
         }
         #expect(scratch.tree("real").count == 3)
         let up = String(repeating: "../", count: 60)
         let relative = try InboxRig(scratch: scratch, inboxPath: "\(up)\(scratch("new").dropFirst())")
-        let delivered = try relative.receive(MemorySource([.file("../x", [1])]))
+        let delivered = try relative.receive(InMemorySource([.file("../x", [1])]))
         #expect(delivered.first?.path.hasPrefix("/") == true)
         #expect(scratch.tree("new") == ["f _._x"])
         #expect(try scratch.status("new").st_mode & 0o777 == 0o700)
@@ -372,7 +372,7 @@ struct InboxAttackTests {
         let rig = try InboxRig(scratch: disk, inboxPath: memory("inbox"))
         try rig.receive(SinkContractTests.small)
         #expect(memory.tree("inbox").count == 7)
-        #expect(try Descriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
+        #expect(try FileDescriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
         #expect(try memory.status("inbox/.nearshare").st_mode & 0o777 == 0o700)
     }
 
@@ -390,8 +390,8 @@ struct InboxAttackTests {
         #expect(try memory.read("inbox/tree/sub/b") == bytes(33, seed: 2))
         #expect(memory.tree("inbox").count == 7)
         #expect(rig.inbox.pendingPaths.isEmpty)
-        #expect(try Descriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
-        #expect(try Descriptor.openDirectory(path: disk("state/spool")).names().isEmpty)
+        #expect(try FileDescriptor.openDirectory(path: memory("inbox/.nearshare")).names().isEmpty)
+        #expect(try FileDescriptor.openDirectory(path: disk("state/spool")).names().isEmpty)
     }
 
     @Test(
@@ -403,9 +403,9 @@ struct InboxAttackTests {
     func noText(name: [UInt8]) throws {
         let rig = try InboxRig()
         let claimed = ClaimedFileName(bytes: name)!
-        var entry = MemorySource.Entry.file("x", [1])
+        var entry = InMemorySource.Entry.file("x", [1])
         entry.header.path = [claimed]
-        let delivered = try drive([entry], into: try rig.sink(MemorySource([entry]).offer))
+        let delivered = try drive([entry], into: try rig.sink(InMemorySource([entry]).offer))
         let stored = try #require(rig.scratch.tree("inbox").first).dropFirst(2)
         #expect(stored.unicodeScalars.allSatisfy { $0.isASCII && $0.value > 0x20 && $0.value < 0x7f })
         #expect(delivered.first?.claimedName == claimed)
@@ -416,7 +416,7 @@ struct InboxAttackTests {
         let rig = try InboxRig()
         let program = Array("MZ".utf8) + [UInt8](repeating: 0, count: 58) + [64, 0, 0, 0] + Array("PE\0\0".utf8) + bytes(500)
         let delivered = try rig.receive(
-            MemorySource([.file("photo.jpg", program, item: 0), .file("plain.txt", Array("hello\n".utf8), item: 1)]))
+            InMemorySource([.file("photo.jpg", program, item: 0), .file("plain.txt", Array("hello\n".utf8), item: 1)]))
         #expect(delivered[0].typeWarning?.hasPrefix("named photo.jpg, but the content is application/") == true)
         #expect(delivered[1].detectedType == "text/plain")
         #expect(delivered[1].typeWarning == nil)

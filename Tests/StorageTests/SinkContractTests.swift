@@ -73,7 +73,7 @@ struct SinkContractTests {
         }
     }
 
-    static let small = MemorySource([
+    static let small = InMemorySource([
         .file("one.txt", Array("one".utf8), item: 0),
         .folder(["tree"], item: 1),
         .file(in: ["tree", "a"], bytes(20), item: 1),
@@ -143,7 +143,7 @@ struct SinkContractTests {
     func resumesOften(kind: Kind) throws {
         let subject = try Subject(kind)
         let content = bytes(5000)
-        let source = MemorySource([.file("long", content)])
+        let source = InMemorySource([.file("long", content)])
         var steps = 0
         while true {
             steps += 1
@@ -161,13 +161,13 @@ struct SinkContractTests {
     @Test("A10: a source that changed starts again", arguments: Kind.allCases)
     func changedSource(kind: Kind) throws {
         let subject = try Subject(kind)
-        let before = MemorySource([.file("a", bytes(100), item: 0), .file("b", bytes(500), item: 1)])
+        let before = InMemorySource([.file("a", bytes(100), item: 0), .file("b", bytes(500), item: 1)])
         do {
             let sink = try subject.makeSink(before.offer)
             try TransferRig(recordSize: 50, cut: 400).move(before, to: sink)
             sink.suspend()
         }
-        let changed = MemorySource([.file("a", bytes(100), item: 0, modified: 5), .file("b", bytes(500, seed: 8), item: 1)])
+        let changed = InMemorySource([.file("a", bytes(100), item: 0, modified: 5), .file("b", bytes(500, seed: 8), item: 1)])
         let sink = try subject.makeSink(changed.offer)
         let result = try TransferRig(recordSize: 50).move(changed, to: sink)
         #expect(result.resumed == 0)
@@ -177,13 +177,13 @@ struct SinkContractTests {
     @Test("what a sender says is gone on with is gone on with, whatever it is called now", arguments: Kind.allCases)
     func renamedInside(kind: Kind) throws {
         let subject = try Subject(kind)
-        let before = MemorySource([.folder(["t"]), .file(in: ["t", "old"], bytes(500))])
+        let before = InMemorySource([.folder(["t"]), .file(in: ["t", "old"], bytes(500))])
         do {
             let sink = try subject.makeSink(before.offer)
             try TransferRig(recordSize: 50, cut: 300).move(before, to: sink)
             sink.suspend()
         }
-        let after = MemorySource([.folder(["t"]), .file(in: ["t", "new"], bytes(500))])
+        let after = InMemorySource([.folder(["t"]), .file(in: ["t", "new"], bytes(500))])
         let result = try TransferRig(recordSize: 50).move(after, to: try subject.makeSink(after.offer))
         #expect(result.resumed > 0)
         #expect(try subject.stored() == ["t/": [], "t/new": bytes(500)])
@@ -192,7 +192,7 @@ struct SinkContractTests {
     @Test("R12: content of unknown size arrives, and is not gone on with", arguments: Kind.allCases)
     func unknownSize(kind: Kind) throws {
         let subject = try Subject(kind)
-        let source = MemorySource([.file("stdin", bytes(3000), hasKnownSize: false, modified: nil)])
+        let source = InMemorySource([.file("stdin", bytes(3000), hasKnownSize: false, modified: nil)])
         do {
             let sink = try subject.makeSink(source.offer)
             try TransferRig(recordSize: 100, cut: 1000).move(source, to: sink)
@@ -207,7 +207,7 @@ struct SinkContractTests {
     @Test("a transfer that is ended before it is settled where it goes on keeps what was there", arguments: Kind.allCases)
     func suspendedBeforeItBegan(kind: Kind) throws {
         let subject = try Subject(kind)
-        let source = MemorySource([.file("long", bytes(5000))])
+        let source = InMemorySource([.file("long", bytes(5000))])
         do {
             let sink = try subject.makeSink(source.offer)
             try TransferRig(recordSize: 100, cut: 3000).move(source, to: sink)
@@ -224,7 +224,7 @@ struct SinkContractTests {
     @Test("P7: what is discarded is gone, and only that", arguments: Kind.allCases)
     func discards(kind: Kind) throws {
         let subject = try Subject(kind)
-        try TransferRig().move(MemorySource([.file("kept", [1])]), to: try subject.makeSink(Self.small.offer))
+        try TransferRig().move(InMemorySource([.file("kept", [1])]), to: try subject.makeSink(Self.small.offer))
         do {
             let sink = try subject.makeSink(Self.small.offer)
             try TransferRig(recordSize: 10, cut: 150).move(Self.small, to: sink)
@@ -237,11 +237,11 @@ struct SinkContractTests {
     @Test("P9: a name that is taken gets a number", arguments: Kind.allCases)
     func numbers(kind: Kind) throws {
         let subject = try Subject(kind)
-        let twins = MemorySource([
+        let twins = InMemorySource([
             .file("a.tar.gz", [1], item: 0), .file("a.tar.gz", [2], item: 1), .file("A.TAR.GZ", [3], item: 2),
         ])
         try TransferRig().move(twins, to: try subject.makeSink(twins.offer))
-        try TransferRig().move(MemorySource([.file("a.tar.gz", [4])]), to: try subject.makeSink(twins.offer))
+        try TransferRig().move(InMemorySource([.file("a.tar.gz", [4])]), to: try subject.makeSink(twins.offer))
         #expect(
             try subject.stored() == [
                 "a.tar.gz": [1], "a (2).tar.gz": [2], "A (3).TAR.GZ": [3], "a (4).tar.gz": [4],
@@ -251,7 +251,7 @@ struct SinkContractTests {
     @Test("P1: ../x never leaves the inbox", arguments: Kind.allCases)
     func escapes(kind: Kind) throws {
         let subject = try Subject(kind)
-        let hostile = MemorySource([
+        let hostile = InMemorySource([
             .file("../x", [1], item: 0), .folder([".."], item: 1), .file(in: ["..", "../../y"], [2], item: 1),
         ])
         try TransferRig().move(hostile, to: try subject.makeSink(hostile.offer))
@@ -275,8 +275,8 @@ struct SinkContractTests {
     @Test("a source that fails in the middle leaves what can be gone on with", arguments: Kind.allCases)
     func failingSource(kind: Kind) throws {
         let subject = try Subject(kind)
-        var source = MemorySource([.file("f", bytes(1000))])
-        source.failure = MemorySource.Failure(entry: 0, offset: 700, error: StorageError(.failed, "bad sector"))
+        var source = InMemorySource([.file("f", bytes(1000))])
+        source.failure = InMemorySource.Failure(entry: 0, offset: 700, error: StorageError(.failed, "bad sector"))
         do {
             let sink = try subject.makeSink(source.offer)
             #expect(throws: StorageError.self) { try TransferRig(recordSize: 100).move(source, to: sink) }

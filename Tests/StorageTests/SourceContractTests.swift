@@ -22,7 +22,7 @@ struct SourceContractTests {
     private func source(_ kind: Kind) throws -> any ResourceSource {
         switch kind {
         case .memory:
-            return MemorySource(
+            return InMemorySource(
                 Self.names.map { path, content in
                     let item: UInt32 = path[0] == "tree" ? 1 : 0
                     return content.map { .file(in: path, $0, item: item) } ?? .folder(path, item: item)

@@ -32,7 +32,7 @@ struct StateTests {
         let (here, elsewhere) = try (StateFile("note.json", in: state(), startingWith: Note()), state())
         #expect(try here.read() == Note())
         for text in ["one", "two", "six"] {
-            try elsewhere.change("note.json", startingWith: Note()) { $0.text = text }
+            try elsewhere.update("note.json", startingWith: Note()) { $0.text = text }
             #expect(try here.read().text == text)
             #expect(try here.read().text == text)
         }
@@ -40,7 +40,7 @@ struct StateTests {
         let whole = String(decoding: try scratch.read("a/b/state/note.json"), as: UTF8.self)
         try scratch.write("a/b/state/note.json", Array(whole.replacing("six", with: "ten").utf8))
         #expect(try here.read().text == "ten")
-        try here.change { $0.text += "!" }
+        try here.update { $0.text += "!" }
         #expect(try here.read().text == "ten!")
         unlink(scratch("a/b/state/note.json"))
         #expect(try here.read() == Note())
@@ -49,7 +49,7 @@ struct StateTests {
     @Test("a remembered file that gets damaged is told, and counts again when it is mended")
     func damagedStateFile() throws {
         let file = try StateFile("note.json", in: state(), startingWith: Note())
-        try file.change { $0.text = "one" }
+        try file.update { $0.text = "one" }
         let whole = try scratch.read("a/b/state/note.json")
         #expect(try file.read().text == "one")
         try scratch.write("a/b/state/note.json", Array(whole.dropLast(4)))
@@ -109,16 +109,16 @@ struct StateTests {
     @Test("one process at a time is the node, which others can name, and the next one when it has ended")
     func runLock() throws {
         let (state, other) = (try state(), try state())
-        #expect(try other.runningNode() == nil)
+        #expect(try other.nodeProcessID() == nil)
         do {
-            let lock = try #require(try state.takeRunLock())
-            #expect(try other.takeRunLock() == nil)
-            #expect(try other.runningNode() == getpid())
+            let lock = try #require(try state.acquireNodeLock())
+            #expect(try other.acquireNodeLock() == nil)
+            #expect(try other.nodeProcessID() == getpid())
             withExtendedLifetime(lock) {}
         }
-        #expect(try other.runningNode() == nil)
+        #expect(try other.nodeProcessID() == nil)
         // Asking took it from nobody.
-        let next = try #require(try other.takeRunLock())
+        let next = try #require(try other.acquireNodeLock())
         withExtendedLifetime(next) {}
     }
 
@@ -128,7 +128,7 @@ struct StateTests {
         let workers = (0..<4).map { _ in
             Worker {
                 guard let state = try? StateDirectory(path: path) else { return }
-                for _ in 0..<50 { _ = try? state.change("n.json", startingWith: Counter()) { $0.count += 1 } }
+                for _ in 0..<50 { _ = try? state.update("n.json", startingWith: Counter()) { $0.count += 1 } }
             }
         }
         for worker in workers { worker.wait() }
@@ -141,29 +141,29 @@ struct StateTests {
         let state = try state()
         try scratch.write("a/b/state/n.json", Array("{".utf8))
         #expect(throws: StorageError.self) { try state.read(Counter.self, from: "n.json") }
-        #expect(throws: StorageError.self) { try state.change("n.json", startingWith: Counter()) { $0.count += 1 } }
+        #expect(throws: StorageError.self) { try state.update("n.json", startingWith: Counter()) { $0.count += 1 } }
         #expect(try scratch.read("a/b/state/n.json") == Array("{".utf8))
     }
 
     @Test("a file half written by a killed process is not seen")
     func halfWritten() throws {
         let state = try state()
-        try state.change("n.json", startingWith: Counter()) { $0.count = 7 }
+        try state.update("n.json", startingWith: Counter()) { $0.count = 7 }
         try scratch.write("a/b/state/n.json.new", Array("{\"cou".utf8))
         #expect(try state.read(Counter.self, from: "n.json")?.count == 7)
-        try state.change("n.json", startingWith: Counter()) { $0.count += 1 }
+        try state.update("n.json", startingWith: Counter()) { $0.count += 1 }
         #expect(try state.read(Counter.self, from: "n.json")?.count == 8)
     }
 
-    private func entry(_ number: Int, name: String = "x") -> History.Entry {
-        History.Entry(
+    private func entry(_ number: Int, name: String = "x") -> ReceiveHistory.Entry {
+        ReceiveHistory.Entry(
             when: WallTime(milliseconds: Int64(number)), peer: anna, peerName: try! DisplayName("anna"), claimedName: name,
             path: "/inbox/x", size: UInt64(number), type: "text/plain", isFolder: false)
     }
 
     @Test("T5: what arrived is remembered in order, and no name breaks a line")
     func history() throws {
-        let history = History(in: try state())
+        let history = ReceiveHistory(in: try state())
         #expect(try history.entries().isEmpty)
         let all = [entry(1), entry(2, name: "two\nlines\u{2028}\r"), entry(3, name: "\u{1b}\"}{")]
         for entry in all { try history.append(entry) }
@@ -174,7 +174,7 @@ struct StateTests {
 
     @Test("a damaged line of the history hides no other")
     func damagedHistory() throws {
-        let history = History(in: try state())
+        let history = ReceiveHistory(in: try state())
         try history.append(entry(1))
         let written = try scratch.read("a/b/state/history.jsonl")
         try scratch.write("a/b/state/history.jsonl", written + Array("half a li".utf8) + [10] + written)
@@ -183,7 +183,7 @@ struct StateTests {
 
     @Test("the history is bounded: the oldest goes")
     func boundedHistory() throws {
-        let history = History(in: try state())
+        let history = ReceiveHistory(in: try state())
         let long = String(repeating: "n", count: 20_000)
         for number in 0..<130 { try history.append(entry(number, name: long)) }
         let entries = try history.entries()
@@ -200,8 +200,8 @@ struct StateTests {
                 id: PeerID(bytes: (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) })!,
                 name: try! DisplayName("p\(number)"), lastSeen: WallTime(milliseconds: time), address: "10.0.0.1:1")
         }
-        for number in 0..<300 { try RecentPeers.note([peer(number, at: Int64(number))], in: state) }
-        try RecentPeers.note([peer(299, at: 1000), peer(250, at: 2000)], in: state)
+        for number in 0..<300 { try RecentPeers.record([peer(number, at: Int64(number))], in: state) }
+        try RecentPeers.record([peer(299, at: 1000), peer(250, at: 2000)], in: state)
         let entries = try RecentPeers.read(in: state).entries
         #expect(entries.count == RecentPeers.capacity)
         #expect(entries.prefix(3).map(\.name.claimed) == ["p250", "p299", "p298"])
@@ -322,7 +322,7 @@ struct MediaTypeTests {
         }
         for worker in workers {
             // Whoever is in the middle of something must not notice.
-            detector.rest()
+            detector.purgeCache()
             #expect(worker.wait())
         }
     }
@@ -348,7 +348,7 @@ struct MediaTypeTests {
             (".jpg", nil, "application/zip", nil), ("anything.jpg", nil, nil, nil),
         ] as [(String, String?, String?, String?)])
     func agreement(name: String, claimed: String?, detected: String?, warning: String?) {
-        let told = TypeAgreement.warning(name: name, claimed: claimed, detected: detected)
+        let told = ContentTypeCheck.warning(name: name, claimed: claimed, detected: detected)
         if let warning {
             #expect(told?.hasPrefix(warning) == true, "\(told ?? "nothing")")
         } else {
@@ -358,7 +358,7 @@ struct MediaTypeTests {
 
     @Test("a table of types is read as far as it says something")
     func table() {
-        let families = TypeAgreement.families(
+        let families = ContentTypeCheck.families(
             inTable:
                 "# comment\nimage/jpeg\t\tjpg JPE\napplication/octet-stream bin\ntext/plain txt\nimage/none\n\napplication/x-sh sh\n"
         )

@@ -40,14 +40,14 @@ final class Worker<Result: Sendable>: Sendable {
 
 /// A pipe whose writing end a test holds.
 final class Pipe: Sendable {
-    let readEnd: Descriptor
-    private let writeEnd: Monitor<Descriptor?>
+    let readEnd: FileDescriptor
+    private let writeEnd: Monitor<FileDescriptor?>
 
     init() {
         var ends: [Int32] = [0, 0]
         precondition(pipe(&ends) == 0)
-        readEnd = Descriptor(taking: ends[0])
-        writeEnd = Monitor(Descriptor(taking: ends[1]))
+        readEnd = FileDescriptor(owning: ends[0])
+        writeEnd = Monitor(FileDescriptor(owning: ends[1]))
     }
 
     func write(_ bytes: [UInt8]) throws {
@@ -80,7 +80,7 @@ private struct SharedReader: @unchecked Sendable {
 
 @Suite("standard input, for one and for several")
 struct StreamSourceTests {
-    private func reader(_ seat: StreamSource.Seat) throws -> SharedReader {
+    private func reader(_ seat: StreamSource.Reader) throws -> SharedReader {
         let reader = try seat.makeReader()
         let header = try #require(try reader.nextEntry())
         #expect(header.size == nil && header.modified == nil && header.path.map(\.shown) == ["in.bin"])
@@ -102,7 +102,7 @@ struct StreamSourceTests {
         let pipe = Pipe()
         let source = stream(pipe, receivers: receivers)
         let content = bytes(3 << 20)
-        let workers = try source.seats.enumerated().map { number, seat in
+        let workers = try source.readers.enumerated().map { number, seat in
             let reader = try reader(seat)
             return Worker { reader.readAll(pieceByteCount: 1000 + number * 77_777) }
         }
@@ -118,8 +118,8 @@ struct StreamSourceTests {
     func slowest() throws {
         let pipe = Pipe()
         let source = stream(pipe, receivers: 2)
-        let quick = try reader(source.seats[0])
-        let slow = try reader(source.seats[1])
+        let quick = try reader(source.readers[0])
+        let slow = try reader(source.readers[1])
         let content = bytes(4 << 20)
         let writer = Worker {
             try? pipe.write(content)
@@ -139,8 +139,8 @@ struct StreamSourceTests {
     func givesUp() throws {
         let pipe = Pipe()
         let source = stream(pipe, receivers: 3)
-        let stays = try reader(source.seats[0])
-        let leaves = try reader(source.seats[1])
+        let stays = try reader(source.readers[0])
+        let leaves = try reader(source.readers[1])
         let content = bytes(6 << 20)
         let writer = Worker {
             try? pipe.write(content)
@@ -152,7 +152,7 @@ struct StreamSourceTests {
         #expect(try leaves.reader.read(into: buffer) == 100)
         leaves.reader.cancel()
         #expect(throws: StorageError.self) { try leaves.reader.read(into: buffer) }
-        source.seats[2].leave()
+        source.readers[2].cancel()
         #expect(try worker.wait().get() == content)
         writer.wait()
     }
@@ -161,25 +161,25 @@ struct StreamSourceTests {
     func late() throws {
         let pipe = Pipe()
         let source = stream(pipe, receivers: 2)
-        let early = try reader(source.seats[0])
+        let early = try reader(source.readers[0])
         let content = bytes(3 << 20)
         let writer = Worker {
             try? pipe.write(content)
             pipe.closeWriting()
         }
         let worker = Worker { early.readAll() }
-        let late = try reader(source.seats[1])
+        let late = try reader(source.readers[1])
         #expect(try late.readAll().get() == content)
         #expect(try worker.wait().get() == content)
         writer.wait()
-        #expect(throws: StorageError.self) { try source.seats[1].makeReader() }
+        #expect(throws: StorageError.self) { try source.readers[1].makeReader() }
     }
 
     @Test("cancelling wakes a reader that waits for a silent stream", arguments: [1, 2])
     func cancels(receivers: Int) throws {
         let pipe = Pipe()
         let source = stream(pipe, receivers: receivers)
-        let readers = try source.seats.map { try reader($0) }
+        let readers = try source.readers.map { try reader($0) }
         let workers = readers.map { reader in Worker { reader.readAll() } }
         for reader in readers.dropLast() { reader.reader.cancel() }
         for worker in workers.dropLast() { #expect(throws: StorageError.self) { try worker.wait().get() } }
@@ -192,9 +192,9 @@ struct StreamSourceTests {
 
     @Test("a stream that breaks fails for all")
     func breaks() throws {
-        let directory = try Descriptor.openDirectory(path: "/")
+        let directory = try FileDescriptor.openDirectory(path: "/")
         let source = StreamSource(descriptor: directory.number, name: ClaimedFileName("in.bin")!, receivers: 2)
-        for seat in source.seats {
+        for seat in source.readers {
             let reader = try reader(seat)
             #expect(throws: StorageError.self) { try reader.readAll().get() }
         }

@@ -21,7 +21,7 @@ extension ScratchFolder {
             directory += "/\(part)"
             mkdir(directory, 0o700)
         }
-        let file = Descriptor(taking: open("\(path)/\(name)", O_WRONLY | O_CREAT | O_TRUNC, 0o600))
+        let file = FileDescriptor(owning: open("\(path)/\(name)", O_WRONLY | O_CREAT | O_TRUNC, 0o600))
         try #require(file.number >= 0, "can't write \(name)")
         try file.write(content)
         if let modified { file.setModified(modified) }
@@ -31,7 +31,7 @@ extension ScratchFolder {
     func makeFolder(_ name: String) { mkdir(self(name), 0o700) }
 
     func read(_ name: String) throws -> [UInt8] {
-        try Descriptor.openForReading(path: self(name)).readAll(limit: 1 << 30)
+        try FileDescriptor.openForReading(path: self(name)).readAll(limit: 1 << 30)
     }
 
     func status(_ name: String) throws -> stat {
@@ -47,7 +47,7 @@ extension ScratchFolder {
 
     /// Everything below a folder of it, each with its kind: `d name`, `f name`, `l name`; hidden staging excluded.
     func tree(_ name: String) -> [String] {
-        func walk(_ directory: Descriptor, _ prefix: String) -> [String] {
+        func walk(_ directory: FileDescriptor, _ prefix: String) -> [String] {
             ((try? directory.names()) ?? []).flatMap { child -> [String] in
                 if prefix.isEmpty, child == ".nearshare" { return [] }
                 var status = stat()
@@ -61,7 +61,7 @@ extension ScratchFolder {
                 }
             }
         }
-        return (try? Descriptor.openDirectory(path: self(name))).map { walk($0, "") } ?? []
+        return (try? FileDescriptor.openDirectory(path: self(name))).map { walk($0, "") } ?? []
     }
 }
 
@@ -225,7 +225,7 @@ func unlinkFile(_ path: String) { unlink(path) }
 func renameFile(_ path: String, _ newPath: String) { rename(path, newPath) }
 
 /// Hands entries to a sink as they are, past the checks of the stream: what a sink must withstand by itself.
-func drive(_ entries: [MemorySource.Entry], into sink: any ResourceSink) throws -> [DeliveredItem] {
+func drive(_ entries: [InMemorySource.Entry], into sink: any ResourceSink) throws -> [DeliveredItem] {
     let point = try sink.resumePoint()
     #expect(point == .start)
     try sink.resume(at: point)

@@ -28,7 +28,7 @@ struct KnownPeople: Sendable {
     }
 
     /// Who sealed a message, or signed one that everybody can read; nil when neither is certain.
-    func sender(of arrival: KeptArrival) -> PeerID? {
+    func sender(of arrival: ReceivedBundle) -> PeerID? {
         arrival.sender ?? contacts.signer(arrival.signer)?.id
     }
 }

@@ -163,10 +163,10 @@ final class PrimaryRole: Sendable {
     private let stores: NodeStores
     private let server: ControlServer
     /// nil once another process has taken the role.
-    private let lock: Mutex<RunLock?>
+    private let lock: Mutex<NodeLock?>
     private let followers = Broadcast<ControlEvent>()
 
-    private init(_ machine: LocalMachine, _ lock: RunLock) throws {
+    private init(_ machine: LocalMachine, _ lock: NodeLock) throws {
         self.machine = machine
         self.lock = Mutex(lock)
         stores = try NodeStores(directory: machine.state.path)
@@ -175,7 +175,7 @@ final class PrimaryRole: Sendable {
 
     /// - Returns: nil when another process has the role.
     static func claimIfFree(on machine: LocalMachine) throws -> PrimaryRole? {
-        try machine.state.takeRunLock().map { try PrimaryRole(machine, $0) }
+        try machine.state.acquireNodeLock().map { try PrimaryRole(machine, $0) }
     }
 
     /// Another command that runs a node for itself may be about to end, or to answer.
@@ -183,7 +183,7 @@ final class PrimaryRole: Sendable {
     /// - Throws: ``NodeRunsAlready`` once another node answers.
     static func claim(on machine: LocalMachine, fromReceiver: Bool) async throws -> PrimaryRole {
         var isHandedOver = false
-        if fromReceiver, let process = try machine.state.runningNode() {
+        if fromReceiver, let process = try machine.state.nodeProcessID() {
             isHandedOver = try await askForHandOver(machine)
             guard isHandedOver else { throw NodeRunsAlready(process: process) }
         }
@@ -191,12 +191,12 @@ final class PrimaryRole: Sendable {
         while true {
             if let role = try claimIfFree(on: machine) { return role }
             if !isHandedOver, ControlClient.isAnswered(at: try machine.controlSocketPath()) {
-                throw NodeRunsAlready(process: try machine.state.runningNode())
+                throw NodeRunsAlready(process: try machine.state.nodeProcessID())
             }
             guard SystemClock.monotonic() < end else { break }
             try await Task.sleep(for: .milliseconds(50))
         }
-        let process = try machine.state.runningNode().map { " (process \($0))" } ?? ""
+        let process = try machine.state.nodeProcessID().map { " (process \($0))" } ?? ""
         throw CommandFailure(
             .failure,
             "another nearshare\(process) is this machine's node, but does not answer at \(try machine.controlSocketPath()); end it, "
@@ -233,7 +233,7 @@ final class PrimaryRole: Sendable {
             (try? KnownPeople(machine))?.isBlocked(sender) ?? false
         }
         // A text for a `receive` is offered, unless a conversation follows.
-        if facts.handsOver { settings.acceptsTexts = { [followers] in followers.hasListeners } }
+        if facts.handsOver { settings.acceptsTexts = { [followers] in followers.hasSubscribers } }
         let messenger = try node.startMessenger(settings)
         return NodeService(machine, node, messenger, facts, followers: followers, observe: observe)
     }

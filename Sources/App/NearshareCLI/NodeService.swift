@@ -80,7 +80,7 @@ final class NodeService: NodeClient {
 
     func tell(_ event: ControlEvent) {
         observe(event)
-        followers.tell(event)
+        followers.publish(event)
     }
 
     func note(bluetooth: String) {
@@ -95,7 +95,7 @@ final class NodeService: NodeClient {
         case .arrived(let arrival): tell(.arrived(Arrival(arrival, senderName: try? people.look().senderName(of: arrival))))
         case .entry(let entry): tell(.entry(entry))
         case .marked(let entry, let reason):
-            tell(.marked(id: entry.id, conversation: entry.conversation, mark: entry.mark, reason: reason))
+            tell(.marked(id: entry.id, conversation: entry.conversation, mark: entry.status, reason: reason))
         case .peerChanged(let id):
             do {
                 try people.meet(id)
@@ -119,7 +119,7 @@ final class NodeService: NodeClient {
         tell(.transfer(line))
     }
 
-    func events() async -> AsyncStream<ControlEvent> { followers.listen() }
+    func events() async -> AsyncStream<ControlEvent> { followers.subscribe() }
 
     // MARK: Requests
 

@@ -94,6 +94,6 @@ struct PeerResolver: Sendable {
 
     private func remember(_ id: PeerID, _ name: DisplayName) {
         // Only for completing names; nothing depends on it.
-        try? RecentPeers.note([RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall())], in: machine.state)
+        try? RecentPeers.record([RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall())], in: machine.state)
     }
 }

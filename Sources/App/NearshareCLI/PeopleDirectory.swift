@@ -108,11 +108,11 @@ struct PeopleDirectory: Sendable {
         // A copy is asked first: most meetings change nothing, and the file is locked and written for a change.
         var copy = try machine.contacts.read()
         func note(_ contacts: inout ContactBook) -> Bool {
-            contacts.met(
+            contacts.recordMeeting(
                 agreementKey: contact.agreementKey, signingKey: contact.signingKey, name: peer.name, isProven: isProven,
                 isFriend: isFriend, at: now)
         }
-        if note(&copy) { try machine.contacts.change { _ = note(&$0) } }
+        if note(&copy) { try machine.contacts.update { _ = note(&$0) } }
     }
 }
 
@@ -156,7 +156,7 @@ struct People: Sendable {
     }
 
     /// What the one is called who sealed a message, or who signed one that everybody can read.
-    func senderName(of arrival: KeptArrival) -> DisplayName? {
+    func senderName(of arrival: ReceivedBundle) -> DisplayName? {
         known.sender(of: arrival).map { person($0).name }
     }
 }

@@ -71,7 +71,7 @@ final class ReceiveController: Sendable {
         while !Task.isCancelled {
             for item in inbox.deliverPending() {
                 if let place = item.stagedPath {
-                    attempt { try History(in: machine.state).moved(from: place, to: item.path) }
+                    attempt { try ReceiveHistory(in: machine.state).recordMove(from: place, to: item.path) }
                 }
                 tell(item, of: nil)
             }
@@ -132,7 +132,7 @@ final class ReceiveController: Sendable {
         switch await comparison.isSameThere {
         case true?:
             attempt {
-                try machine.trust.change { $0.recordVerification(of: peer.proven, named: peer.name, at: SystemClock.wall()) }
+                try machine.trust.update { $0.recordVerification(of: peer.proven, named: peer.name, at: SystemClock.wall()) }
                 voice.say("\(name) is verified")
             }
             return true
@@ -143,7 +143,7 @@ final class ReceiveController: Sendable {
     }
 
     private func deny(_ peer: Peer) {
-        attempt { try machine.trust.change { $0.recordMismatch(with: peer.proven) } }
+        attempt { try machine.trust.update { $0.recordMismatch(with: peer.proven) } }
     }
 
     // MARK: One invitation
@@ -297,12 +297,12 @@ final class ReceiveController: Sendable {
 
     private func remember(_ peer: Peer) {
         if case .nameClash = peer.trustStatus { return }
-        attempt { try machine.trust.change { $0.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall()) } }
+        attempt { try machine.trust.update { $0.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall()) } }
     }
 
     private func block(_ peer: Peer) {
         attempt {
-            try machine.trust.change { book in
+            try machine.trust.update { book in
                 book.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall())
                 book.setBlocked(peer.proven.fingerprint, true)
             }
@@ -312,11 +312,11 @@ final class ReceiveController: Sendable {
 
     private func record(_ item: DeliveredItem, from peer: Peer) {
         guard case .inbox = place else { return }
-        let entry = History.Entry(
+        let entry = ReceiveHistory.Entry(
             when: SystemClock.wall(), peer: peer.proven.fingerprint, peerName: peer.name,
             claimedName: String(decoding: item.claimedName.bytes, as: UTF8.self), path: item.path, size: item.size,
             type: item.detectedType, isFolder: item.kind == .folder)
-        attempt { try History(in: machine.state).append(entry) }
+        attempt { try ReceiveHistory(in: machine.state).append(entry) }
     }
 
     /// What can't be remembered must not lose what was received.

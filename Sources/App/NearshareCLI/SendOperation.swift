@@ -86,7 +86,7 @@ final class SendOperation: Sendable {
 
     private func send(_ source: any ResourceSource, to target: Target, on node: Node) async -> CommandFailure? {
         // Others who share a stream must not wait for one who is gone.
-        defer { (source as? StreamSource.Seat)?.leave() }
+        defer { (source as? StreamSource.Reader)?.cancel() }
         do {
             switch try await locate(target, on: node) {
             case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
@@ -248,7 +248,7 @@ final class SendOperation: Sendable {
         let resumed = progress.resumed > 0 ? ", \(progress.resumed.asByteCount) of it had been there" : ""
         voice.say("\(label): done, \(progress.done.asByteCount)\(resumed)")
         if let name = try? await connection.peerName {
-            try? machine.trust.change { $0.recordContact(with: connection.proven, named: name, at: SystemClock.wall()) }
+            try? machine.trust.update { $0.recordContact(with: connection.proven, named: name, at: SystemClock.wall()) }
         }
     }
 

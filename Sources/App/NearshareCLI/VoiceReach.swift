@@ -5,7 +5,7 @@ internal import NearshareMesh
 /// What is known, before a note is recorded, of the ways it will take.
 struct VoiceReach: Sendable {
     /// What every one of them carries; nil where nothing limits it.
-    private(set) var limit: VoiceLimit?
+    private(set) var limit: NoteSizeLimit?
     /// What somebody who is about to speak should know.
     private(set) var remarks: [String] = []
 
@@ -46,8 +46,8 @@ struct VoiceReach: Sendable {
     }
 
     private init(throughMeshTo name: DisplayName, _ most: UInt64) {
-        limit = VoiceLimit(byteCount: most)
-        let isNarrow = most < VoiceLimit.framePath.byteCount
+        limit = NoteSizeLimit(byteCount: most)
+        let isNarrow = most < NoteSizeLimit.framePath.byteCount
         let what = isNarrow ? "'s phone takes" : " is reached through the mesh, which carries"
         remarks = ["\(name.shown)\(what) notes of at most \(most.asByteCount)"]
     }
@@ -59,7 +59,7 @@ struct VoiceReach: Sendable {
     }
 
     private mutating func add(_ other: VoiceReach) {
-        limit = VoiceLimit.smaller(limit, other.limit)
+        limit = NoteSizeLimit.smaller(limit, other.limit)
         remarks += other.remarks
     }
 }

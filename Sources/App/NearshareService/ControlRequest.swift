@@ -48,7 +48,7 @@ package enum ControlReply: Sendable, Hashable, Codable {
     case waits(Bool)
     case arrivals([Arrival])
     case conversations([ConversationSummary])
-    case entries([ChatEntry])
+    case entries([ChatMessage])
     case failed(ControlFailure)
 }
 
@@ -58,9 +58,9 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     case messageChanged(id: String, state: MessageState, detail: String?)
     case arrived(Arrival)
     /// A line was written, here or elsewhere, and is in the conversation now.
-    case entry(ChatEntry)
+    case entry(ChatMessage)
     /// A line of ours has come further, or failed; then why, for people.
-    case marked(id: String, conversation: Conversation, mark: ChatMark, reason: String?)
+    case marked(id: String, conversation: Conversation, mark: MessageStatus, reason: String?)
     /// Somebody came, went, or changed; all who are to be shown now.
     case people([Person])
     case transfer(TransferLine)

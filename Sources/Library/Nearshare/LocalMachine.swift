@@ -52,7 +52,7 @@ public final class LocalMachine: Sendable {
 
     /// Chooses the name for good.
     package func rename(to name: DisplayName) throws(StorageError) {
-        try state.change(OwnName.fileName, startingWith: OwnName(name: name)) { $0.name = name }
+        try state.update(OwnName.fileName, startingWith: OwnName(name: name)) { $0.name = name }
     }
 
     private struct OwnName: Codable {
@@ -83,11 +83,11 @@ public final class LocalMachine: Sendable {
     }
 
     /// What there is to say about this machine's Bluetooth.
-    package static func diagnoseRadio(adapter: String? = nil) -> [RadioFinding] {
+    package static func diagnoseRadio(adapter: String? = nil) -> [RadioDiagnostic] {
         #if Bluetooth
             return BluetoothDiagnosis.collect(adapter: adapter)
         #else
-            return [RadioFinding(.note, "this nearshare was built without Bluetooth")]
+            return [RadioDiagnostic(.note, "this nearshare was built without Bluetooth")]
         #endif
     }
 

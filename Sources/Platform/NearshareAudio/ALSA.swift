@@ -9,7 +9,7 @@ package struct ALSA: AudioSystem {
 
     /// - Throws: when libasound is not installed.
     package init() throws(AudioError) {
-        guard let library = VoiceLibraries.alsa else { throw VoiceLibraries.missing("libasound", package: "libasound2") }
+        guard let library = AudioLibraries.alsa else { throw AudioLibraries.missing("libasound", package: "libasound2") }
         self.library = library
     }
 
@@ -153,7 +153,7 @@ private final class ALSAInput: AudioInput {
             if monotonicNanoseconds() - lastSound > longestStillnessInNanoseconds {
                 throw AudioError(.deviceGone, "the microphone gives no sound any more")
             }
-            return .nothing
+            return .timedOut
         }
         let count = library.snd_pcm_readi(device.raw, buffer.baseAddress, snd_pcm_uframes_t(buffer.count / format.channels))
         if count > 0 {
@@ -170,7 +170,7 @@ private final class ALSAInput: AudioInput {
         }
         if count < 0 { try device.repair(count) }
         isStarted = false
-        return .nothing
+        return .timedOut
     }
 
     private func fillSilence(_ buffer: UnsafeMutableBufferPointer<Int16>) -> Int {
@@ -210,7 +210,7 @@ private final class ALSAOutput: AudioOutput {
         return 0
     }
 
-    func rest() { poll(nil, 0, AudioTimeout.milliseconds) }
+    func idle() { poll(nil, 0, AudioTimeout.milliseconds) }
 
     /// Most devices can't stop in the middle, so what they have is played on; it is a fifth of a second at the most.
     func setPaused(_ isPaused: Bool) throws(AudioError) {}

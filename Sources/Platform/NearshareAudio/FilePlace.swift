@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// Where a C library that is handed functions instead of a file is reading.
-final class FilePlace {
+final class FileCursor {
     let file: NoteFile
     private(set) var offset: UInt64 = 0
     /// Bytes that may still be read.
@@ -13,8 +13,8 @@ final class FilePlace {
     }
 
     /// As a library gives it back to its functions.
-    static func from(_ raw: UnsafeMutableRawPointer?) -> FilePlace {
-        Unmanaged<FilePlace>.fromOpaque(raw!).takeUnretainedValue()
+    static func from(_ raw: UnsafeMutableRawPointer?) -> FileCursor {
+        Unmanaged<FileCursor>.fromOpaque(raw!).takeUnretainedValue()
     }
 
     var raw: UnsafeMutableRawPointer { Unmanaged.passUnretained(self).toOpaque() }

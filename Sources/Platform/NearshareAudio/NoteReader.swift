@@ -10,15 +10,15 @@ package final class NoteReader {
 
     private let library: nearshare_opusfile
     private let handle: OpaquePointer
-    private let place: FilePlace
+    private let place: FileCursor
 
     /// Opening a sane note reads its beginning and its end. Looking through a file made of thousands of tiny streams ends here.
     private static let openingBudget = 4 << 20
 
     /// - Throws: when it is no voice note, or one that libopusfile does not accept.
     package init(_ file: NoteFile) throws(AudioError) {
-        guard let library = VoiceLibraries.opusfile else {
-            throw VoiceLibraries.missing("libopusfile", package: "libopusfile0")
+        guard let library = AudioLibraries.opusfile else {
+            throw AudioLibraries.missing("libopusfile", package: "libopusfile0")
         }
         self.library = library
         summary = try NoteSummary(of: file)
@@ -26,14 +26,14 @@ package final class NoteReader {
             throw AudioError(.damaged, "a voice note has one or two channels")
         }
         self.format = format
-        place = FilePlace(file, budget: Self.openingBudget)
+        place = FileCursor(file, budget: Self.openingBudget)
         var callbacks = OpusFileCallbacks(
             read: { place, buffer, count in
                 guard let buffer, count > 0 else { return 0 }
-                return Int32(FilePlace.from(place).read(into: buffer, count: Int(count)) ?? -1)
+                return Int32(FileCursor.from(place).read(into: buffer, count: Int(count)) ?? -1)
             },
-            seek: { place, offset, whence in FilePlace.from(place).seek(Int64(offset), whence) == nil ? -1 : 0 },
-            tell: { Int64(FilePlace.from($0).offset) }, close: nil)
+            seek: { place, offset, whence in FileCursor.from(place).seek(Int64(offset), whence) == nil ? -1 : 0 },
+            tell: { Int64(FileCursor.from($0).offset) }, close: nil)
         var code: Int32 = 0
         guard let handle = library.op_open_callbacks(place.raw, &callbacks, nil, 0, &code)
         else {

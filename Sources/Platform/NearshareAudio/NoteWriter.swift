@@ -9,7 +9,7 @@ package struct NoteSettings: Sendable, Hashable {
     package let bitrate: Int
     package var speaker: String?
     package var recorded: WallTime?
-    package var limit: VoiceLimit?
+    package var limit: NoteSizeLimit?
     /// What the encoder may hold back to decide better, in seconds; while recording none, for what is not in the file is
     /// lost with the process.
     package var lookAhead: Double
@@ -20,7 +20,7 @@ package struct NoteSettings: Sendable, Hashable {
 
     /// - Returns: nil for a bit rate outside ``bitrates``.
     package init?(
-        bitrate: Int = Self.speechBitrate, speaker: String? = nil, recorded: WallTime? = nil, limit: VoiceLimit? = nil,
+        bitrate: Int = Self.speechBitrate, speaker: String? = nil, recorded: WallTime? = nil, limit: NoteSizeLimit? = nil,
         lookAhead: Double = 0
     ) {
         guard Self.bitrates.contains(bitrate) else { return nil }
@@ -73,8 +73,8 @@ package final class NoteWriter {
     ///   - file: empty, and written from its start.
     ///   - rate: frames a second that ``write(_:soundEnd:)`` gets.
     package init(to file: NoteFile, rate: Int, settings: NoteSettings) throws(AudioError) {
-        guard let library = VoiceLibraries.opusenc else {
-            throw VoiceLibraries.missing("libopusenc", package: "libopusenc0")
+        guard let library = AudioLibraries.opusenc else {
+            throw AudioLibraries.missing("libopusenc", package: "libopusenc0")
         }
         self.library = library
         self.file = file

@@ -71,13 +71,13 @@ package final class Playback: Sendable {
             }
             if isDecoded {
                 if isPaused {
-                    try output.rest()
+                    try output.idle()
                 } else if try output.drain() {
                     show(note.frames)
                     return true
                 }
             } else if isPaused {
-                try output.rest()
+                try output.idle()
             } else {
                 let taken = try output.write(UnsafeBufferPointer(rebasing: pending))
                 pending = pending.dropFirst(taken * channels)

@@ -38,7 +38,7 @@ private final class PulseConnection {
     private static let timeout: Int64 = 5_000_000_000
 
     init() throws(AudioError) {
-        guard let library = VoiceLibraries.pulse else { throw VoiceLibraries.missing("libpulse", package: "libpulse0") }
+        guard let library = AudioLibraries.pulse else { throw AudioLibraries.missing("libpulse", package: "libpulse0") }
         guard let loop = library.pa_mainloop_new() else { throw AudioError(.failed, "no memory for the sound server's loop") }
         guard let context = library.pa_context_new(library.pa_mainloop_get_api(loop), "nearshare") else {
             library.pa_mainloop_free(loop)
@@ -288,7 +288,7 @@ private final class PulseInput: AudioInput {
         guard monotonicNanoseconds() - lastSound < longestStillnessInNanoseconds else {
             throw AudioError(.deviceGone, "the microphone gives no sound any more")
         }
-        return .nothing
+        return .timedOut
     }
 
     /// The stream ends with its last holder.
@@ -347,7 +347,7 @@ private final class PulseOutput: AudioOutput {
         return size == .max ? 0 : size
     }
 
-    func rest() throws(AudioError) { try stream.turn() }
+    func idle() throws(AudioError) { try stream.turn() }
 
     func setPaused(_ isPaused: Bool) throws(AudioError) {
         stream.start(library.pa_stream_cork(stream.raw, isPaused ? 1 : 0, nil, nil))

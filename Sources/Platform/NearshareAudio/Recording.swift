@@ -86,7 +86,7 @@ package final class Recording: Sendable {
         precondition(input.format.channels == 1, "a voice note has one channel")
         let rate = input.format.rate
         let writer = try NoteWriter(to: file, rate: rate, settings: settings)
-        var gate = SilenceGate(rate: rate, isOn: trims)
+        var gate = SilenceTrimmer(rate: rate, isOn: trims)
         var meter = LevelMeter(rate: rate)
         var history = LevelHistory(rate: rate)
         if let maximumDuration { state.withLock { $0.machine.maximumFrames = maximumDuration.frames(rate: rate) } }
@@ -97,7 +97,7 @@ package final class Recording: Sendable {
                 let count: Int
                 switch try input.read(into: buffer) {
                 case .frames(let frames): count = frames
-                case .nothing: continue
+                case .timedOut: continue
                 case .end:
                     end(.sourceEnded)
                     continue

@@ -1,6 +1,6 @@
 /// Finds where speech begins and ends: passes samples on from shortly before the first sound, and knows where the last
 /// one ended.
-package struct SilenceGate: Sendable {
+package struct SilenceTrimmer: Sendable {
     private let isOn: Bool
     private let windowFrames: Int
     private let marginFrames: Int

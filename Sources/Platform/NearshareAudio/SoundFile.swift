@@ -3,13 +3,13 @@ internal import Glibc
 package import NearshareInterfaces
 
 /// A WAV, FLAC or other sound file in place of a microphone, read with libsndfile; several channels become one.
-package final class SoundFile: AudioInput {
+package final class SoundFileInput: AudioInput {
     package let format: AudioFormat
     package var lostFrames: UInt64 { 0 }
 
     private let library: nearshare_sndfile
     private let handle: OpaquePointer
-    private let place: FilePlace
+    private let place: FileCursor
     private let channels: Int
     private var mixed: [Int16] = []
 
@@ -19,19 +19,19 @@ package final class SoundFile: AudioInput {
 
     /// - Throws: when it is none of libsndfile's formats, or of an absurd rate.
     package init(_ file: NoteFile) throws(AudioError) {
-        guard let library = VoiceLibraries.sndfile else {
-            throw VoiceLibraries.missing("libsndfile", package: "libsndfile1")
+        guard let library = AudioLibraries.sndfile else {
+            throw AudioLibraries.missing("libsndfile", package: "libsndfile1")
         }
         self.library = library
-        place = FilePlace(file)
+        place = FileCursor(file)
         var callbacks = SF_VIRTUAL_IO(
-            get_filelen: { sf_count_t(FilePlace.from($0).file.size) },
-            seek: { offset, whence, place in FilePlace.from(place).seek(Int64(offset), whence) ?? -1 },
+            get_filelen: { sf_count_t(FileCursor.from($0).file.size) },
+            seek: { offset, whence, place in FileCursor.from(place).seek(Int64(offset), whence) ?? -1 },
             read: { buffer, count, place in
                 guard count > 0, let buffer else { return 0 }
-                return sf_count_t(FilePlace.from(place).read(into: buffer, count: Int(count)) ?? 0)
+                return sf_count_t(FileCursor.from(place).read(into: buffer, count: Int(count)) ?? 0)
             },
-            write: { _, _, _ in 0 }, tell: { sf_count_t(FilePlace.from($0).offset) })
+            write: { _, _, _ in 0 }, tell: { sf_count_t(FileCursor.from($0).offset) })
         var info = SF_INFO()
         guard
             let handle = library.sf_open_virtual(&callbacks, Int32(SFM_READ), &info, place.raw)
@@ -89,7 +89,7 @@ package final class SoundFile: AudioInput {
 }
 
 /// Samples without any header: one channel, 16 bits, little-endian.
-package final class RawSamples: AudioInput {
+package final class RawSampleInput: AudioInput {
     package let format: AudioFormat
     package var lostFrames: UInt64 { 0 }
     private let descriptor: Int32
@@ -122,28 +122,28 @@ package final class RawSamples: AudioInput {
     package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         let ready = poll(&waiting, 1, AudioTimeout.milliseconds)
-        if ready == 0 || (ready < 0 && errno == EINTR) { return .nothing }
+        if ready == 0 || (ready < 0 && errno == EINTR) { return .timedOut }
         let bytes = UnsafeMutableRawBufferPointer(buffer)
         // A pipe may be cut in the middle of a sample.
         let kept = oddByte == nil ? 0 : 1
         if let oddByte { bytes[0] = oddByte }
         let count = Glibc.read(descriptor, bytes.baseAddress! + kept, bytes.count - kept)
         if count < 0 {
-            if errno == EINTR || errno == EAGAIN { return .nothing }
+            if errno == EINTR || errno == EAGAIN { return .timedOut }
             throw AudioError(errno, "can't read the samples")
         }
         if count == 0 { return .end }
         let total = kept + count
         oddByte = total % 2 == 1 ? bytes[total - 1] : nil
         for index in 0..<(total / 2) { buffer[index] = Int16(littleEndian: buffer[index]) }
-        return total >= 2 ? .frames(total / 2) : .nothing
+        return total >= 2 ? .frames(total / 2) : .timedOut
     }
 
     package func close() {}
 }
 
 /// Standard input as a file: formats with tables and sizes are read at places, and a pipe has none.
-package enum PipedFile {
+package enum PipeSpooler {
     /// Copies all of it to a file without a name, unless it is a file already.
     package static func spool(_ descriptor: Int32) throws(AudioError) -> NoteFile {
         let file = try NoteFile.temporary()

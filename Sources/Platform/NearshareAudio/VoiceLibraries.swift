@@ -3,7 +3,7 @@ internal import NearshareInterfaces
 
 // Each table is loaded once, at its first use. Nil when the library is not installed.
 
-enum VoiceLibraries {
+enum AudioLibraries {
     // A pointer to a variadic function is none to the importer, and so not sendable; the table is never changed.
     nonisolated(unsafe) static let opusenc: nearshare_opusenc? = {
         var table = nearshare_opusenc()

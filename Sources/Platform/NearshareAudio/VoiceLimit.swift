@@ -1,5 +1,5 @@
 /// How large a note may become, because of the path that it will take.
-package struct VoiceLimit: Sendable, Hashable {
+package struct NoteSizeLimit: Sendable, Hashable {
     package let byteCount: UInt64
 
     /// - Returns: nil for less than a note's headers and some seconds need.
@@ -9,12 +9,12 @@ package struct VoiceLimit: Sendable, Hashable {
     }
 
     /// What one message of the frame path carries.
-    package static let framePath = VoiceLimit(byteCount: 5 << 20)!
+    package static let framePath = NoteSizeLimit(byteCount: 5 << 20)!
     private static let least: UInt64 = 16 << 10
 
     /// What keeps within both.
     /// - Parameters: nil for no limit.
-    package static func smaller(_ one: VoiceLimit?, _ other: VoiceLimit?) -> VoiceLimit? {
+    package static func smaller(_ one: NoteSizeLimit?, _ other: NoteSizeLimit?) -> NoteSizeLimit? {
         guard let one, let other else { return one ?? other }
         return one.byteCount < other.byteCount ? one : other
     }

@@ -142,7 +142,7 @@ extension AdapterController {
         }
         let link = CentralLink(
             writing: writing, notified: notified,
-            largestWrite: min(mtu - GATTProfile.headerByteCount, GATTProfile.largestWrite),
+            maximumFrameByteCount: min(mtu - GATTProfile.headerByteCount, GATTProfile.maximumFrameByteCount),
             remote: neighbour.address.linkAddress(port: 0),
             onClose: { [post] in post { $0.linkEnded(path) } })
         log("frames go to \(BlueZ.name(of: path)), \(mtu) bytes at once")

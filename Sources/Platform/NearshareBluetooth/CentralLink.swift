@@ -8,8 +8,8 @@ internal import Synchronization
 /// descriptors end with the connection.
 final class CentralLink: FrameLink {
     let remote: LinkAddress
-    let largestWrite: Int
-    let pieces = FramePieces.stream
+    let maximumFrameByteCount: Int
+    let delivery = FrameDelivery.stream
     private let writing: Int32
     private let notified: Int32
     private let wakeup = EventFD()
@@ -24,11 +24,12 @@ final class CentralLink: FrameLink {
 
     /// Takes the descriptors over.
     init(
-        writing: Int32, notified: Int32, largestWrite: Int, remote: LinkAddress, onClose: @escaping @Sendable () -> Void
+        writing: Int32, notified: Int32, maximumFrameByteCount: Int, remote: LinkAddress,
+        onClose: @escaping @Sendable () -> Void
     ) {
         self.writing = writing
         self.notified = notified
-        self.largestWrite = largestWrite
+        self.maximumFrameByteCount = maximumFrameByteCount
         self.remote = remote
         self.onClose = onClose
         for descriptor in [writing, notified] {

@@ -321,7 +321,7 @@ final class BlueChatCentral {
         guard outgoing[path, default: []].count < Self.maximumOutgoing else {
             return answer(LinkError(.unavailable, "\(peer.host) takes texts too slowly; wait a moment"))
         }
-        let largest = if case .served = found.phase { server.largestValue } else { GATTProfile.largestWrite }
+        let largest = if case .served = found.phase { server.largestValue } else { GATTProfile.maximumFrameByteCount }
         let values = BlueChat.values(of: text, largest: largest)
         guard !values.isEmpty else { return answer(nil) }
         outgoing[path, default: []].append(Outgoing(values: values, answer: answer))

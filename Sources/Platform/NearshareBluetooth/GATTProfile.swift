@@ -13,7 +13,7 @@ enum GATTProfile {
 
     /// The least that BlueZ before 5.69 refuses is one more. The other side's version is not known, so that this is written to
     /// everybody; frames of phones are fragmented to less anyway.
-    static let largestWrite = 510
+    static let maximumFrameByteCount = 510
 
     /// What ATT takes of each packet: opcode and handle.
     static let headerByteCount = 3

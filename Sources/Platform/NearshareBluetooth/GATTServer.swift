@@ -180,7 +180,8 @@ final class GATTServer {
             // Whom it belongs to, the frames say.
             guard links.count < Self.maximumLinks, let address = BlueZ.address(ofDevice: device) else { return }
             let link = PeripheralLink(
-                device: device, largestWrite: min(mtu - GATTProfile.headerByteCount, GATTProfile.largestWrite),
+                device: device,
+                maximumFrameByteCount: min(mtu - GATTProfile.headerByteCount, GATTProfile.maximumFrameByteCount),
                 remote: address.linkAddress(port: 0), queue: queue,
                 onClose: { [post] in post { $0.server.ended(device) } })
             links[device] = (link, .now)

@@ -118,7 +118,7 @@ final class L2CAPLink: StreamLink {
     /// Addresses of radios mean nothing to those out of their range.
     var localHost: String? { nil }
 
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
         var rest = bytes
         while !rest.isEmpty {
             let piece = UnsafeRawBufferPointer(rebasing: rest.prefix(sendLimit))

@@ -11,8 +11,8 @@ final class PeripheralLink: FrameLink {
     }
 
     let remote: LinkAddress
-    let largestWrite: Int
-    let pieces = FramePieces.whole
+    let maximumFrameByteCount: Int
+    let delivery = FrameDelivery.whole
     let device: String
     private let incoming = Monitor(Incoming())
     private let queue: NotificationQueue
@@ -23,11 +23,11 @@ final class PeripheralLink: FrameLink {
 
     /// - Parameter device: the central's object path.
     init(
-        device: String, largestWrite: Int, remote: LinkAddress, queue: NotificationQueue,
+        device: String, maximumFrameByteCount: Int, remote: LinkAddress, queue: NotificationQueue,
         onClose: @escaping @Sendable () -> Void
     ) {
         self.device = device
-        self.largestWrite = largestWrite
+        self.maximumFrameByteCount = maximumFrameByteCount
         self.remote = remote
         self.queue = queue
         self.onClose = onClose

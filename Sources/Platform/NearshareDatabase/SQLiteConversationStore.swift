@@ -81,7 +81,7 @@ package final class SQLiteConversationStore: ConversationStore {
 
     private static let columns = "number, conversation, id, author, authorName, text, time, mark"
 
-    package func insert(_ entry: ChatEntry) throws(StorageError) -> Int? {
+    package func insert(_ entry: ChatMessage) throws(StorageError) -> Int? {
         try file.write { [limits] database in
             let conversation = entry.conversation.text
             let author = entry.author.map { Blob($0.bytes) }
@@ -96,7 +96,7 @@ package final class SQLiteConversationStore: ConversationStore {
                     """,
                 arguments: [
                     conversation, entry.id, author, entry.authorName?.claimed, entry.text, entry.when.milliseconds,
-                    entry.mark.rawValue,
+                    entry.status.rawValue,
                 ])
             let number = Int(database.lastInsertedRowID)
             try database.execute(
@@ -109,23 +109,25 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    package func mark(_ id: String, in conversation: Conversation, _ mark: ChatMark) throws(StorageError) -> Bool {
+    package func updateStatus(of id: String, in conversation: Conversation, to status: MessageStatus) throws(StorageError)
+        -> Bool
+    {
         try file.write { database in
             guard
                 let row = try Row.fetchOne(
                     database, sql: "SELECT number, mark FROM line WHERE conversation = ? AND id = ? AND author IS NULL",
                     arguments: [conversation.text, id])
             else { return false }
-            return try Self.raise(row[0], from: row[1], to: mark, database)
+            return try Self.raise(row[0], from: row[1], to: status, database)
         }
     }
 
-    private static func raise(_ number: Int, from present: Int, to mark: ChatMark, _ database: Database) throws -> Bool {
+    private static func raise(_ number: Int, from present: Int, to mark: MessageStatus, _ database: Database) throws -> Bool {
         let isAllowed =
             switch mark {
-            case .failed: present < ChatMark.delivered.rawValue
+            case .failed: present < MessageStatus.delivered.rawValue
             // What was given up may still turn out to have arrived.
-            case .delivered, .read: present < mark.rawValue || present == ChatMark.failed.rawValue
+            case .delivered, .read: present < mark.rawValue || present == MessageStatus.failed.rawValue
             case .waiting, .sent: present < mark.rawValue
             }
         guard isAllowed else { return false }
@@ -133,14 +135,14 @@ package final class SQLiteConversationStore: ConversationStore {
         return true
     }
 
-    package func entry(_ id: String) throws(StorageError) -> ChatEntry? {
+    package func entry(_ id: String) throws(StorageError) -> ChatMessage? {
         try file.read { database in
             try Row.fetchOne(database, sql: "SELECT \(Self.columns) FROM line WHERE id = ? AND author IS NULL", arguments: [id])
-                .flatMap { ChatEntry($0) }
+                .flatMap { ChatMessage($0) }
         }
     }
 
-    package func entries(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatEntry] {
+    package func entries(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage] {
         try file.read { database in
             try Row.fetchAll(
                 database,
@@ -148,7 +150,7 @@ package final class SQLiteConversationStore: ConversationStore {
                     SELECT \(Self.columns) FROM line WHERE conversation = ? AND number < ? ORDER BY number DESC LIMIT ?
                     """,
                 arguments: [conversation.text, number ?? Int.max, limit]
-            ).reversed().compactMap { ChatEntry($0) }
+            ).reversed().compactMap { ChatMessage($0) }
         }
     }
 
@@ -162,9 +164,9 @@ package final class SQLiteConversationStore: ConversationStore {
                         WHERE other.conversation = line.conversation AND other.author IS NOT NULL AND other.mark = ?)
                     FROM line WHERE number IN (SELECT max(number) FROM line GROUP BY conversation) ORDER BY number DESC
                     """,
-                arguments: [ChatMark.delivered.rawValue]
+                arguments: [MessageStatus.delivered.rawValue]
             ).compactMap { row in
-                guard let last = ChatEntry(row) else { return nil }
+                guard let last = ChatMessage(row) else { return nil }
                 return ConversationSummary(conversation: last.conversation, last: last, unreadCount: row[8])
             }
         }
@@ -173,18 +175,18 @@ package final class SQLiteConversationStore: ConversationStore {
     package func markRead(_ conversation: Conversation) throws(StorageError) -> [String] {
         try file.write { database in
             let unread = "conversation = ? AND author IS NOT NULL AND mark = ?"
-            let arguments: StatementArguments = [conversation.text, ChatMark.delivered.rawValue]
+            let arguments: StatementArguments = [conversation.text, MessageStatus.delivered.rawValue]
             let ids = try String.fetchAll(
                 database, sql: "SELECT id FROM line WHERE \(unread) ORDER BY number", arguments: arguments)
             try database.execute(
-                sql: "UPDATE line SET mark = ? WHERE \(unread)", arguments: [ChatMark.read.rawValue] + arguments)
+                sql: "UPDATE line SET mark = ? WHERE \(unread)", arguments: [MessageStatus.read.rawValue] + arguments)
             return ids
         }
     }
 
     // MARK: How lines go out
 
-    package func dispatch(_ parts: [DispatchedPart], of id: String, in conversation: Conversation) throws(StorageError) {
+    package func recordParts(_ parts: [OutgoingPart], of id: String, in conversation: Conversation) throws(StorageError) {
         try file.write { database in
             guard
                 let line = try Int.fetchOne(
@@ -195,64 +197,64 @@ package final class SQLiteConversationStore: ConversationStore {
             for part in parts {
                 try database.execute(
                     sql: "INSERT OR REPLACE INTO part (id, line, isCarried, mark) VALUES (?, ?, ?, ?)",
-                    arguments: [part.id, line, part.isCarried, ChatMark.waiting.rawValue])
+                    arguments: [part.id, line, part.isBundle, MessageStatus.waiting.rawValue])
             }
         }
     }
 
-    package func advance(_ part: String, to mark: ChatMark) throws(StorageError) -> ChatEntry? {
+    package func updatePart(_ part: String, to status: MessageStatus) throws(StorageError) -> ChatMessage? {
         try file.write { database in
             guard
                 let line = try Int.fetchOne(
                     database,
-                    sql: "UPDATE part SET mark = max(mark, ?) WHERE id = ? RETURNING line", arguments: [mark.rawValue, part]),
+                    sql: "UPDATE part SET mark = max(mark, ?) WHERE id = ? RETURNING line", arguments: [status.rawValue, part]),
                 let row = try Row.fetchOne(
                     database,
                     sql: """
                         SELECT line.mark, max(part.mark) = ?, min(part.mark)
                         FROM line JOIN part ON part.line = line.number WHERE line.number = ?
                         """,
-                    arguments: [ChatMark.failed.rawValue, line])
+                    arguments: [MessageStatus.failed.rawValue, line])
             else { return nil }
             // One part that is lost, and the text is.
-            let reached: ChatMark = row[1] ? .failed : ChatMark(rawValue: row[2]) ?? .waiting
+            let reached: MessageStatus = row[1] ? .failed : MessageStatus(rawValue: row[2]) ?? .waiting
             guard try Self.raise(line, from: row[0], to: reached, database) else { return nil }
             if reached >= .delivered { try database.execute(sql: "DELETE FROM part WHERE line = ?", arguments: [line]) }
             return try Row.fetchOne(database, sql: "SELECT \(Self.columns) FROM line WHERE number = ?", arguments: [line])
-                .flatMap { ChatEntry($0) }
+                .flatMap { ChatMessage($0) }
         }
     }
 
-    package func unfinished() throws(StorageError) -> [UnfinishedLine] {
+    package func pendingMessages() throws(StorageError) -> [PendingMessage] {
         try file.read { database in
             try Row.fetchAll(
                 database, sql: "SELECT \(Self.columns) FROM line WHERE author IS NULL AND mark < ? ORDER BY number",
-                arguments: [ChatMark.delivered.rawValue]
+                arguments: [MessageStatus.delivered.rawValue]
             ).compactMap { row in
-                guard let entry = ChatEntry(row) else { return nil }
+                guard let entry = ChatMessage(row) else { return nil }
                 let parts = try Row.fetchAll(
                     database, sql: "SELECT id, isCarried FROM part WHERE line = ?", arguments: [entry.number])
-                return UnfinishedLine(entry: entry, parts: parts.map { DispatchedPart(id: $0[0], isCarried: $0[1]) })
+                return PendingMessage(entry: entry, parts: parts.map { OutgoingPart(id: $0[0], isBundle: $0[1]) })
             }
         }
     }
 
     // MARK: What comes
 
-    package func collect(_ piece: TextPiece, now: WallTime) throws(StorageError) -> String? {
+    package func addFragment(_ fragment: TextFragment, now: WallTime) throws(StorageError) -> String? {
         try file.write { [limits] database in
-            let (sender, textID) = (Blob(piece.sender.bytes), piece.textID)
+            let (sender, textID) = (Blob(fragment.sender.bytes), fragment.textID)
             // Another number of pieces is another text, or none.
             try database.execute(
                 sql: "DELETE FROM piece WHERE sender = ? AND textID = ? AND count <> ?",
-                arguments: [sender, textID, piece.count])
+                arguments: [sender, textID, fragment.count])
             try database.execute(
                 sql: "INSERT OR IGNORE INTO piece (sender, textID, place, count, text, time) VALUES (?, ?, ?, ?, ?, ?)",
-                arguments: [sender, textID, piece.index, piece.count, piece.text, now.milliseconds])
+                arguments: [sender, textID, fragment.index, fragment.count, fragment.text, now.milliseconds])
             let texts = try String.fetchAll(
                 database, sql: "SELECT text FROM piece WHERE sender = ? AND textID = ? ORDER BY place",
                 arguments: [sender, textID])
-            if texts.count == piece.count {
+            if texts.count == fragment.count {
                 try database.execute(
                     sql: "DELETE FROM piece WHERE sender = ? AND textID = ?", arguments: [sender, textID])
                 return texts.joined()
@@ -267,7 +269,7 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    package func keep(_ arrival: KeptArrival) throws(StorageError) -> Int? {
+    package func insert(_ arrival: ReceivedBundle) throws(StorageError) -> Int? {
         try file.write { [limits] database in
             try database.execute(
                 sql: """
@@ -286,7 +288,7 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    package func arrivals(after number: Int, limit: Int) throws(StorageError) -> [KeptArrival] {
+    package func arrivals(after number: Int, limit: Int) throws(StorageError) -> [ReceivedBundle] {
         try file.read { database in
             try Row.fetchAll(
                 database,
@@ -299,7 +301,7 @@ package final class SQLiteConversationStore: ConversationStore {
                 guard let id = BundleID(bytes: row.bytes(1)), let signer = EndpointID(bytes: row.bytes(3)) else {
                     return nil
                 }
-                return KeptArrival(
+                return ReceivedBundle(
                     number: row[0], id: id, sender: row.optionalBytes(2).flatMap { PeerID(bytes: $0) }, signer: signer,
                     content: row.bytes(4), isForEverybody: row[5], created: WallTime(milliseconds: row[6]),
                     received: WallTime(milliseconds: row[7]), hops: row[8])
@@ -315,13 +317,13 @@ package final class SQLiteConversationStore: ConversationStore {
     }
 }
 
-extension ChatEntry {
+extension ChatMessage {
     /// - Returns: nil for what no nearshare has written.
     fileprivate init?(_ row: Row) {
-        guard let conversation = Conversation(text: row[1]), let mark = ChatMark(rawValue: row[7]) else { return nil }
+        guard let conversation = Conversation(text: row[1]), let mark = MessageStatus(rawValue: row[7]) else { return nil }
         let (name, author): (String?, [UInt8]?) = (row[4], row.optionalBytes(3))
         self.init(
             number: row[0], id: row[2], conversation: conversation, author: author.flatMap { PeerID(bytes: $0) },
-            authorName: name.flatMap { try? DisplayName($0) }, text: row[5], when: WallTime(milliseconds: row[6]), mark: mark)
+            authorName: name.flatMap { try? DisplayName($0) }, text: row[5], when: WallTime(milliseconds: row[6]), status: mark)
     }
 }

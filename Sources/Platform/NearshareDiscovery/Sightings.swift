@@ -56,15 +56,15 @@ final class Sightings {
             isOnLoopback: interface?.isLoopback ?? false, isIPv6: key.isIPv6,
             isOwn: isOwn || own.contains(address, at: now))
         guard let sighting = ServiceSighting(claim) else { return [] }
-        let events = table.see(sighting, until: deadline)
+        let events = table.insert(sighting, until: deadline)
         deliver(events)
         return events.compactMap { if case .gone(let key) = $0 { key } else { nil } }
     }
 
-    func lose(_ key: ServiceSighting.Key) { deliver(table.lose(key)) }
+    func lose(_ key: ServiceSighting.Key) { deliver(table.remove(key)) }
 
     /// The engine starts anew: what it does not see again before long is gone.
-    func doubtAll() { table.doubtAll(until: .now + Self.doubt) }
+    func doubtAll() { table.markUnconfirmed(until: .now + Self.doubt) }
 
     func forgetOwnAddresses() { own.forget() }
 

@@ -55,7 +55,7 @@ package struct ContactBook: Sendable, Hashable {
     ///   - isProven: it was said inside a Noise session, so the owner of the agreement key has said it.
     ///   - isFriend: whom the local person calls a friend: they are never pushed out.
     /// - Returns: whether something has changed that is worth keeping; false also when there is no room.
-    package mutating func met(
+    package mutating func recordMeeting(
         agreementKey: AgreementPublicKey, signingKey: SigningPublicKey, name: DisplayName, isProven: Bool,
         isFriend: (Fingerprint) -> Bool, at now: WallTime
     ) -> Bool {
@@ -92,7 +92,7 @@ package struct ContactBook: Sendable, Hashable {
     /// The local person has read keys from a file: they replace what was known.
     /// - Parameter name: what the local person calls their owner.
     /// - Returns: false when there is no room, because all that are here are friends or were imported.
-    package mutating func imported(
+    package mutating func recordImport(
         agreementKey: AgreementPublicKey, signingKey: SigningPublicKey, name: DisplayName, isFriend: (Fingerprint) -> Bool,
         at now: WallTime
     ) -> Bool {
@@ -106,7 +106,7 @@ package struct ContactBook: Sendable, Hashable {
 
     /// - Returns: false when no such contact is known.
     @discardableResult
-    package mutating func forget(_ fingerprint: Fingerprint) -> Bool {
+    package mutating func remove(_ fingerprint: Fingerprint) -> Bool {
         entries.removeValue(forKey: fingerprint) != nil
     }
 

@@ -5,10 +5,10 @@ internal import NearshareInterfaces
 
 /// An open file or directory, closed with its last reference. Everything of a peer's is opened relative to one of these,
 /// never by a path from the root, so that nobody can put a link where a directory was (P3).
-final class Descriptor: Sendable {
+final class FileDescriptor: Sendable {
     let number: Int32
 
-    init(taking number: Int32) {
+    init(owning number: Int32) {
         self.number = number
     }
 
@@ -17,28 +17,28 @@ final class Descriptor: Sendable {
     // MARK: Opening
 
     /// A path that the local person has given: links in it are theirs.
-    static func openDirectory(path: String) throws(StorageError) -> Descriptor {
-        try Descriptor(nearshare_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0), opening: path)
+    static func openDirectory(path: String) throws(StorageError) -> FileDescriptor {
+        try FileDescriptor(nearshare_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0), opening: path)
     }
 
-    static func openForReading(path: String) throws(StorageError) -> Descriptor {
+    static func openForReading(path: String) throws(StorageError) -> FileDescriptor {
         // Opening a FIFO must not wait for a writer, and a terminal must not become ours.
-        try Descriptor(nearshare_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0), opening: path)
+        try FileDescriptor(nearshare_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0), opening: path)
     }
 
     /// One component below this directory; a link is not followed.
-    func openDirectory(_ name: String) throws(StorageError) -> Descriptor {
-        try Descriptor(
+    func openDirectory(_ name: String) throws(StorageError) -> FileDescriptor {
+        try FileDescriptor(
             nearshare_openat(number, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0), opening: name)
     }
 
-    func openForReading(_ name: String) throws(StorageError) -> Descriptor {
-        try Descriptor(nearshare_openat(number, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0), opening: name)
+    func openForReading(_ name: String) throws(StorageError) -> FileDescriptor {
+        try FileDescriptor(nearshare_openat(number, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0), opening: name)
     }
 
     /// An existing regular file with no other name, for writing on.
-    func openForWriting(_ name: String) throws(StorageError) -> Descriptor {
-        let file = try Descriptor(
+    func openForWriting(_ name: String) throws(StorageError) -> FileDescriptor {
+        let file = try FileDescriptor(
             nearshare_openat(number, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0), opening: name)
         let status = try file.status()
         guard status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
@@ -48,10 +48,10 @@ final class Descriptor: Sendable {
     }
 
     /// A new file, or nil when the name is taken.
-    func createFile(_ name: String, mode: mode_t = 0o600) throws(StorageError) -> Descriptor? {
+    func createFile(_ name: String, mode: mode_t = 0o600) throws(StorageError) -> FileDescriptor? {
         let raw = nearshare_openat(number, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         if raw < 0, errno == EEXIST { return nil }
-        return try Descriptor(raw, opening: name)
+        return try FileDescriptor(raw, opening: name)
     }
 
     /// - Returns: false when the name is taken.
@@ -62,14 +62,14 @@ final class Descriptor: Sendable {
     }
 
     /// The directory of this name, made when it isn't there.
-    func directory(_ name: String) throws(StorageError) -> Descriptor {
+    func directory(_ name: String) throws(StorageError) -> FileDescriptor {
         _ = try createDirectory(name)
         return try openDirectory(name)
     }
 
     private convenience init(_ raw: Int32, opening name: String) throws(StorageError) {
         guard raw >= 0 else { throw StorageError(errno, "can't open \(shown(name))") }
-        self.init(taking: raw)
+        self.init(owning: raw)
     }
 
     // MARK: Bytes
@@ -186,7 +186,7 @@ final class Descriptor: Sendable {
         guard unlinkat(number, name, 0) != 0, errno == EISDIR || errno == EPERM,
             let directory = try? openDirectory(raw: name, shownAs: { String(cString: name) })
         else { return }
-        if let names = try? DirectoryNames(of: directory) {
+        if let names = try? DirectoryListing(of: directory) {
             for index in 0..<names.count { names.withCName(at: index) { directory.removeTree(raw: $0) } }
         }
         unlinkat(number, name, AT_REMOVEDIR)
@@ -207,7 +207,7 @@ final class Descriptor: Sendable {
 
     /// Gives `name` the name `newName` in `directory` unless that one is taken.
     /// - Returns: false when it is taken.
-    func rename(_ name: String, to newName: String, in directory: Descriptor) throws(Failure) -> Bool {
+    func rename(_ name: String, to newName: String, in directory: FileDescriptor) throws(Failure) -> Bool {
         if nearshare_rename_without_replacing(number, name, directory.number, newName) == 0 { return true }
         switch errno {
         case EEXIST: return false
@@ -223,7 +223,7 @@ final class Descriptor: Sendable {
 
     /// For file systems that can't rename without replacing (NFS, some in user space): a file gets a second name and loses
     /// its first; a folder takes the place of an empty one that we have just made.
-    private func renameByClaiming(_ name: String, to newName: String, in directory: Descriptor) throws(Failure) -> Bool {
+    private func renameByClaiming(_ name: String, to newName: String, in directory: FileDescriptor) throws(Failure) -> Bool {
         if linkat(number, name, directory.number, newName, 0) == 0 {
             unlinkat(number, name, 0)
             return true
@@ -247,14 +247,14 @@ final class Descriptor: Sendable {
 
     /// The names in this directory in the order of their bytes, without `.` and `..`.
     func names() throws(StorageError) -> [String] {
-        let names = try DirectoryNames(of: self)
+        let names = try DirectoryListing(of: self)
         return (0..<names.count).map { names.name(at: $0) }
     }
 }
 
 /// The names in one directory in the order of their bytes, without `.` and `..`, in one block of memory: a folder of a
 /// million files is held in some ten megabytes.
-struct DirectoryNames {
+struct DirectoryListing {
     /// What readdir(3) says of an entry, which saves a look at each.
     enum Kind: UInt8 {
         case unknown, file, folder, link, other
@@ -269,7 +269,7 @@ struct DirectoryNames {
     /// Memory that the names take.
     var byteCount: Int { bytes.count + starts.count * MemoryLayout<UInt32>.size }
 
-    init(of directory: Descriptor) throws(StorageError) {
+    init(of directory: FileDescriptor) throws(StorageError) {
         let copy = nearshare_openat(directory.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard copy >= 0 else { throw StorageError(errno, "can't list a folder") }
         guard let stream = fdopendir(copy) else {
@@ -349,18 +349,18 @@ extension StorageError {
     }
 }
 
-extension Descriptor {
+extension FileDescriptor {
     /// As ``openForReading(_:)`` for a name that need not be UTF-8.
-    func openForReading(raw name: UnsafePointer<CChar>, shownAs path: () -> String) throws(StorageError) -> Descriptor {
+    func openForReading(raw name: UnsafePointer<CChar>, shownAs path: () -> String) throws(StorageError) -> FileDescriptor {
         let raw = nearshare_openat(number, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
         guard raw >= 0 else { throw StorageError(errno, "can't read \(path())") }
-        return Descriptor(taking: raw)
+        return FileDescriptor(owning: raw)
     }
 
-    func openDirectory(raw name: UnsafePointer<CChar>, shownAs path: () -> String) throws(StorageError) -> Descriptor {
+    func openDirectory(raw name: UnsafePointer<CChar>, shownAs path: () -> String) throws(StorageError) -> FileDescriptor {
         let raw = nearshare_openat(number, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0)
         guard raw >= 0 else { throw StorageError(errno, "can't read the folder \(path())") }
-        return Descriptor(taking: raw)
+        return FileDescriptor(owning: raw)
     }
 }
 

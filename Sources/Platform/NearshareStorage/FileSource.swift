@@ -46,9 +46,9 @@ package struct FileSource: ResourceSource {
         var items: [Item] = []
         var described: [OfferedItem] = []
         var skipped = Skipped()
-        defer { detector.rest() }
+        defer { detector.purgeCache() }
         for path in paths {
-            let file = try Descriptor.openForReading(path: path)
+            let file = try FileDescriptor.openForReading(path: path)
             let status = try file.status()
             let name: ClaimedFileName
             if let givenName { name = givenName } else { name = try Self.name(of: path) }
@@ -78,7 +78,7 @@ package struct FileSource: ResourceSource {
     }
 
     private static func survey(
-        _ folder: Descriptor, name: ClaimedFileName, path: String, _ options: Options, _ skipped: inout Skipped
+        _ folder: FileDescriptor, name: ClaimedFileName, path: String, _ options: Options, _ skipped: inout Skipped
     ) throws(StorageError) -> OfferedItem {
         let walk = FolderWalk(folder, name: name, item: 0, options: options, shownPath: path)
         var size: UInt64 = 0
@@ -130,7 +130,7 @@ final class FileReader: ResourceReader {
     private let source: FileSource
     private var nextItem = 0
     private var walk: FolderWalk?
-    private var file: Descriptor?
+    private var file: FileDescriptor?
     private var header: EntryHeader?
     private var position: UInt64 = 0
     /// Met so far in the present folder.
@@ -159,7 +159,7 @@ final class FileReader: ResourceReader {
             let item = source.items[nextItem]
             let number = UInt32(nextItem)
             nextItem += 1
-            let opened = try Descriptor.openForReading(path: item.path)
+            let opened = try FileDescriptor.openForReading(path: item.path)
             let status = try opened.status()
             if status.isFolder {
                 walk = FolderWalk(opened, name: item.name, item: number, options: source.options, shownPath: item.path)
@@ -178,7 +178,7 @@ final class FileReader: ResourceReader {
         guard folderSize <= item.size, folderEntryCount <= item.entryCount else { throw changed(item) }
     }
 
-    private func enter(_ header: EntryHeader, _ file: Descriptor?) -> EntryHeader {
+    private func enter(_ header: EntryHeader, _ file: FileDescriptor?) -> EntryHeader {
         self.header = header
         self.file = file
         position = 0
@@ -224,22 +224,22 @@ final class FileReader: ResourceReader {
 /// Holds one list of names for each level.
 final class FolderWalk {
     private struct Level {
-        let directory: Descriptor
-        let names: DirectoryNames
+        let directory: FileDescriptor
+        let names: DirectoryListing
         var next = 0
     }
 
     private var levels: [Level] = []
     private var path: [ClaimedFileName]
     private var pathByteCount: Int
-    private var root: Descriptor?
+    private var root: FileDescriptor?
     private let item: UInt32
     private let options: FileSource.Options
     private let shownPath: String
     private let isRoot = geteuid() == 0
     private(set) var skipped = Skipped()
 
-    init(_ directory: Descriptor, name: ClaimedFileName, item: UInt32, options: FileSource.Options, shownPath: String) {
+    init(_ directory: FileDescriptor, name: ClaimedFileName, item: UInt32, options: FileSource.Options, shownPath: String) {
         root = directory
         path = [name]
         pathByteCount = name.bytes.count
@@ -250,7 +250,7 @@ final class FolderWalk {
 
     /// - Parameter opening: whether files are opened for their content or only looked at.
     /// - Returns: nil after the last.
-    func next(opening: Bool) throws(StorageError) -> (EntryHeader, Descriptor?)? {
+    func next(opening: Bool) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         if let root {
             self.root = nil
             levels = [Level(directory: root, names: try list(root, shownPath))]
@@ -269,9 +269,9 @@ final class FolderWalk {
         return nil
     }
 
-    private func list(_ directory: Descriptor, _ path: @autoclosure () -> String) throws(StorageError) -> DirectoryNames {
+    private func list(_ directory: FileDescriptor, _ path: @autoclosure () -> String) throws(StorageError) -> DirectoryListing {
         do {
-            return try DirectoryNames(of: directory)
+            return try DirectoryListing(of: directory)
         } catch {
             throw StorageError(error.code, "\(shown(path())): \(error)")
         }
@@ -279,7 +279,7 @@ final class FolderWalk {
 
     private func look(
         at index: Int, in level: Level, opening: Bool
-    ) throws(StorageError) -> (EntryHeader, Descriptor?)? {
+    ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         guard let claimed = ClaimedFileName(bytes: level.names.rawName(at: index)) else { return nil }
         // Put together only when something has to be said about it.
         func here() -> String {
@@ -292,7 +292,7 @@ final class FolderWalk {
                 "\(here()) is too deep: at most \(EntryHeader.maximumDepth) folders "
                     + "and \(EntryHeader.maximumPathByteCount) bytes of path can be sent")
         }
-        return try level.names.withCName(at: index) { (name) throws(StorageError) -> (EntryHeader, Descriptor?)? in
+        return try level.names.withCName(at: index) { (name) throws(StorageError) -> (EntryHeader, FileDescriptor?)? in
             let directory = level.directory
             do throws(StorageError) {
                 switch level.names.kind(at: index) {
@@ -313,9 +313,9 @@ final class FolderWalk {
     }
 
     private func enter(
-        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: Descriptor,
+        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: FileDescriptor,
         _ here: () -> String
-    ) throws(StorageError) -> (EntryHeader, Descriptor?) {
+    ) throws(StorageError) -> (EntryHeader, FileDescriptor?) {
         let folder = try directory.openDirectory(raw: name, shownAs: here)
         levels.append(Level(directory: folder, names: try list(folder, here())))
         path.append(claimed)
@@ -325,9 +325,9 @@ final class FolderWalk {
 
     /// For what is not opened at once, and on file systems that don't tell what an entry is when they list it.
     private func examine(
-        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: Descriptor, opening: Bool,
+        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: FileDescriptor, opening: Bool,
         _ here: () -> String
-    ) throws(StorageError) -> (EntryHeader, Descriptor?)? {
+    ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         var status = stat()
         guard fstatat(directory.number, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
             throw StorageError(errno, "can't look at \(here())")
@@ -354,8 +354,8 @@ final class FolderWalk {
     }
 
     private func link(
-        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: Descriptor, _ here: () -> String
-    ) -> (EntryHeader, Descriptor?)? {
+        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, _ here: () -> String
+    ) -> (EntryHeader, FileDescriptor?)? {
         guard options.links else {
             skipped.add("\(here()): a symbolic link (--links sends links)")
             return nil

@@ -3,7 +3,7 @@ package import NearshareBase
 package import NearshareInterfaces
 
 /// What has arrived: one line of JSON for each item, the oldest going first when there are very many.
-package struct History: Sendable {
+package struct ReceiveHistory: Sendable {
     package struct Entry: Sendable, Codable, Hashable {
         package var when: WallTime
         package var peer: Fingerprint
@@ -51,7 +51,7 @@ package struct History: Sendable {
     }
 
     /// What had arrived at one place, and waited there, is at another now.
-    package func moved(from old: String, to path: String) throws(StorageError) {
+    package func recordMove(from old: String, to path: String) throws(StorageError) {
         guard let line = try? JSONEncoder().encode(Move(movedFrom: old, path: path)) else { return }
         try directory.append(Array(line), to: Self.fileName, rotatedAt: Self.rotatedAt)
     }

@@ -50,8 +50,8 @@ public final class Inbox: Sendable {
     }
 
     /// Removes partial transfers that nobody went on with.
-    package func sweep(now: WallTime) {
-        for area in stagingAreas() { area.sweep(olderThan: limits.partialLifetime, now: now) }
+    package func removeStaleTransfers(now: WallTime) {
+        for area in stagingAreas() { area.removeStaleTransfers(olderThan: limits.partialLifetime, now: now) }
     }
 
     /// Where an accepted transfer goes.
@@ -87,20 +87,20 @@ public final class Inbox: Sendable {
 
     // MARK: Places
 
-    private func open(makingIt: Bool = true) throws(StorageError) -> Descriptor {
+    private func open(makingIt: Bool = true) throws(StorageError) -> FileDescriptor {
         do throws(StorageError) {
-            return try checked(try Descriptor.openDirectory(path: path))
+            return try checked(try FileDescriptor.openDirectory(path: path))
         } catch {
             guard makingIt, error.code == .notFound else { throw error }
             try make()
-            return try checked(try Descriptor.openDirectory(path: path))
+            return try checked(try FileDescriptor.openDirectory(path: path))
         }
     }
 
     /// Made anew only where it was: under the mount point of a file system that is gone it would soon be out of sight.
     private func make() throws(StorageError) {
         if let known = ground.withLock({ $0 }) {
-            let parent = try Descriptor.openDirectory(path: Self.parent(of: path)).status()
+            let parent = try FileDescriptor.openDirectory(path: Self.parent(of: path)).status()
             guard !known.isMountPoint, parent.st_dev == known.device else {
                 throw StorageError(.notFound, "the inbox \(shown(path)) is gone; is its disk still mounted?")
             }
@@ -113,7 +113,7 @@ public final class Inbox: Sendable {
         chmod(path, 0o700)
     }
 
-    private func checked(_ directory: Descriptor) throws(StorageError) -> Descriptor {
+    private func checked(_ directory: FileDescriptor) throws(StorageError) -> FileDescriptor {
         let device = try directory.status().st_dev
         var parent = stat()
         let isMountPoint = fstatat(directory.number, "..", &parent, 0) == 0 && parent.st_dev != device
@@ -164,7 +164,7 @@ public final class Inbox: Sendable {
 
     /// Goes over the items of a finished transfer that have no final name yet. One holder is open at a time: there may be
     /// more of them than a process may have open files.
-    private func forEachItem(of staged: StagedTransfer, _ body: (UInt32, String, Descriptor) -> Void) {
+    private func forEachItem(of staged: StagedTransfer, _ body: (UInt32, String, FileDescriptor) -> Void) {
         let numbers = ((try? staged.items.names()) ?? []).compactMap { UInt32($0) }.sorted()
         for number in numbers {
             guard let holder = try? staged.items.openDirectory("\(number)") else { continue }
@@ -177,7 +177,7 @@ public final class Inbox: Sendable {
         let described = staged.finishedTransfer?.items ?? []
         var place = (try? open()).map { Place($0, path: path) }
         var delivered: [DeliveredItem] = []
-        defer { detector.rest() }
+        defer { detector.purgeCache() }
         forEachItem(of: staged) { number, name, holder in
             let claim = Int(number) < described.count ? described[Int(number)] : nil
             let claimedName = claim.flatMap { ClaimedFileName(bytes: $0.claimedName) } ?? ClaimedFileName(name)!
@@ -205,7 +205,7 @@ public final class Inbox: Sendable {
     }
 
     private func examine(
-        _ name: String, in holder: Descriptor, _ number: UInt32, _ claim: FinishedTransfer.Item?
+        _ name: String, in holder: FileDescriptor, _ number: UInt32, _ claim: FinishedTransfer.Item?
     ) -> (kind: OfferedItem.Kind, size: UInt64, type: String?, warning: String?) {
         let kind = claim.flatMap { OfferedItem.Kind(rawValue: $0.kind) }
         guard let file = try? holder.openForReading(name), let status = try? file.status() else {
@@ -215,13 +215,13 @@ public final class Inbox: Sendable {
         let type = number < Self.maximumExaminedItems ? detector.type(of: file) : nil
         return (
             kind ?? .file, UInt64(status.st_size), type,
-            TypeAgreement.warning(name: name, claimed: claim?.claimedType, detected: type)
+            ContentTypeCheck.warning(name: name, claimed: claim?.claimedType, detected: type)
         )
     }
 
     /// Bytes of content in a folder.
-    private static func size(of folder: Descriptor) -> UInt64 {
-        guard let names = try? DirectoryNames(of: folder) else { return 0 }
+    private static func size(of folder: FileDescriptor) -> UInt64 {
+        guard let names = try? DirectoryListing(of: folder) else { return 0 }
         var total: UInt64 = 0
         for index in 0..<names.count {
             var status = stat()
@@ -238,22 +238,22 @@ public final class Inbox: Sendable {
 
     /// The inbox while items of one transfer are placed in it.
     private struct Place {
-        let directory: Descriptor
+        let directory: FileDescriptor
         let path: String
         /// Names in it as they look, whatever their case and however their accents are written.
         private var taken: Set<String>
         /// Where numbering goes on: a thousand items of one name must not be a million attempts.
         private var numbers: [String: Int] = [:]
 
-        init(_ directory: Descriptor, path: String) {
+        init(_ directory: FileDescriptor, path: String) {
             self.directory = directory
             self.path = path
             taken = Set(((try? directory.names()) ?? []).map(Self.folded))
         }
 
         /// - Returns: the name that the item has got; nil when the inbox doesn't take it.
-        mutating func take(_ name: String, from holder: Descriptor) -> String? {
-            do throws(Descriptor.Failure) {
+        mutating func take(_ name: String, from holder: FileDescriptor) -> String? {
+            do throws(FileDescriptor.Failure) {
                 return try giveName(name, from: holder, wanted: name)
             } catch {
                 guard error.code == EXDEV else { return nil }
@@ -276,8 +276,8 @@ public final class Inbox: Sendable {
         }
 
         private mutating func giveName(
-            _ name: String, from holder: Descriptor, wanted: String
-        ) throws(Descriptor.Failure) -> String? {
+            _ name: String, from holder: FileDescriptor, wanted: String
+        ) throws(FileDescriptor.Failure) -> String? {
             guard let claimed = ClaimedFileName(wanted) else { return nil }
             let safe = SafeFileName(claimed)
             let wish = Self.folded(safe.text)
@@ -298,7 +298,7 @@ public final class Inbox: Sendable {
     }
 
     private static func copyTree(
-        _ name: String, in source: Descriptor, to copy: String, in target: Descriptor
+        _ name: String, in source: FileDescriptor, to copy: String, in target: FileDescriptor
     ) throws(StorageError) {
         var status = stat()
         guard fstatat(source.number, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {

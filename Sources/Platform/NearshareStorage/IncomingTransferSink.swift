@@ -9,13 +9,13 @@ final class IncomingTransferSink: ResourceSink {
     private struct Folder {
         let claimed: ClaimedFileName
         let stored: String
-        let directory: Descriptor
+        let directory: FileDescriptor
         let modified: Int64?
         let permissions: UInt16?
     }
 
     private struct OpenFile {
-        let descriptor: Descriptor
+        let descriptor: FileDescriptor
         let header: EntryHeader
         let stored: String
         /// Bytes that are there, those from an earlier try included.
@@ -30,14 +30,14 @@ final class IncomingTransferSink: ResourceSink {
     /// What was there when this try began.
     private var kept: Kept?
     /// nil until it is settled where this try goes on.
-    private var names: StoredNames?
+    private var names: CompletedNames?
     private var completeEntries: UInt64 = 0
     private var completeBytes: UInt64 = 0
     /// The chain over the headers of complete entries, and that with the present one.
     private var completeDigest: [UInt8] = []
     private var presentDigest: [UInt8] = []
     /// The item that `folders` belong to, and its holder.
-    private var itemHolder: (item: UInt32, directory: Descriptor)?
+    private var itemHolder: (item: UInt32, directory: FileDescriptor)?
     /// From the item's own folder down to the one that was written into last.
     private var folders: [Folder] = []
     private var file: OpenFile?
@@ -80,17 +80,17 @@ final class IncomingTransferSink: ResourceSink {
 
     /// An earlier try, as far as its journal, its list of names and what is on the disk agree.
     private struct Kept {
-        let journal: StagingJournal
-        let names: StoredNames
+        let journal: TransferCheckpoint
+        let names: CompletedNames
         /// The item's holder, then the folders that were open.
-        let directories: [Descriptor]
+        let directories: [FileDescriptor]
         /// What is complete in each of them.
         let complete: [Set<String>]
-        let file: Descriptor?
+        let file: FileDescriptor?
 
         init?(_ staged: StagedTransfer) {
-            guard let journal = StagingJournal.read(in: staged.directory, bootID: StagingJournal.currentBootID),
-                let names = try? StoredNames(in: staged.directory, keeping: journal.namesByteCount),
+            guard let journal = TransferCheckpoint.read(in: staged.directory, bootID: TransferCheckpoint.currentBootID),
+                let names = try? CompletedNames(in: staged.directory, keeping: journal.namesByteCount),
                 let complete = try? names.lastChain(), let holder = try? staged.items.openDirectory("\(journal.item)")
             else { return nil }
             var directories = [holder]
@@ -134,7 +134,7 @@ final class IncomingTransferSink: ResourceSink {
                 + "make room for \((needed - room).asByteCount) more and try again")
     }
 
-    private func digest(_ file: Descriptor, upTo limit: UInt64, into point: inout ResumePoint) throws(StorageError) {
+    private func digest(_ file: FileDescriptor, upTo limit: UInt64, into point: inout ResumePoint) throws(StorageError) {
         let size = min(UInt64(try file.status().st_size), limit)
         guard size > 0 else { return }
         var hasher = SHA256Hasher()
@@ -156,7 +156,7 @@ final class IncomingTransferSink: ResourceSink {
         guard point != .start, let kept else {
             self.kept = nil
             try staged.clear()
-            names = try StoredNames(in: staged.directory, keeping: 0)
+            names = try CompletedNames(in: staged.directory, keeping: 0)
             return
         }
         let journal = kept.journal
@@ -226,9 +226,9 @@ final class IncomingTransferSink: ResourceSink {
     }
 
     private func createFile(
-        _ entry: EntryHeader, _ name: SafeFileName, in directory: Descriptor
+        _ entry: EntryHeader, _ name: SafeFileName, in directory: FileDescriptor
     ) throws(StorageError) -> OpenFile {
-        let (descriptor, stored) = try create(name) { (candidate) throws(StorageError) -> (Descriptor, String)? in
+        let (descriptor, stored) = try create(name) { (candidate) throws(StorageError) -> (FileDescriptor, String)? in
             guard let made = try directory.createFile(candidate) else { return nil }
             return (made, candidate)
         }
@@ -247,7 +247,7 @@ final class IncomingTransferSink: ResourceSink {
     /// The file that an earlier try has left unfinished, under the name and in the folder that it has now: what it was called
     /// is not part of what both ends have compared.
     private func goOn(
-        with entry: EntryHeader, at offset: UInt64, _ name: SafeFileName, in directory: Descriptor
+        with entry: EntryHeader, at offset: UInt64, _ name: SafeFileName, in directory: FileDescriptor
     ) throws(StorageError) -> OpenFile {
         guard let kept, let descriptor = kept.file, let open = kept.journal.file, let before = kept.directories.last else {
             throw StorageError(.failed, "there is nothing to go on with")
@@ -256,7 +256,7 @@ final class IncomingTransferSink: ResourceSink {
         let isWhereItWas = try before.status().st_ino == directory.status().st_ino
         if !isWhereItWas || open.claimed != entry.path.last!.bytes {
             stored = try create(name) { (candidate) throws(StorageError) -> String? in
-                do throws(Descriptor.Failure) {
+                do throws(FileDescriptor.Failure) {
                     return try before.rename(open.stored, to: candidate, in: directory) ? candidate : nil
                 } catch {
                     throw StorageError(error.code, "can't go on with \(name)")
@@ -360,7 +360,7 @@ final class IncomingTransferSink: ResourceSink {
         lastCheckpoint = now
         try names?.flush()
         try staged.replace(
-            StagingJournal.fileName, with: journal(bootID: StagingJournal.currentBootID).encoded, durably: false)
+            TransferCheckpoint.fileName, with: journal(bootID: TransferCheckpoint.currentBootID).encoded, durably: false)
     }
 
     private func makeDurable() throws(StorageError) {
@@ -368,20 +368,20 @@ final class IncomingTransferSink: ResourceSink {
         try names?.flush()
         if completeEntries > 0 { try staged.items.synchronizeFileSystem() }
         let bytes = journal(bootID: nil).encoded
-        try staged.replace(StagingJournal.durableFileName, with: bytes, durably: true)
-        try staged.replace(StagingJournal.fileName, with: bytes, durably: false)
+        try staged.replace(TransferCheckpoint.durableFileName, with: bytes, durably: true)
+        try staged.replace(TransferCheckpoint.fileName, with: bytes, durably: false)
     }
 
-    private func journal(bootID: String?) -> StagingJournal {
-        StagingJournal(
+    private func journal(bootID: String?) -> TransferCheckpoint {
+        TransferCheckpoint(
             completeEntries: completeEntries, completeBytes: completeBytes,
             entriesDigest: completeEntries > 0 ? completeDigest : [], item: itemHolder?.item ?? 0,
             folders: folders.prefix(openFolderCount).map {
-                StagingJournal.OpenFolder(
+                TransferCheckpoint.OpenFolder(
                     claimed: $0.claimed.bytes, stored: $0.stored, modified: $0.modified, permissions: $0.permissions)
             },
             file: file.map {
-                StagingJournal.OpenFile(
+                TransferCheckpoint.OpenFile(
                     claimed: $0.header.path.last!.bytes, stored: $0.stored, size: $0.header.size)
             },
             namesByteCount: names?.byteCount ?? 0, bootID: bootID)
@@ -393,7 +393,7 @@ final class IncomingTransferSink: ResourceSink {
     // MARK: Places
 
     /// The folder that an entry goes into: its own folders must have come before it.
-    private func parent(of entry: EntryHeader) throws(StorageError) -> Descriptor {
+    private func parent(of entry: EntryHeader) throws(StorageError) -> FileDescriptor {
         guard (1...EntryHeader.maximumDepth).contains(entry.path.count),
             entry.path.reduce(0, { $0 + $1.bytes.count }) <= EntryHeader.maximumPathByteCount
         else { throw StorageError(.refused, "a path that is too long") }

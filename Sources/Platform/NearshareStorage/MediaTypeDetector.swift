@@ -5,7 +5,7 @@ internal import NearshareInterfaces
 internal import Synchronization
 
 /// What libmagic says that content is. Its database takes 6 MiB while it is in use and a millisecond to load: whoever has asked all
-/// that there was to ask calls ``rest()``.
+/// that there was to ask calls ``purgeCache()``.
 package final class MediaTypeDetector: Sendable {
     private struct Cookie: @unchecked Sendable {
         let raw: magic_t
@@ -26,7 +26,7 @@ package final class MediaTypeDetector: Sendable {
 
     package init() {}
 
-    deinit { rest() }
+    deinit { purgeCache() }
 
     /// The type of content that begins with these bytes, such as `image/jpeg`; nil when it can't be told.
     package func type(of bytes: UnsafeRawBufferPointer) -> String? {
@@ -39,7 +39,7 @@ package final class MediaTypeDetector: Sendable {
     }
 
     /// Gives the database's memory back; the next question loads it again.
-    package func rest() {
+    package func purgeCache() {
         state.withLock { state in
             guard case .open(let cookie) = state else { return }
             magic_close(cookie.raw)
@@ -47,7 +47,7 @@ package final class MediaTypeDetector: Sendable {
         }
     }
 
-    func type(of file: Descriptor) -> String? {
+    func type(of file: FileDescriptor) -> String? {
         let sample = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.sampleByteCount, alignment: 64)
         defer { sample.deallocate() }
         var filled = 0

@@ -26,7 +26,7 @@ package struct RecentPeers: Sendable, Codable {
 
     package init() {}
 
-    mutating func note(_ seen: [Entry]) {
+    mutating func record(_ seen: [Entry]) {
         let ids = Set(seen.map(\.id))
         entries = seen.sorted { $0.lastSeen > $1.lastSeen } + entries.filter { !ids.contains($0.id) }
         entries = Array(entries.prefix(Self.capacity))
@@ -36,8 +36,8 @@ package struct RecentPeers: Sendable, Codable {
         try directory.read(RecentPeers.self, from: fileName) ?? RecentPeers()
     }
 
-    package static func note(_ seen: [Entry], in directory: StateDirectory) throws(StorageError) {
+    package static func record(_ seen: [Entry], in directory: StateDirectory) throws(StorageError) {
         guard !seen.isEmpty else { return }
-        try directory.change(fileName, startingWith: RecentPeers()) { $0.note(seen) }
+        try directory.update(fileName, startingWith: RecentPeers()) { $0.record(seen) }
     }
 }

@@ -3,10 +3,10 @@ package import NearshareInterfaces
 
 /// Held by the process that is this person's node: the one that carries messages, and that other commands go through. It ends with
 /// the process, however that ends.
-package final class RunLock: Sendable {
-    private let file: Descriptor
+package final class NodeLock: Sendable {
+    private let file: FileDescriptor
 
-    init(_ file: Descriptor) {
+    init(_ file: FileDescriptor) {
         self.file = file
     }
 
@@ -18,7 +18,7 @@ package final class RunLock: Sendable {
 
 extension StateDirectory {
     /// - Returns: nil while another process holds it.
-    package func takeRunLock() throws(StorageError) -> RunLock? {
+    package func acquireNodeLock() throws(StorageError) -> NodeLock? {
         let file = try openForLocking(Self.nodeLockName)
         guard flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
             guard errno == EWOULDBLOCK else { throw StorageError(errno, "can't lock the state directory") }
@@ -27,11 +27,11 @@ extension StateDirectory {
         let line = Array("\(getpid())\n".utf8)
         ftruncate(file.number, 0)
         try file.write(line)
-        return RunLock(file)
+        return NodeLock(file)
     }
 
     /// The process that holds the lock; nil when nobody does.
-    package func runningNode() throws(StorageError) -> Int32? {
+    package func nodeProcessID() throws(StorageError) -> Int32? {
         let file = try openForLocking(Self.nodeLockName)
         guard flock(file.number, LOCK_SH | LOCK_NB) != 0 else {
             flock(file.number, LOCK_UN)

@@ -10,7 +10,7 @@ internal import Synchronization
 ///     STAGING/t-<key>/lock, journal, journal.safe, names, finished, items/<n>/<the item>
 ///     STAGING/c-<process>-<n>/…      a copy on its way from another device
 final class StagingArea: Sendable {
-    let directory: Descriptor
+    let directory: FileDescriptor
     /// The same, for people.
     let path: String
 
@@ -23,12 +23,12 @@ final class StagingArea: Sendable {
         self.path = path
         if mkdir(path, 0o700) != 0, errno != EEXIST { throw StorageError(errno, "can't make \(shown(path))") }
         chmod(path, 0o700)
-        directory = try Descriptor.openDirectory(path: path)
+        directory = try FileDescriptor.openDirectory(path: path)
     }
 
     /// A directory of ours inside one that others may write into.
     /// - Parameter makingIt: nil comes back where there is none, unless it is to be made.
-    init?(named name: String, in parent: Descriptor, parentPath: String, makingIt: Bool) throws(StorageError) {
+    init?(named name: String, in parent: FileDescriptor, parentPath: String, makingIt: Bool) throws(StorageError) {
         path = "\(parentPath)/\(name)"
         if makingIt {
             // Whatever the umask has left of it.
@@ -76,7 +76,7 @@ final class StagingArea: Sendable {
 
     /// Removes what nobody has gone on with for `age`, and copies that nobody makes any more. Only folders that carry our
     /// names, and that nobody holds (P7).
-    func sweep(olderThan age: Duration, now: WallTime) {
+    func removeStaleTransfers(olderThan age: Duration, now: WallTime) {
         for name in (try? directory.names()) ?? [] {
             let isCopy = name.hasPrefix(Self.copyPrefix)
             var status = stat()
@@ -109,11 +109,11 @@ final class StagingArea: Sendable {
 final class StagedTransfer: Sendable {
     let area: StagingArea
     let name: String
-    let directory: Descriptor
-    let items: Descriptor
+    let directory: FileDescriptor
+    let items: FileDescriptor
     /// The process's umask takes bits away that the owner needs, so that modes have to be set by hand (P12).
     let needsModes: Bool
-    private let lock: Descriptor
+    private let lock: FileDescriptor
 
     fileprivate static let finishedName = "finished"
 
@@ -132,7 +132,7 @@ final class StagedTransfer: Sendable {
             // Removed by its last holder between two of these calls.
             if raw < 0, errno == ENOENT { continue }
             guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(area.path))/\(name)") }
-            let lock = Descriptor(taking: raw)
+            let lock = FileDescriptor(owning: raw)
             guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else { return nil }
             guard try lock.status().st_nlink > 0 else { continue }
             self.directory = directory
@@ -200,7 +200,7 @@ final class StagedTransfer: Sendable {
 
     /// Forgets what is there, to start again.
     func clear() throws(StorageError) {
-        for name in StagingJournal.fileNames { directory.unlink(name) }
+        for name in TransferCheckpoint.fileNames { directory.unlink(name) }
         for child in try items.names() { items.removeTree(child) }
     }
 }

@@ -8,7 +8,7 @@ internal import NearshareInterfaces
 ///
 /// A loss of power may keep the journal and lose the content that it speaks of. So one written since the machine started
 /// counts only until it is started again, and now and then, after a sync, a durable one is written beside it.
-struct StagingJournal: Codable, Sendable {
+struct TransferCheckpoint: Codable, Sendable {
     /// A folder that further entries may still go into.
     struct OpenFolder: Codable, Sendable, Hashable {
         var claimed: [UInt8]
@@ -32,18 +32,18 @@ struct StagingJournal: Codable, Sendable {
     var item: UInt32 = 0
     var folders: [OpenFolder] = []
     var file: OpenFile?
-    /// How much of ``StoredNames`` speaks of complete entries.
+    /// How much of ``CompletedNames`` speaks of complete entries.
     var namesByteCount: UInt64 = 0
     /// Which run of the machine wrote it; nil when it was made durable.
     var bootID: String?
 
     static let fileName = "journal"
     static let durableFileName = "journal.safe"
-    static let fileNames = [fileName, durableFileName, StoredNames.fileName]
+    static let fileNames = [fileName, durableFileName, CompletedNames.fileName]
     private static let maximumByteCount = 4 << 20
 
     /// The latest that can be believed.
-    static func read(in directory: Descriptor, bootID: String) -> StagingJournal? {
+    static func read(in directory: FileDescriptor, bootID: String) -> TransferCheckpoint? {
         if let latest = read(fileName, in: directory), latest.bootID == nil || latest.bootID == bootID { return latest }
         guard let durable = read(durableFileName, in: directory), durable.bootID == nil else {
             // Content under way is compared byte by byte before it is gone on with, so it needs no belief.
@@ -53,9 +53,9 @@ struct StagingJournal: Codable, Sendable {
         return durable
     }
 
-    private static func read(_ name: String, in directory: Descriptor) -> StagingJournal? {
+    private static func read(_ name: String, in directory: FileDescriptor) -> TransferCheckpoint? {
         guard let file = try? directory.openForReading(name), let bytes = try? file.readAll(limit: maximumByteCount),
-            let journal = try? JSONDecoder().decode(StagingJournal.self, from: Data(bytes)), journal.isSound
+            let journal = try? JSONDecoder().decode(TransferCheckpoint.self, from: Data(bytes)), journal.isSound
         else { return nil }
         return journal
     }
@@ -79,7 +79,7 @@ struct StagingJournal: Codable, Sendable {
 
     /// Differs from one start of the machine to the next; the same within containers of one machine.
     static let currentBootID: String = {
-        guard let file = try? Descriptor.openForReading(path: "/proc/sys/kernel/random/boot_id"),
+        guard let file = try? FileDescriptor.openForReading(path: "/proc/sys/kernel/random/boot_id"),
             let bytes = try? file.readAll(limit: 64)
         else { return "unknown" }
         return String(decoding: bytes.filter { $0 > 0x20 }, as: UTF8.self)
@@ -90,18 +90,18 @@ struct StagingJournal: Codable, Sendable {
 /// them and removed. Appended in large pieces; read only when a transfer is gone on with.
 ///
 ///     record:  depth u8 · length u8 · name        depth 0: directly in the item's holder; 255: another item begins
-struct StoredNames {
+struct CompletedNames {
     static let fileName = "names"
     private static let nextItem: UInt8 = 255
     private static let flushByteCount = 64 << 10
 
-    private let file: Descriptor
+    private let file: FileDescriptor
     private var pending: [UInt8] = []
     /// Bytes in the file and those still pending.
     private(set) var byteCount: UInt64
 
     /// - Parameter keeping: what is there beyond so many bytes is dropped.
-    init(in directory: Descriptor, keeping byteCount: UInt64) throws(StorageError) {
+    init(in directory: FileDescriptor, keeping byteCount: UInt64) throws(StorageError) {
         if let fresh = try directory.createFile(Self.fileName) {
             file = fresh
         } else {

@@ -10,7 +10,7 @@ package import NearshareInterfaces
 /// that still works with it.
 package final class StateDirectory: Sendable {
     package let path: String
-    private let directory: Descriptor
+    private let directory: FileDescriptor
 
     private static let keyFileName = "identity.key"
     /// The key's name from the moment on at which everything is to go.
@@ -24,7 +24,7 @@ package final class StateDirectory: Sendable {
     package init(path: String) throws(StorageError) {
         self.path = path
         try Self.makeDirectories(path)
-        directory = try Descriptor.openDirectory(path: path)
+        directory = try FileDescriptor.openDirectory(path: path)
         let owner = try directory.status().st_uid
         guard owner == geteuid() || geteuid() == 0 else {
             throw StorageError(
@@ -180,7 +180,7 @@ package final class StateDirectory: Sendable {
 
     /// - Parameter file: open, at its beginning.
     func decode<Value: Decodable>(
-        _ type: Value.Type, from file: Descriptor, called name: String
+        _ type: Value.Type, from file: FileDescriptor, called name: String
     ) throws(StorageError) -> Value {
         let bytes = try file.readAll(limit: Self.maximumFileByteCount)
         do {
@@ -191,7 +191,7 @@ package final class StateDirectory: Sendable {
     }
 
     /// Reads, changes and replaces a file of JSON, while no other process does.
-    package func change<Value: Codable, Result>(
+    package func update<Value: Codable, Result>(
         _ name: String, startingWith empty: Value, _ body: (inout Value) -> Result
     ) throws(StorageError) -> Result {
         try withLock { () throws(StorageError) in
@@ -208,7 +208,7 @@ package final class StateDirectory: Sendable {
     }
 
     /// nil when there is none.
-    func openFile(_ name: String) throws(StorageError) -> Descriptor? {
+    func openFile(_ name: String) throws(StorageError) -> FileDescriptor? {
         guard directory.exists(name) else { return nil }
         return try directory.openForReading(name)
     }
@@ -228,7 +228,7 @@ package final class StateDirectory: Sendable {
             let raw = nearshare_openat(
                 directory.number, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
             guard raw >= 0 else { throw StorageError(errno, "can't write \(shown(path))/\(name)") }
-            let file = Descriptor(taking: raw)
+            let file = FileDescriptor(owning: raw)
             try file.write(line + [UInt8(ascii: "\n")])
             guard try file.status().st_size > 2 * limit, let whole = try readFile(name) else { return }
             let tail = whole.suffix(limit)
@@ -251,10 +251,10 @@ package final class StateDirectory: Sendable {
         fsync(directory.number)
     }
 
-    func openForLocking(_ name: String) throws(StorageError) -> Descriptor {
+    func openForLocking(_ name: String) throws(StorageError) -> FileDescriptor {
         let raw = nearshare_openat(directory.number, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(path))") }
-        return Descriptor(taking: raw)
+        return FileDescriptor(owning: raw)
     }
 
     private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {

@@ -14,7 +14,7 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
     private struct Reading {
         let value: Value
         /// Held open, so that its number can't become another file's while the two are compared.
-        let file: Descriptor
+        let file: FileDescriptor
         let version: FileVersion
     }
 
@@ -45,8 +45,8 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
     /// Reads, changes and replaces it, while no other process does. A node that hears much asks a copy of its own first whether
     /// there is anything to change.
     @discardableResult
-    package func change<Result>(_ body: (inout Value) -> Result) throws(StorageError) -> Result {
-        try directory.change(name, startingWith: empty, body)
+    package func update<Result>(_ body: (inout Value) -> Result) throws(StorageError) -> Result {
+        try directory.update(name, startingWith: empty, body)
     }
 }
 

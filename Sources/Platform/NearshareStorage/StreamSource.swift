@@ -33,7 +33,7 @@ package final class StreamSource: Sendable {
     private let name: ClaimedFileName
     private let state: Monitor<State>
     /// Readable when a reader has left: whoever waits for the stream looks whether it was meant.
-    private let wake: Descriptor
+    private let wake: FileDescriptor
     private let seatNumbers: Range<Int>
 
     /// - Parameters:
@@ -45,16 +45,16 @@ package final class StreamSource: Sendable {
         state = Monitor(State(free: Set(0..<receivers)))
         seatNumbers = 0..<receivers
         // Without one, a cancelled reader ends when the stream next has something.
-        wake = Descriptor(taking: nearshare_eventfd())
+        wake = FileDescriptor(owning: nearshare_eventfd())
         let item = OfferedItem(kind: .file, name: name, size: nil, entryCount: 1, mediaType: .unknown)
         offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: nil)
     }
 
     /// One for each receiver.
-    package var seats: [Seat] { seatNumbers.map { Seat(stream: self, number: $0) } }
+    package var readers: [Reader] { seatNumbers.map { Reader(stream: self, number: $0) } }
 
     /// The stream as one receiver sees it.
-    package struct Seat: ResourceSource {
+    package struct Reader: ResourceSource {
         let stream: StreamSource
         let number: Int
 
@@ -71,7 +71,7 @@ package final class StreamSource: Sendable {
         }
 
         /// Nobody reads here any more: the receiver declined, could not be reached, or has got all.
-        package func leave() {
+        package func cancel() {
             stream.leave(number)
         }
     }

@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// Do name, claim and content agree? (P14) Compared in coarse families: the same content goes by many exact types, and a
 /// warning that is often wrong is soon not read any more.
-enum TypeAgreement {
+enum ContentTypeCheck {
     enum Family {
         case image
         /// Sound and pictures that move share their containers.
@@ -57,7 +57,8 @@ enum TypeAgreement {
 
     /// From the system's table; without one, what people open most without a thought.
     private static let familiesByExtension: [String: Family] = {
-        guard let file = try? Descriptor.openForReading(path: "/etc/mime.types"), let bytes = try? file.readAll(limit: 1 << 20)
+        guard let file = try? FileDescriptor.openForReading(path: "/etc/mime.types"),
+            let bytes = try? file.readAll(limit: 1 << 20)
         else { return harmlessLooking }
         return families(inTable: String(decoding: bytes, as: UTF8.self)).merging(harmlessLooking) { _, ours in ours }
     }()

@@ -42,7 +42,7 @@ final class TCPLink: StreamLink {
         }
     }
 
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
         let count = send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
         if count >= 0 { return count }
         guard errno == EAGAIN || errno == EINTR else {

@@ -2,7 +2,7 @@ package import NearshareBase
 package import NearshareInterfaces
 
 /// The in-memory twin of files to send.
-package struct MemorySource: ResourceSource {
+package struct InMemorySource: ResourceSource {
     private let content: MemoryContent
 
     package init(_ content: MemoryContent) {
@@ -11,10 +11,10 @@ package struct MemorySource: ResourceSource {
 
     package var offer: Offer { content.offer }
 
-    package func makeReader() throws(StorageError) -> any ResourceReader { MemoryReader(content) }
+    package func makeReader() throws(StorageError) -> any ResourceReader { InMemoryReader(content) }
 }
 
-private final class MemoryReader: ResourceReader {
+private final class InMemoryReader: ResourceReader {
     private var provider: MemoryProvider
 
     init(_ content: MemoryContent) {
@@ -28,7 +28,7 @@ private final class MemoryReader: ResourceReader {
 }
 
 /// The in-memory twin of an inbox's sink. It can be made slow: it then stops at a point until it is let go on.
-package final class MemorySink: ResourceSink, Sendable {
+package final class InMemorySink: ResourceSink, Sendable {
     package enum End: Sendable, Hashable {
         case finished
         case suspended

@@ -132,7 +132,7 @@ private final class Session: Sendable {
             for await link in links {
                 number += 1
                 state.withLock { [number] in $0.links[number] = link }
-                Probe.say("link", "\(number)", link.remote.host, "\(link.largestWrite)", "\(link.pieces)")
+                Probe.say("link", "\(number)", link.remote.host, "\(link.maximumFrameByteCount)", "\(link.delivery)")
                 BlockingThread.start { [number] in
                     while let piece = link.receive() { Probe.say("piece", "\(number)", "\(piece.count)", Self.sum(piece)) }
                     link.close()

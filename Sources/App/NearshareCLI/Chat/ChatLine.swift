@@ -2,7 +2,7 @@ internal import Nearshare
 
 /// A line of a conversation outside of its screen.
 enum ChatLine {
-    static func show(_ entry: ChatEntry, isJSON: Bool) {
+    static func show(_ entry: ChatMessage, isJSON: Bool) {
         if isJSON { return JSONEvents.emit("line", describe(entry)) }
         let who = entry.authorName?.shown ?? entry.author?.hex ?? "me"
         let place = entry.conversation == .everybody ? " to everybody" : ""
@@ -11,12 +11,12 @@ enum ChatLine {
         }
     }
 
-    static func describe(_ entry: ChatEntry) -> [String: JSONValue] {
+    static func describe(_ entry: ChatMessage) -> [String: JSONValue] {
         [
             "number": .number(UInt64(max(0, entry.number))), "id": .text(entry.id),
             "conversation": .text(entry.conversation.text), "from": JSONValue(entry.author?.hex),
             "name": JSONValue(entry.authorName?.claimed), "text": .text(entry.text), "when": .integer(entry.when.milliseconds),
-            "mark": .text("\(entry.mark)"),
+            "mark": .text("\(entry.status)"),
         ]
     }
 }

@@ -5,21 +5,21 @@ internal import NearshareService
 struct ChatPipe: Sendable {
     let conversation: Conversation
     /// What each line has to come to.
-    let goal: ChatMark
+    let goal: MessageStatus
     /// Lines that the node has, and how far they have come, by their ids.
-    private(set) var open: [String: ChatMark] = [:]
+    private(set) var open: [String: MessageStatus] = [:]
     private(set) var reachedCount = 0
     /// Why lines will not arrive.
     private(set) var failures: [String] = []
     private(set) var hasEnded = false
     /// Marks of lines whose ids are not known yet: an event may overtake the answer.
-    private var early: [String: ChatMark] = [:]
+    private var early: [String: MessageStatus] = [:]
     private var reasons: [String: String] = [:]
 
     /// As many lines' marks are kept while one answer is awaited.
     private static let maximumEarly = 10_000
 
-    init(_ conversation: Conversation, goal: ChatMark) {
+    init(_ conversation: Conversation, goal: MessageStatus) {
         self.conversation = conversation
         self.goal = goal
     }
@@ -53,11 +53,11 @@ struct ChatPipe: Sendable {
     }
 
     /// Lines as the node has stored them: an event may have been lost.
-    mutating func take(_ entry: ChatEntry) {
-        if entry.isOurs, entry.conversation == conversation { mark(entry.id, entry.mark) }
+    mutating func take(_ entry: ChatMessage) {
+        if entry.isOurs, entry.conversation == conversation { mark(entry.id, entry.status) }
     }
 
-    private mutating func mark(_ id: String, _ mark: ChatMark) {
+    private mutating func mark(_ id: String, _ mark: MessageStatus) {
         guard let known = open[id] else {
             if hasEnded || early.count >= Self.maximumEarly { early.removeAll() }
             if mark > (early[id] ?? .waiting) { early[id] = mark }

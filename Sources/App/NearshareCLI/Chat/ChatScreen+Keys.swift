@@ -28,7 +28,7 @@ extension ChatScreen {
     private mutating func insert(_ text: String, at now: WallTime) {
         guard !active.editor.insert(text) else { return }
         note(
-            "a message holds at most \(UInt64(ChatEntry.maximumTextByteCount).asByteCount); "
+            "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); "
                 + "put it into a file, and /send that", at: now)
     }
 

@@ -345,7 +345,7 @@ extension ChatScreen {
     }
 
     private func entryLines(
-        _ entry: ChatEntry, _ time: LocalTime, _ room: ConversationView, columns: Int
+        _ entry: ChatMessage, _ time: LocalTime, _ room: ConversationView, columns: Int
     ) -> [StyledLine] {
         var head = StyledLine()
         // On a narrow screen the text needs the room more.
@@ -363,7 +363,7 @@ extension ChatScreen {
     }
 
     /// With the beginning of the key's id: in the open anybody can call themselves anything.
-    private func nickname(_ entry: ChatEntry, _ author: PeerID) -> String {
+    private func nickname(_ entry: ChatMessage, _ author: PeerID) -> String {
         let claimed = entry.authorName ?? people[author]?.name
         let name = claimed.map { TerminalText.escaped($0.claimed, columns: Self.maximumNameColumns) } ?? "somebody"
         return "\(name)#\(author.hex.prefix(4))"
@@ -374,9 +374,9 @@ extension ChatScreen {
         return colors[Int(peer.bytes[0]) % colors.count]
     }
 
-    private func mark(_ entry: ChatEntry, _ room: ConversationView) -> StyledLine {
+    private func mark(_ entry: ChatMessage, _ room: ConversationView) -> StyledLine {
         let hasSigns = settings.hasUTF8 && settings.hasColor
-        switch entry.mark {
+        switch entry.status {
         case .waiting: return StyledLine(hasSigns ? "·" : "waiting", .dim)
         case .sent: return StyledLine(hasSigns ? "✓" : "sent", .dim)
         case .delivered: return StyledLine(hasSigns ? "✓✓" : "delivered", .dim)

@@ -246,13 +246,13 @@ struct ChatScreen: Sendable {
         return []
     }
 
-    private mutating func take(_ entry: ChatEntry, at now: WallTime) -> [Effect] {
+    private mutating func take(_ entry: ChatMessage, at now: WallTime) -> [Effect] {
         guard let index = room(of: entry.conversation), rooms[index].insert(entry) else { return [] }
         let isLookedAt = index == current
         if rooms[index].position != .end { rooms[index].missedCount += 1 }
         if entry.isOurs { return [] }
         if isLookedAt { return markRead(index) }
-        if entry.mark < .read { rooms[index].unreadCount += 1 }
+        if entry.status < .read { rooms[index].unreadCount += 1 }
         return entry.conversation == .everybody ? [] : ring(at: now)
     }
 
@@ -334,7 +334,7 @@ struct ChatScreen: Sendable {
         return open(newest.conversation)
     }
 
-    private mutating func take(_ entries: [ChatEntry], of conversation: Conversation, isOlder: Bool) -> [Effect] {
+    private mutating func take(_ entries: [ChatMessage], of conversation: Conversation, isOlder: Bool) -> [Effect] {
         guard let index = rooms.firstIndex(where: { $0.conversation == conversation }) else { return [] }
         rooms[index].isLoading = false
         if entries.count < Self.page { rooms[index].isComplete = true }

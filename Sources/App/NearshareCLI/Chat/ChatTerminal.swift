@@ -92,7 +92,7 @@ final class ChatTerminal: Sendable {
     ) async -> (Ending, ChatScreen) {
         var screen = kept.withLock { $0 }
         let settings = screen.settings
-        var input = TerminalInput(maximumPasteByteCount: ChatEntry.maximumTextByteCount + 1)
+        var input = TerminalInput(maximumPasteByteCount: ChatMessage.maximumTextByteCount + 1)
         var drawn: ScreenFrame?
         var lastDrawn: MonotonicInstant?
         var isDrawPlanned = false

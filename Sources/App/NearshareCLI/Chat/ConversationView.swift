@@ -5,7 +5,7 @@ internal import NearshareTerminal
 /// A conversation as the screen holds it: what was said, where one looks, what is being written.
 struct ConversationView: Sendable {
     enum Content: Sendable, Hashable {
-        case entry(ChatEntry)
+        case entry(ChatMessage)
         case transfer(TransferLine)
         /// Said by this program; not kept.
         case note(String)
@@ -30,7 +30,7 @@ struct ConversationView: Sendable {
     let conversation: Conversation?
     private(set) var items: [Item] = []
     var position = Position.end
-    var editor = LineEditor(maximumByteCount: ChatEntry.maximumTextByteCount)
+    var editor = LineEditor(maximumByteCount: ChatMessage.maximumTextByteCount)
     var unreadCount = 0
     /// What has come since one looks at something older.
     var missedCount = 0
@@ -57,7 +57,7 @@ struct ConversationView: Sendable {
         return nil
     }
 
-    var lastEntry: ChatEntry? {
+    var lastEntry: ChatMessage? {
         for item in items.reversed() {
             if case .entry(let entry) = item.content { return entry }
         }
@@ -67,7 +67,7 @@ struct ConversationView: Sendable {
     var hasUnseenEntries: Bool {
         unreadCount > 0
             || items.contains {
-                if case .entry(let entry) = $0.content { !entry.isOurs && entry.mark < .read } else { false }
+                if case .entry(let entry) = $0.content { !entry.isOurs && entry.status < .read } else { false }
             }
     }
 
@@ -78,7 +78,7 @@ struct ConversationView: Sendable {
 
     /// - Returns: false when it was there already.
     @discardableResult
-    mutating func insert(_ entry: ChatEntry) -> Bool {
+    mutating func insert(_ entry: ChatMessage) -> Bool {
         guard index(of: entry.id) == nil else { return false }
         var place = items.count
         if entry.number > 0 {
@@ -112,11 +112,11 @@ struct ConversationView: Sendable {
     }
 
     /// - Returns: false when there is no such line.
-    mutating func mark(_ id: String, _ mark: ChatMark) -> Bool {
+    mutating func mark(_ id: String, _ mark: MessageStatus) -> Bool {
         guard let index = index(of: id), case .entry(var entry) = items[index].content else { return false }
         // A mark only goes up; events may overtake each other on their way through two sockets.
         // What was given up may still turn out to have arrived.
-        if mark > entry.mark || (entry.mark == .failed && mark >= .delivered) { entry.mark = mark }
+        if mark > entry.status || (entry.status == .failed && mark >= .delivered) { entry.status = mark }
         items[index].content = .entry(entry)
         return true
     }
@@ -125,7 +125,7 @@ struct ConversationView: Sendable {
         unreadCount = 0
         for (index, item) in items.enumerated() {
             guard case .entry(var entry) = item.content, !entry.isOurs else { continue }
-            entry.mark = .read
+            entry.status = .read
             items[index].content = .entry(entry)
         }
     }

@@ -9,7 +9,7 @@ final class PipedConversation: Sendable {
     struct Order: Sendable {
         /// A name; nil for everybody.
         var peer: String?
-        var goal: ChatMark
+        var goal: MessageStatus
         /// After the last line, for those that have not come so far.
         var timeout: Duration
         /// Goes on after the last line, and says what comes.
@@ -44,7 +44,7 @@ final class PipedConversation: Sendable {
     init(door: any NodeClient, order: Order, input: Int32 = STDIN_FILENO) {
         self.door = door
         self.order = order
-        self.input = LineReader(input, maximumLineByteCount: ChatEntry.maximumTextByteCount * 2)
+        self.input = LineReader(input, maximumLineByteCount: ChatMessage.maximumTextByteCount * 2)
         (happenings, sink) = AsyncStream.makeStream(of: Happening.self)
     }
 
@@ -153,10 +153,10 @@ final class PipedConversation: Sendable {
             number += 1
             guard line.contains(where: { !$0.isWhitespace }) else { continue }
             do throws(ControlFailure) {
-                guard line.utf8.count <= ChatEntry.maximumTextByteCount else {
+                guard line.utf8.count <= ChatMessage.maximumTextByteCount else {
                     throw ControlFailure(
                         .refused,
-                        "a message holds at most \(UInt64(ChatEntry.maximumTextByteCount).asByteCount); send it as a file")
+                        "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
                 }
                 sink.yield(.accepted(try await door.order(.say(line, in: conversation)), line: number))
             } catch {
@@ -171,7 +171,7 @@ final class PipedConversation: Sendable {
             return
         }
         for entry in entries { report.say(.entry(entry)) }
-        if order.follows, entries.contains(where: { !$0.isOurs && $0.mark < .read }) {
+        if order.follows, entries.contains(where: { !$0.isOurs && $0.status < .read }) {
             _ = try await door.ask(.markRead(conversation))
         }
     }
@@ -203,7 +203,7 @@ struct ChatReport: Sendable {
     }
 
     /// For people: also where the output goes on to a terminal, nothing in it steers one (T7).
-    static func lines(_ entry: ChatEntry, called name: String) -> [String] {
+    static func lines(_ entry: ChatMessage, called name: String) -> [String] {
         var author = "you"
         if let id = entry.author {
             author = entry.authorName?.shown ?? name
@@ -255,7 +255,7 @@ struct ChatReport: Sendable {
     }
 }
 
-extension ChatMark {
+extension MessageStatus {
     /// One word for scripts.
     var word: String {
         switch self {

@@ -63,7 +63,7 @@ struct BrowseCommand: AsyncParsableCommand {
                     }
                 }
             }
-            try? RecentPeers.note(
+            try? RecentPeers.record(
                 list.peers.map { RecentPeers.Entry(id: $0.id, name: $0.name, lastSeen: SystemClock.wall()) }, in: machine.state)
             if !watch { try list.tellAll() }
         }

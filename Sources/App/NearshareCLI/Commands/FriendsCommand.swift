@@ -86,7 +86,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
             }
             if friend.known?.trust != .verified, !unverified { try await ask(friend) }
             let now = SystemClock.wall()
-            let isKept = try machine.trust.change { book in
+            let isKept = try machine.trust.update { book in
                 if let met = friend.met { book.recordContact(with: met.peer, named: met.claimed, at: now) }
                 return book.setFriend(friend.fingerprint, true)
             }
@@ -161,7 +161,7 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
             let found = try PeerSelection.choose(
                 peer, among: friends.map { ($0.key, $0.value.name) },
                 otherwise: "\(TerminalText.escaped(peer)) is not among your friends; `nearshare friends` lists them")
-            _ = try machine.trust.change { $0.setFriend(found.fingerprint, false) }
+            _ = try machine.trust.update { $0.setFriend(found.fingerprint, false) }
             Console.say("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
         }
     }

@@ -17,7 +17,7 @@ struct InboxCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let entries = try History(in: machine.state).entries()
+            let entries = try ReceiveHistory(in: machine.state).entries()
             let pending = try machine.inbox(inbox).pendingPaths
             if json {
                 for entry in entries {

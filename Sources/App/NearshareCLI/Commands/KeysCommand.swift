@@ -112,9 +112,9 @@ struct KeysImportCommand: AsyncParsableCommand {
             let name = try introduce(keys, fingerprint, to: machine)
             let book = try machine.trust.read()
             let now = SystemClock.wall()
-            let (before, isKept) = try machine.contacts.change { contacts in
+            let (before, isKept) = try machine.contacts.update { contacts in
                 let before = contacts.entry(of: fingerprint)
-                let isKept = contacts.imported(
+                let isKept = contacts.recordImport(
                     agreementKey: keys.contact.agreementKey, signingKey: keys.contact.signingKey, name: name,
                     isFriend: { book[$0]?.isFriend == true }, at: now)
                 return (before, isKept)
@@ -147,7 +147,7 @@ struct KeysImportCommand: AsyncParsableCommand {
         case .known(let entry): return entry.name
         case .new(let name):
             let now = SystemClock.wall()
-            let isKept = try machine.trust.change { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
+            let isKept = try machine.trust.update { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
             guard isKept else {
                 throw CommandFailure(.noSpace, "too many peers are known; `nearshare peers forget` one first")
             }
@@ -174,7 +174,7 @@ struct KeysForgetCommand: AsyncParsableCommand {
             let found = try PeerSelection.choose(
                 peer, among: contacts.map { ($0.fingerprint, $0.name) },
                 otherwise: "there are no keys of \(TerminalText.escaped(peer)); `nearshare keys` lists them")
-            try machine.contacts.change { $0.forget(found.fingerprint) }
+            try machine.contacts.update { $0.remove(found.fingerprint) }
             Console.say("the keys of \(found.name.shown) (\(found.fingerprint.peerID)) are forgotten")
         }
     }

@@ -82,7 +82,7 @@ struct MessagesCommand: AsyncParsableCommand {
 }
 
 extension Arrival {
-    init(_ kept: KeptArrival, senderName: DisplayName?) {
+    init(_ kept: ReceivedBundle, senderName: DisplayName?) {
         self.init(
             number: kept.number, id: kept.id.hex, sender: kept.sender, senderName: senderName, signer: kept.signer.hex,
             content: kept.content, isForEverybody: kept.isForEverybody, created: kept.created, received: kept.received,

@@ -84,7 +84,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 let answer = try await Self.answer(on: terminal, unlessDeniedOver: connection)
                 if let isSame = answer { connection.answerComparison(isSame: isSame) }
                 if answer == false {
-                    try machine.trust.change { $0.recordMismatch(with: connection.proven) }
+                    try machine.trust.update { $0.recordMismatch(with: connection.proven) }
                     throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
                 }
                 if answer == true { Console.say("waiting for \(name.shown) to say so as well…") }
@@ -92,7 +92,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                     throw CommandFailure(
                         .notTrusted, "not verified: \(name.shown) says that the codes are not the same")
                 }
-                try machine.trust.change { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
+                try machine.trust.update { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
                 Console.say("\(name.shown) is verified")
             }
         }
@@ -159,7 +159,7 @@ struct PeersUnblockCommand: AsyncParsableCommand {
             let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
             let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
             guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
-            _ = try machine.trust.change { $0.setBlocked(found.fingerprint, false) }
+            _ = try machine.trust.update { $0.setBlocked(found.fingerprint, false) }
             Console.say("\(who) is no longer blocked")
         }
     }
@@ -175,8 +175,8 @@ struct PeersForgetCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
-            try machine.contacts.change { $0.forget(found.fingerprint) }
-            try machine.trust.change { $0.remove(found.fingerprint) }
+            try machine.contacts.update { $0.remove(found.fingerprint) }
+            try machine.trust.update { $0.remove(found.fingerprint) }
             Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
         }
     }
@@ -186,7 +186,7 @@ private func changePeer(_ text: String, _ done: String, _ change: (inout TrustSt
     try await runCommand {
         let machine = try LocalMachine()
         let found = try PeerSelection.find(text, in: machine.trust.read())
-        _ = try machine.trust.change { change(&$0, found.fingerprint) }
+        _ = try machine.trust.update { change(&$0, found.fingerprint) }
         Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) \(done)")
     }
 }

@@ -43,7 +43,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                     // Nothing that is accepted is lost: it waits in the spool.
                     Console.complain("\(error); what arrives waits in the spool until the inbox is there")
                 }
-                inbox.sweep(now: SystemClock.wall())
+                inbox.removeStaleTransfers(now: SystemClock.wall())
                 place = .inbox(inbox)
             }
             let terminal = TerminalDevice()

@@ -96,7 +96,7 @@ struct SendCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "the name after --as is longer than 255 bytes")
             }
             let stream = StreamSource(descriptor: STDIN_FILENO, name: name, receivers: receivers)
-            return NamedSource(sources: stream.seats, carried: .stream, label: name.shown, canResume: false, notes: [])
+            return NamedSource(sources: stream.readers, carried: .stream, label: name.shown, canResume: false, notes: [])
         }
         var options = FileSource.Options()
         options.links = links

@@ -104,7 +104,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         if output == "-" {
             throw ValidationError("a note can't be written to a pipe: its beginning is finished last; name a file")
         }
-        if let limit, VoiceLimit(byteCount: limit.bytes) == nil {
+        if let limit, NoteSizeLimit(byteCount: limit.bytes) == nil {
             throw ValidationError("--limit is so small that no note fits; 16KiB is the least")
         }
     }
@@ -130,7 +130,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     private func makeOrder(_ machine: LocalMachine) throws -> RecordingSession.Order {
         let settings = NoteSettings(
             bitrate: bitrate?.bitsPerSecond ?? NoteSettings.speechBitrate, speaker: try machine.name().claimed,
-            recorded: SystemClock.wall(), limit: limit.flatMap { VoiceLimit(byteCount: $0.bytes) })
+            recorded: SystemClock.wall(), limit: limit.flatMap { NoteSizeLimit(byteCount: $0.bytes) })
         guard let settings else { throw CommandFailure(.usage, "--bitrate goes from 6 to 256") }
         let source: RecordingSession.Source =
             switch input {
@@ -152,7 +152,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
                 try await self.reach(from: machine, on: node)
             }
             for remark in reach.remarks where !quiet && !json { Console.say(remark) }
-            order.settings.limit = VoiceLimit.smaller(order.settings.limit, reach.limit)
+            order.settings.limit = NoteSizeLimit.smaller(order.settings.limit, reach.limit)
             guard let note = try await makeStudio(machine, order).take() else { return }
             try await send(note, from: machine, on: node)
         }

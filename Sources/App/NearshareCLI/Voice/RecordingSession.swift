@@ -140,10 +140,10 @@ final class RecordingSession: Sendable {
             input = try audio.openInput(device: LinuxAudio.bareName(device), format: format)
             system = audio.title
             if keyboard == nil { say("recording through \(TerminalText.escaped(system)); Ctrl-C ends it") }
-        case .file(let path): input = try SoundFile(NoteFile.open(path))
-        case .pipe(let descriptor): input = try SoundFile(PipedFile.spool(descriptor))
-        case .rawFile(let path): input = try RawSamples(file: NoteFile.open(path), rate: order.rate)
-        case .rawSamples(let descriptor): input = try RawSamples(descriptor: descriptor, rate: order.rate)
+        case .file(let path): input = try SoundFileInput(NoteFile.open(path))
+        case .pipe(let descriptor): input = try SoundFileInput(PipeSpooler.spool(descriptor))
+        case .rawFile(let path): input = try RawSampleInput(file: NoteFile.open(path), rate: order.rate)
+        case .rawSamples(let descriptor): input = try RawSampleInput(descriptor: descriptor, rate: order.rate)
         }
         // Nothing is lost with the process where the source is still there.
         if !order.source.isMicrophone { settings.lookAhead = 2 }

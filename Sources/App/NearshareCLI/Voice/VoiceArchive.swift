@@ -58,7 +58,7 @@ struct VoiceArchive {
     }
 
     func noteSent(_ path: String, to receivers: [String], at time: WallTime) throws {
-        try machine.state.change(Sent.fileName, startingWith: Sent()) { sent in
+        try machine.state.update(Sent.fileName, startingWith: Sent()) { sent in
             sent.notes.removeAll { $0.path == path }
             sent.notes.append(Sent.Note(path: path, when: time, to: receivers))
             if sent.notes.count > Sent.maximum { sent.notes.removeFirst(sent.notes.count - Sent.maximum) }
@@ -69,7 +69,7 @@ struct VoiceArchive {
     func entries() throws -> [Entry] {
         var entries: [Entry] = []
         var seen: Set<String> = []
-        let received = try History(in: machine.state).entries().filter { $0.type == "audio/ogg" && !$0.isFolder }
+        let received = try ReceiveHistory(in: machine.state).entries().filter { $0.type == "audio/ogg" && !$0.isFolder }
         for item in received.suffix(Self.maximumListed).reversed() where seen.insert(item.path).inserted {
             guard let note = try? VoiceFacts(path: item.path) else { continue }
             entries.append(Entry(note: note, when: item.when, way: "from \(item.peerName.shown)", isReceived: true))

@@ -4,14 +4,14 @@ internal import NearshareMesh
 
 /// Finds the frames in what comes over a frame link (bitchat specification, section 11).
 struct FramePieceReader {
-    private let pieces: FramePieces
+    private let pieces: FrameDelivery
     private var accumulator = MeshFrameAccumulator()
     private var last: MonotonicInstant?
 
     /// The rest of a frame that has not come by then is lost, and what comes next is a new one.
     static let stallTime = Duration.milliseconds(250)
 
-    init(_ pieces: FramePieces) {
+    init(_ pieces: FrameDelivery) {
         self.pieces = pieces
     }
 

@@ -123,7 +123,7 @@ private final class PrefixedLink: StreamLink {
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try link.write(bytes) }
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try link.writeNow(bytes) }
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try link.writeWithoutBlocking(bytes) }
     func finishWriting() { link.finishWriting() }
     func close() { link.close() }
 }

@@ -175,7 +175,7 @@ final class LinkStreams: Sendable {
     ///   - isFlushed: the caller sees to it that it goes out.
     ///   - onRoom: called once there is room for more, where not all was taken; it must not block.
     /// - Returns: how many bytes were taken.
-    func writeNow(
+    func writeWithoutBlocking(
         _ bytes: ArraySlice<UInt8>, on id: StreamID, isFlushed: Bool, onRoom: @escaping Waker
     ) throws(StreamError) -> Int {
         var taken = 0

@@ -90,7 +90,7 @@ final class LinkWriter: Sendable {
         rest = sealer.seal(frames())[...]
         guard !rest.isEmpty else { return true }
         let count = try rest.withUnsafeBufferPointer { (bytes) throws(LinkError) in
-            try link.writeNow(UnsafeRawBufferPointer(bytes))
+            try link.writeWithoutBlocking(UnsafeRawBufferPointer(bytes))
         }
         rest = rest.dropFirst(count)
         return rest.isEmpty

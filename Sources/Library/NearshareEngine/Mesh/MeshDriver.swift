@@ -159,8 +159,8 @@ package final class MeshDriver: Sendable {
     /// Carries frames over a link that keeps each whole until it ends.
     func carry(_ link: any FrameLink) async {
         // Not even the smallest fragment goes through: a radio that has not agreed on more than the standard's least.
-        guard link.largestWrite >= MeshLinkProfile.smallestWrite else { return link.close() }
-        let profile = MeshLinkProfile(largestWrite: link.largestWrite, isRadio: true)
+        guard link.maximumFrameByteCount >= MeshLinkProfile.smallestWrite else { return link.close() }
+        let profile = MeshLinkProfile(maximumFrameByteCount: link.maximumFrameByteCount, isRadio: true)
         await carry(
             to: link.remote, profile, close: { link.close() }, reading: { self.readLoop($0, link) },
             writing: { self.writeLoop($0, link) })
@@ -247,7 +247,7 @@ package final class MeshDriver: Sendable {
     }
 
     private func readLoop(_ id: MeshLinkID, _ link: any FrameLink) {
-        var pieces = FramePieceReader(link.pieces)
+        var pieces = FramePieceReader(link.delivery)
         var isGood = true
         while isGood, let piece = link.receive() {
             let frames = pieces.take(piece, at: settings.clock())

@@ -119,7 +119,7 @@ package final class BundleDriver: Sendable {
     }
 
     /// What becomes of messages from now on, until the node stops.
-    package func events() -> AsyncStream<BundleDriverEvent> { listeners.listen() }
+    package func events() -> AsyncStream<BundleDriverEvent> { listeners.subscribe() }
 
     /// Whether a message of ours is still kept, to be handed to others.
     func isKept(_ id: BundleID) -> Bool { (try? store.copy(of: id)) != nil }
@@ -296,7 +296,7 @@ package final class BundleDriver: Sendable {
 
     private func tell(_ event: BundleDriverEvent) {
         observe(event)
-        listeners.tell(event)
+        listeners.publish(event)
     }
 
     private static let maximumInputCount = 4_096

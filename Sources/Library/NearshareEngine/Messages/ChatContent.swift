@@ -31,7 +31,7 @@ enum ChatContent: Sendable, Hashable {
             return
         }
         guard let id, case .integer(let index) = part, case .integer(let count)? = members["of"],
-            (2...Int64(TextPiece.maximumCount)).contains(count), (0..<count).contains(index)
+            (2...Int64(TextFragment.maximumCount)).contains(count), (0..<count).contains(index)
         else { return nil }
         self = .part(id: id, index: Int(index), count: Int(count), text: text)
     }

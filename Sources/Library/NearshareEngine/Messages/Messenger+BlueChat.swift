@@ -48,11 +48,11 @@ extension Messenger {
         switch event {
         case .found(let address, let name):
             guard let person = meet(address, name, radio, now) else { return }
-            listeners.tell(.peerChanged(person.id))
+            listeners.publish(.peerChanged(person.id))
             attempt { () throws(StorageError) in try sendPlainly(to: person.id) }
         case .gone(let address):
             guard let id = blueChat.lose(address) else { return }
-            listeners.tell(.peerChanged(id))
+            listeners.publish(.peerChanged(id))
         case .text(let text, let address):
             guard let person = meet(address, nil, radio, now), blueChat.admitsText(from: person.id, now: now) else {
                 return node.log.debug("a text over BlueChat is one too many, and is dropped")
@@ -62,10 +62,10 @@ extension Messenger {
             }
             attempt { () throws(StorageError) in
                 try keep(
-                    ChatEntry(
+                    ChatMessage(
                         // Not of the kind that carried messages have: those are told of as messages.
                         id: "bluechat-\(Hex.encode(node.random(16)))", conversation: .peer(person.id), author: person.id,
-                        authorName: person.name, text: text, when: node.wallClock(), mark: .delivered))
+                        authorName: person.name, text: text, when: node.wallClock(), status: .delivered))
             }
         }
     }
@@ -83,7 +83,7 @@ extension Messenger {
 
     /// Gives all that waits for somebody to the radio, in the order in which it was said.
     func sendPlainly(to peer: PeerID) throws(StorageError) {
-        for line in try store.unfinished() where line.entry.conversation == .peer(peer) && claim(line.entry.id) {
+        for line in try store.pendingMessages() where line.entry.conversation == .peer(peer) && claim(line.entry.id) {
             blueChat.enqueue(line.entry, to: peer)
         }
         guard blueChat.beginSending(to: peer) else { return }
@@ -109,7 +109,7 @@ extension Messenger {
     private func send(_ next: BlueChatPeople.Sending) throws(LinkError) {
         // It may have gone between when it was looked up and when it was claimed.
         let entry = (try? store.entry(next.entry.id)) ?? next.entry
-        guard entry.mark < .delivered else { return }
+        guard entry.status < .delivered else { return }
         let texts = MeshDriver.split(entry.text, limit: BlueChatPeople.maximumTextByteCount)
         for (index, text) in texts.enumerated().dropFirst(next.sentCount) {
             try next.radio.send(text, to: next.address)
@@ -124,7 +124,7 @@ extension Messenger {
 final class BlueChatPeople: Sendable {
     /// A line, and the way it is to go.
     struct Sending {
-        let entry: ChatEntry
+        let entry: ChatMessage
         let peer: PeerID
         /// As many of its texts are there already.
         let sentCount: Int
@@ -142,7 +142,7 @@ final class BlueChatPeople: Sendable {
         var link = 0
         var lastMet: MonotonicInstant
         var texts: TokenBucket
-        var outgoing: [ChatEntry] = []
+        var outgoing: [ChatMessage] = []
         var isSending = false
         /// Of the line that is on its way, or was when the link ended.
         var sent: (id: String, count: Int)?
@@ -245,7 +245,7 @@ final class BlueChatPeople: Sendable {
 
     // MARK: Sending
 
-    func enqueue(_ entry: ChatEntry, to id: PeerID) {
+    func enqueue(_ entry: ChatMessage, to id: PeerID) {
         state.withLock { $0.people[id]?.outgoing.append(entry) }
     }
 

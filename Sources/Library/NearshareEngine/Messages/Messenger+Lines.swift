@@ -10,7 +10,7 @@ extension Messenger {
     // MARK: Going out
 
     /// Gives a line to whoever can take it. What can't be given to anybody waits.
-    func dispatch(_ entry: ChatEntry) throws(StorageError) {
+    func dispatch(_ entry: ChatMessage) throws(StorageError) {
         switch entry.conversation {
         case .everybody: try dispatchToEverybody(entry)
         case .peer(let peer):
@@ -24,7 +24,7 @@ extension Messenger {
         }
     }
 
-    private func dispatchCarried(_ entry: ChatEntry, to contact: EndpointKeys) throws(StorageError) {
+    private func dispatchCarried(_ entry: ChatMessage, to contact: EndpointKeys) throws(StorageError) {
         let prepared: [BundleDriver.Prepared]
         do {
             prepared = try ChatContent.cut(entry.text, id: entry.id).map { (content) throws(MessageRule) in
@@ -35,17 +35,17 @@ extension Messenger {
             return try tellIfMarked(entry, .failed, error.description)
         }
         // Noted before it is sent: what becomes of it may be told at once.
-        try store.dispatch(
-            prepared.map { DispatchedPart(id: $0.id.hex, isCarried: true) }, of: entry.id, in: entry.conversation)
+        try store.recordParts(
+            prepared.map { OutgoingPart(id: $0.id.hex, isBundle: true) }, of: entry.id, in: entry.conversation)
         for message in prepared { messages.submit(message) }
     }
 
     /// To somebody who is near and doesn't carry, as a phone: in texts of their own size.
-    private func dispatchInMesh(_ entry: ChatEntry, to peer: PeerID) throws(StorageError) {
+    private func dispatchInMesh(_ entry: ChatMessage, to peer: PeerID) throws(StorageError) {
         guard claim(entry.id) else { return }
         let texts = MeshDriver.split(entry.text, limit: MeshPrivateMessage.maximumTextByteCount)
         let ids = texts.indices.map { $0 == 0 ? entry.id : "\(entry.id)-\($0)" }
-        try store.dispatch(ids.map { DispatchedPart(id: $0, isCarried: false) }, of: entry.id, in: entry.conversation)
+        try store.recordParts(ids.map { OutgoingPart(id: $0, isBundle: false) }, of: entry.id, in: entry.conversation)
         do throws(MeshSendError) {
             for (id, text) in zip(ids, texts) {
                 try mesh.change { (router, now) throws(MeshSendError) in
@@ -59,7 +59,7 @@ extension Messenger {
         }
     }
 
-    private func dispatchToEverybody(_ entry: ChatEntry) throws(StorageError) {
+    private func dispatchToEverybody(_ entry: ChatMessage) throws(StorageError) {
         // Nobody acknowledges it; but with nobody there it would only be said to the wind.
         guard mesh.look({ router in router.knownPeers.contains(where: \.isDirect) }) else { return }
         var reason: String?
@@ -71,15 +71,15 @@ extension Messenger {
         try tellIfMarked(entry, reason == nil ? .sent : .failed, reason)
     }
 
-    func tellIfMarked(_ entry: ChatEntry, _ mark: ChatMark, _ reason: String? = nil) throws(StorageError) {
-        guard try store.mark(entry.id, in: entry.conversation, mark) else { return }
+    func tellIfMarked(_ entry: ChatMessage, _ mark: MessageStatus, _ reason: String? = nil) throws(StorageError) {
+        guard try store.updateStatus(of: entry.id, in: entry.conversation, to: mark) else { return }
         var entry = entry
-        entry.mark = mark
-        listeners.tell(.marked(entry, reason: reason))
+        entry.status = mark
+        listeners.publish(.marked(entry, reason: reason))
     }
 
-    private func advance(_ part: String, to mark: ChatMark, _ reason: String? = nil) throws(StorageError) {
-        if let entry = try store.advance(part, to: mark) { listeners.tell(.marked(entry, reason: reason)) }
+    private func advance(_ part: String, to mark: MessageStatus, _ reason: String? = nil) throws(StorageError) {
+        if let entry = try store.updatePart(part, to: mark) { listeners.publish(.marked(entry, reason: reason)) }
     }
 
     /// Tells somebody that their lines were read.
@@ -101,11 +101,11 @@ extension Messenger {
     }
 
     /// After a start: what was on its way when the last process ended, and is not kept by its carrier, goes once more.
-    func resume(_ lines: [UnfinishedLine]) throws(StorageError) {
+    func resume(_ lines: [PendingMessage]) throws(StorageError) {
         for line in lines {
             // Said once; nobody says when all have heard it.
-            if line.entry.conversation == .everybody, line.entry.mark >= .sent { continue }
-            let carried = line.parts.filter(\.isCarried)
+            if line.entry.conversation == .everybody, line.entry.status >= .sent { continue }
+            let carried = line.parts.filter(\.isBundle)
             let isKept = !carried.isEmpty && carried.contains { BundleID(hex: $0.id).map(messages.isKept) ?? false }
             if !isKept { try dispatch(line.entry) }
         }
@@ -115,10 +115,10 @@ extension Messenger {
     private func sendWaiting(to peer: PeerID) throws(StorageError) {
         guard mesh.look({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
         try dispatching.withLock { _ throws(StorageError) in
-            for line in try store.unfinished() {
+            for line in try store.pendingMessages() {
                 switch line.entry.conversation {
-                case .peer(peer) where !line.parts.contains(where: \.isCarried): try dispatch(line.entry)
-                case .everybody where line.entry.mark < .sent: try dispatch(line.entry)
+                case .peer(peer) where !line.parts.contains(where: \.isBundle): try dispatch(line.entry)
+                case .everybody where line.entry.status < .sent: try dispatch(line.entry)
                 default: break
                 }
             }
@@ -134,18 +134,18 @@ extension Messenger {
             case .sent(let carried):
                 let id = original(of: carried)
                 try advance(id.hex, to: .sent)
-                listeners.tell(.changed(id, .sent))
+                listeners.publish(.changed(id, .sent))
             case .delivered(let carried):
                 let id = original(of: carried)
                 finish(carried)
                 try advance(id.hex, to: .delivered)
-                listeners.tell(.changed(id, .delivered))
+                listeners.publish(.changed(id, .delivered))
             case .failed(let carried, let why):
                 if sendAnotherWay(carried) { return }
                 let id = original(of: carried)
                 finish(carried)
                 try advance(id.hex, to: .failed, why)
-                listeners.tell(.changed(id, .failed(why)))
+                listeners.publish(.changed(id, .failed(why)))
             case .received(let message): try take(message)
             }
         }
@@ -169,19 +169,19 @@ extension Messenger {
                 // The same line goes out as another message when its sender's process ended before it heard of the first one.
                 guard try keep(text, id: id ?? message.id.hex, from: sender) else { return }
             case .part(let id, let index, let count, let text):
-                guard let piece = TextPiece(sender: sender.id, textID: id, index: index, count: count, text: text) else {
+                guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
                     break
                 }
-                if let whole = try store.collect(piece, now: node.wallClock()) { try keep(whole, id: id, from: sender) }
+                if let whole = try store.addFragment(piece, now: node.wallClock()) { try keep(whole, id: id, from: sender) }
             }
         }
         guard let encoded = try? message.content.encoded() else { return }
-        var arrival = KeptArrival(
+        var arrival = ReceivedBundle(
             id: message.id, sender: message.sender?.id, signer: message.signer, content: encoded,
             isForEverybody: message.isForEverybody, created: message.created, received: node.wallClock(), hops: message.hops)
-        guard let number = try store.keep(arrival) else { return }
+        guard let number = try store.insert(arrival) else { return }
         arrival.number = number
-        listeners.tell(.arrived(arrival))
+        listeners.publish(.arrived(arrival))
     }
 
     // MARK: Texts in the mesh
@@ -195,9 +195,9 @@ extension Messenger {
         case .everybody(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
             try keep(
-                ChatEntry(
+                ChatMessage(
                     id: id, conversation: .everybody, author: peer.id, authorName: peer.name, text: text,
-                    when: node.wallClock(), mark: .delivered))
+                    when: node.wallClock(), status: .delivered))
         case .delivered(let id, _):
             release(id)
             try advance(id, to: .delivered)
@@ -207,7 +207,7 @@ extension Messenger {
             release(String(id.prefix { $0 != "-" }))
             node.log.debug("a line waits until \(peer) is heard of again")
         case .peerChanged(let id):
-            listeners.tell(.peerChanged(id))
+            listeners.publish(.peerChanged(id))
             try sendWaiting(to: id)
         }
     }
@@ -217,18 +217,18 @@ extension Messenger {
     private func keep(_ text: String, id: String, from peer: AuthenticatedPeer) throws(StorageError) -> Bool {
         guard !node.trustStatus(peer, nil).isBlocked, text.contains(where: { !$0.isWhitespace }) else { return true }
         return try keep(
-            ChatEntry(
+            ChatMessage(
                 id: String(decoding: Array(id.utf8.prefix(255)), as: UTF8.self), conversation: .peer(peer.id), author: peer.id,
-                authorName: mesh.look { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), mark: .delivered))
+                authorName: mesh.look { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered))
     }
 
     /// - Returns: false when it has come before.
     @discardableResult
-    func keep(_ entry: ChatEntry) throws(StorageError) -> Bool {
+    func keep(_ entry: ChatMessage) throws(StorageError) -> Bool {
         guard let number = try store.insert(entry) else { return false }
         var entry = entry
         entry.number = number
-        listeners.tell(.entry(entry))
+        listeners.publish(.entry(entry))
         return true
     }
 

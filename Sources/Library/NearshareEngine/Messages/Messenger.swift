@@ -33,7 +33,7 @@ package final class Messenger: Sendable {
 
     private enum Input: Sendable {
         case text(MeshText)
-        case resume([UnfinishedLine])
+        case resume([PendingMessage])
     }
 
     /// How it was started.
@@ -65,7 +65,7 @@ package final class Messenger: Sendable {
         }
         carrier.withLock { $0 = messages }
         // Before anything is said here, and before anybody is heard of.
-        let unfinished = try store.unfinished()
+        let unfinished = try store.pendingMessages()
         state.update { $0.inputs.append(.resume(unfinished)) }
         mesh.texts.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
         mesh.start { [self] in
@@ -83,7 +83,7 @@ package final class Messenger: Sendable {
     // MARK: What people use
 
     /// What happens from now on, until the node stops. Who listens too slowly loses what is oldest.
-    package func events() -> AsyncStream<MessengerEvent> { listeners.listen() }
+    package func events() -> AsyncStream<MessengerEvent> { listeners.subscribe() }
 
     /// Everybody who is heard of in the mesh.
     package var peers: [MeshPeer] { mesh.peers }
@@ -200,19 +200,19 @@ package final class Messenger: Sendable {
     }
 
     /// Says something. The line is kept before this returns; it goes now, or when somebody comes who can take it.
-    /// - Parameter text: of 1 to ``ChatEntry/maximumTextByteCount`` bytes.
-    package func say(_ text: String, in conversation: Conversation) async throws(MessengerError) -> ChatEntry {
+    /// - Parameter text: of 1 to ``ChatMessage/maximumTextByteCount`` bytes.
+    package func say(_ text: String, in conversation: Conversation) async throws(MessengerError) -> ChatMessage {
         guard text.contains(where: { !$0.isWhitespace }) else { throw .nothingToSay }
-        guard text.utf8.count <= ChatEntry.maximumTextByteCount else {
-            throw .tooLong(limit: ChatEntry.maximumTextByteCount)
+        guard text.utf8.count <= ChatMessage.maximumTextByteCount else {
+            throw .tooLong(limit: ChatMessage.maximumTextByteCount)
         }
         return try await stored { () throws(StorageError) in
-            var entry = ChatEntry(
+            var entry = ChatMessage(
                 id: Hex.encode(self.node.random(16)), conversation: conversation, author: nil, authorName: self.node.name,
-                text: text, when: self.node.wallClock(), mark: .waiting)
+                text: text, when: self.node.wallClock(), status: .waiting)
             return try self.dispatching.withLock { _ throws(StorageError) in
                 entry.number = try self.store.insert(entry) ?? 0
-                self.listeners.tell(.entry(entry))
+                self.listeners.publish(.entry(entry))
                 try self.dispatch(entry)
                 return entry
             }
@@ -235,14 +235,14 @@ package final class Messenger: Sendable {
     /// The newest lines before a number, the oldest of them first.
     package func history(
         of conversation: Conversation, before number: Int? = nil, limit: Int = 100
-    ) async throws(MessengerError) -> [ChatEntry] {
+    ) async throws(MessengerError) -> [ChatMessage] {
         try await stored { () throws(StorageError) in
             try self.store.entries(of: conversation, before: number, limit: limit)
         }
     }
 
     /// Messages that have come, after a number, the oldest first.
-    package func arrivals(after number: Int = 0, limit: Int = 1_000) async throws(MessengerError) -> [KeptArrival] {
+    package func arrivals(after number: Int = 0, limit: Int = 1_000) async throws(MessengerError) -> [ReceivedBundle] {
         try await stored { () throws(StorageError) in try self.store.arrivals(after: number, limit: limit) }
     }
 

@@ -92,11 +92,11 @@ package enum MessengerEvent: Sendable, Hashable {
     /// What becomes of a message that was sent with ``Messenger/send(_:using:isEncrypted:isPrivate:)``.
     case changed(BundleID, MessageProgress)
     /// A message has come, and is kept.
-    case arrived(KeptArrival)
+    case arrived(ReceivedBundle)
     /// A line is in its conversation: one of ours, or one that has come.
-    case entry(ChatEntry)
+    case entry(ChatMessage)
     /// A line of ours has come further, or failed; then why, for people.
-    case marked(ChatEntry, reason: String?)
+    case marked(ChatMessage, reason: String?)
     /// Somebody came, changed, proved their key, or went.
     case peerChanged(PeerID)
 }

@@ -43,10 +43,10 @@ public final class ByteStream: Sendable {
 
     func read(_ take: @escaping LinkStreams.Take) throws(MalformedInput) { try streams.read(id, take) }
 
-    func writeNow(
+    func writeWithoutBlocking(
         _ bytes: ArraySlice<UInt8>, isFlushed: Bool = false, onRoom: @escaping LinkStreams.Waker
     ) throws(StreamError) -> Int {
-        try streams.writeNow(bytes, on: id, isFlushed: isFlushed, onRoom: onRoom)
+        try streams.writeWithoutBlocking(bytes, on: id, isFlushed: isFlushed, onRoom: onRoom)
     }
 
     /// Nobody here takes it.

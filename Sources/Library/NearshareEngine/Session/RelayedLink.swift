@@ -35,9 +35,9 @@ final class RelayedLink: StreamLink {
         }
     }
 
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
         do throws(StreamError) {
-            return try stream.writeNow(Array(bytes)[...], onRoom: {})
+            return try stream.writeWithoutBlocking(Array(bytes)[...], onRoom: {})
         } catch {
             throw LinkError(.broken, "the way to \(remote) broke: \(error)")
         }

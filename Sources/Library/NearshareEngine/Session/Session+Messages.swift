@@ -112,7 +112,8 @@ extension Session {
                     guard let batch = nextBatch(for: link) else { return }
                     output.pending = batch[...]
                 }
-                guard let count = try? stream.writeNow(output.pending, isFlushed: true, onRoom: { link.wake() }) else {
+                guard let count = try? stream.writeWithoutBlocking(output.pending, isFlushed: true, onRoom: { link.wake() })
+                else {
                     // The link has ended; what it did not take goes over another one.
                     output = SessionLink.Output()
                     return

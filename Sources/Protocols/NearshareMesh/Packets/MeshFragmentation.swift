@@ -49,8 +49,8 @@ package struct MeshFragmentation: Sendable {
 
     /// The largest slice with which a fragment's frame fits into one write: 454 bytes for a write of 512. 15 bytes stay free,
     /// because Android assumes a header that much longer.
-    package static func chunkByteCount(forLargestWrite largestWrite: Int, route: [PeerID] = []) -> Int {
+    package static func chunkByteCount(forLargestWrite maximumFrameByteCount: Int, route: [PeerID] = []) -> Int {
         let routeField = route.isEmpty ? 0 : 2 + 1 + PeerID.byteCount * route.count
-        return max(64, largestWrite - MeshFragment.headerByteCount - 14 - 2 * PeerID.byteCount - 15 - routeField)
+        return max(64, maximumFrameByteCount - MeshFragment.headerByteCount - 14 - 2 * PeerID.byteCount - 15 - routeField)
     }
 }

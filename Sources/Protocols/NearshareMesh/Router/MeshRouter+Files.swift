@@ -72,10 +72,10 @@ extension MeshRouter {
     /// phone may get it.
     private func chunkByteCount(to recipient: PeerID?) -> Int {
         var write =
-            recipient.flatMap { routing.profile(to: $0)?.largestWrite }
-            ?? links.profiles.map(\.largestWrite).min() ?? MeshLinkProfile.radio.largestWrite
+            recipient.flatMap { routing.profile(to: $0)?.maximumFrameByteCount }
+            ?? links.profiles.map(\.maximumFrameByteCount).min() ?? MeshLinkProfile.radio.maximumFrameByteCount
         let isPhone = recipient.flatMap { peer($0) }?.software.isPhone ?? false
-        if isPhone || recipient == nil { write = min(write, MeshLinkProfile.radio.largestWrite) }
+        if isPhone || recipient == nil { write = min(write, MeshLinkProfile.radio.maximumFrameByteCount) }
         return MeshFragmentation.chunkByteCount(forLargestWrite: write)
     }
 

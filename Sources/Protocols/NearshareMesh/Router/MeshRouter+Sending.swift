@@ -100,14 +100,15 @@ extension MeshRouter {
     /// Queues a frame for a link, in fragments where it is too large for one write.
     mutating func write(_ frame: [UInt8], of packet: MeshPacket, on link: MeshLinkID, origin: FragmentJob.Origin) {
         guard let profile = links.profile(of: link) else { return }
-        guard frame.count > profile.largestWrite else {
+        guard frame.count > profile.maximumFrameByteCount else {
             links.enqueue(frame, on: link, priority: LinkOutbox.Priority(of: packet.type, isRelayed: origin == .relayed))
             return
         }
         guard fragments.hasRoom(for: frame.count, origin: origin),
             let fragmentation = try? MeshFragmentation(
                 packet, frame: frame, id: node.randomFragmentID(),
-                chunkByteCount: MeshFragmentation.chunkByteCount(forLargestWrite: profile.largestWrite, route: packet.route))
+                chunkByteCount: MeshFragmentation.chunkByteCount(
+                    forLargestWrite: profile.maximumFrameByteCount, route: packet.route))
         else { return }
         fragments.insert(FragmentJob(fragmentation, byteCount: frame.count, origin: origin, to: .link(link)))
     }
@@ -119,7 +120,7 @@ extension MeshRouter {
             guard let frame = try? fragment.packet.encoded(compression: .none, using: &node.compressor) else { continue }
             for link in fragment.links {
                 guard let profile = links.profile(of: link) else { continue }
-                if frame.count <= profile.largestWrite {
+                if frame.count <= profile.maximumFrameByteCount {
                     links.enqueue(frame, on: link, priority: .bulk)
                 } else {
                     // Cut for another link, which has broken since.

@@ -1,27 +1,27 @@
 package import NearshareBase
 
-/// The chat of BlueChat's app, over Bluetooth's attributes and in the clear: one value is one text, with nothing around it
-/// (github.com/zouchaoqun/BlueChat, BCConstants.m). Anybody in range may read it, and may claim any name.
+/// The wire format of the BlueChat app: unencrypted GATT values, each of them one text without a header
+/// (github.com/zouchaoqun/BlueChat, BCConstants.m). Anyone in range can read the texts and claim any name.
 package enum BlueChat {
-    /// The service, as BlueZ writes identifiers.
+    /// The service's UUID, as BlueZ writes it.
     package static let service = "920d5470-95d8-4289-8bf3-504058b0bcb1"
-    /// Written by centrals, with a response: a text.
+    /// Characteristic that centrals write texts to, with a response.
     package static let fromCentral = "920d5471-95d8-4289-8bf3-504058b0bcb1"
-    /// Indicated by peripherals: a text.
+    /// Characteristic on which peripherals indicate texts.
     package static let fromPeripheral = "920d5472-95d8-4289-8bf3-504058b0bcb1"
-    /// Indicated by peripherals, which can't end a connection themselves: ``leave`` asks the central to.
+    /// Characteristic on which a peripheral indicates ``leave``: it can't close a connection itself and asks the central to.
     package static let disconnectRequest = "920d5473-95d8-4289-8bf3-504058b0bcb1"
 
-    /// What a peripheral says on ``disconnectRequest``.
+    /// The value of ``disconnectRequest``.
     package static let leave: [UInt8] = [1]
-    /// Characters of a name on the air.
+    /// Limit on the characters of an advertised name.
     package static let maximumNameLength = 16
-    /// Of a text: the longest attribute value there is.
+    /// Limit on the bytes of a text: the longest attribute value.
     package static let maximumByteCount = 512
-    /// What the smallest MTU of Bluetooth's attributes (23) leaves of an indication.
+    /// The payload of an indication at the smallest ATT MTU (23).
     package static let smallestValue = 20
 
-    /// A name as it is put on the air: BlueChat's app shows this much. In bytes it is kept below what a scan response holds, too.
+    /// The advertised form of a name: as long as the BlueChat app shows, and no longer than a scan response holds.
     package static func name(_ name: DisplayName) -> String {
         var kept = ""
         for character in name.claimed.prefix(maximumNameLength) {
@@ -31,18 +31,18 @@ package enum BlueChat {
         return kept
     }
 
-    /// A scan response holds 31 bytes, two of which say what this is.
+    /// A scan response holds 31 bytes; length and type take two.
     private static let maximumNameByteCount = 29
 
-    /// The text in a value that somebody has sent; nil for what is none.
+    /// The text in a received value; nil when it is empty, too long or not UTF-8.
     package static func text(_ value: [UInt8]) -> String? {
         guard (1...maximumByteCount).contains(value.count) else { return nil }
         return String(validating: value, as: UTF8.self)
     }
 
-    /// The values in which a text goes out, in order, each of which is shown as a text of its own. Cut between characters, or inside
-    /// of one that is longer than a value.
-    /// - Parameter largest: bytes that a value may have; at least ``smallestValue``.
+    /// The values that carry a text, in order; the receiver shows each as a text of its own. Cut between characters, or inside
+    /// one that is longer than a value.
+    /// - Parameter largest: limit on the bytes of a value, at least ``smallestValue``.
     package static func values(of text: String, largest: Int) -> [[UInt8]] {
         let limit = min(max(largest, smallestValue), maximumByteCount)
         var values: [[UInt8]] = []

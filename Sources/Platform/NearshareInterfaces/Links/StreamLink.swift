@@ -1,14 +1,14 @@
-/// Why a link, a listener or a dialer could not do what was asked. The text is for people.
+/// An error of a link, a listener or a connection attempt. The description is shown to the user.
 package struct LinkError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, Hashable {
-        /// Nobody answers there, or the way is barred.
+        /// Nothing listens at the address, or no route leads there.
         case unreachable
         case timedOut
-        /// The other side, or the network between, has ended it.
+        /// Closed by the peer or by the network.
         case broken
-        /// We have ended it.
+        /// Closed by this node.
         case closed
-        /// The machine refuses: port taken, no descriptors left, no permission.
+        /// Refused by the system: port in use, no descriptors left, no permission.
         case unavailable
     }
 
@@ -21,19 +21,19 @@ package struct LinkError: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// Where a link leads.
+/// The remote address of a link.
 public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
-    /// What carries it.
+    /// The transport below the link.
     package enum Medium: Sendable, Hashable {
-        /// IP, whatever is below.
+        /// IP, over any interface.
         case network
         case bluetooth
     }
 
-    /// A numeric IPv4 or IPv6 address, the latter with its zone where it is link-local: "fe80::1%eth0". Over Bluetooth a
-    /// device's address and its kind: "00:AA:01:00:00:00/public".
+    /// A numeric IPv4 or IPv6 address, with its zone where it is link-local: "fe80::1%eth0". Over Bluetooth a device
+    /// address and its type: "00:AA:01:00:00:00/public".
     package let host: String
-    /// Over Bluetooth the number of a channel (PSM).
+    /// The TCP port; over Bluetooth the PSM of an L2CAP channel.
     package let port: UInt16
     package let medium: Medium
 
@@ -59,49 +59,49 @@ public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// An ordered, reliable stream of bytes to one other machine, used by two threads at most: one that reads, one that writes.
+/// An ordered, reliable byte stream to one peer. Used by at most two threads: one that reads, one that writes.
 ///
-/// Calls block; ``close()`` from any thread wakes them. Bulk data flows through here with buffers that the caller reuses.
+/// Calls block; ``close()`` from any thread wakes them. Callers reuse their buffers.
 package protocol StreamLink: AnyObject, Sendable {
     var remote: LinkAddress { get }
 
-    /// Our own address as seen on this link, numeric; nil where there is none that means anything to others.
+    /// The numeric local address of this link; nil where other hosts could not use it.
     var localHost: String? { get }
 
-    /// Blocks until something is there. Returns how many bytes were read, 0 at the orderly end of the stream.
+    /// Blocks until bytes arrive. Returns the number of bytes read, 0 at the end of the stream.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int
 
-    /// Blocks until all of it has been taken over.
+    /// Blocks until all bytes are in the send buffer.
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError)
 
-    /// Takes over as much as it can at once, and never blocks.
-    /// - Returns: how many bytes were taken over.
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int
+    /// Puts as many bytes into the send buffer as it has room for, without blocking.
+    /// - Returns: the number of bytes written.
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int
 
-    /// Ends our direction in order: the other side reads all that was written, then the end.
+    /// Closes the outgoing direction: the peer reads everything that was written, then the end.
     func finishWriting()
 
-    /// Cuts both directions at once. May be called more than once.
+    /// Closes both directions immediately. May be called more than once.
     func close()
 }
 
-/// Waits for others to connect.
+/// Accepts incoming connections.
 package protocol StreamListener: AnyObject, Sendable {
-    /// Where others reach it.
+    /// The bound port.
     var port: UInt16 { get }
 
-    /// Blocks until somebody connects. A failure that concerns one connection only is not reported: the next is awaited.
+    /// Blocks until a peer connects. An error of a single connection attempt is skipped.
     /// - Throws: ``LinkError/Code/closed`` after ``close()``.
     func accept() throws(LinkError) -> any StreamLink
 
     func close()
 }
 
-/// Connects to others and lets others connect.
+/// Opens outgoing connections and listens for incoming ones.
 package protocol StreamTransport: Sendable {
-    /// - Parameter port: 0 for one that is free.
+    /// - Parameter port: 0 for any free port.
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener
 
-    /// Blocks until connected, refused or out of time.
+    /// Blocks until the connection is open, refused or timed out.
     func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink
 }

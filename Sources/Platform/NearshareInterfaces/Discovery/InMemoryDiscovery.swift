@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// A network segment in memory: hosts that join it discover each other, without sockets, threads or waiting.
+/// A network segment in memory: hosts that join it discover each other, without sockets and threads.
 ///
-/// What one host advertises is delivered to the others' browsers before ``Discovery/advertise(_:)`` returns.
+/// An advertisement reaches the other hosts' browsers before ``Discovery/advertise(_:)`` returns.
 package final class InMemorySegment: Sendable {
-    /// The index that sightings carry: a segment is one interface to all its hosts.
+    /// The interface index in all sightings.
     package static let interfaceIndex: Int32 = 2
 
     package let interfaceName: String
@@ -14,12 +14,12 @@ package final class InMemorySegment: Sendable {
         self.interfaceName = interfaceName
     }
 
-    /// - Parameter address: where sightings of this host's services point to, numeric.
+    /// - Parameter address: the host's numeric address in sightings of its services.
     package func join(host address: String) -> any Discovery {
         InMemoryDiscovery(segment: self, host: address)
     }
 
-    /// Takes a host's cable away, or plugs it in again: others see its services go and come, and it sees theirs.
+    /// Disconnects a host from the segment, or connects it again.
     package func setConnected(_ connected: Bool, host: String) {
         state.withLock { state in
             if connected { state.unplugged.remove(host) } else { state.unplugged.insert(host) }
@@ -27,11 +27,11 @@ package final class InMemorySegment: Sendable {
         }
     }
 
-    /// Tells all browsers of `type` what a stranger claims, true or not, in the way a real engine would hear it.
+    /// Delivers an unauthenticated claim to all browsers of `type`, as a real network would.
     package func claim(_ claim: ServiceClaim, type: ServiceType) {
         guard let sighting = ServiceSighting(claim) else { return }
         state.withLock { state in
-            for browser in state.browsers.values where browser.type == type { browser.deliver(browser.table.see(sighting)) }
+            for browser in state.browsers.values where browser.type == type { browser.deliver(browser.table.insert(sighting)) }
         }
     }
 
@@ -75,8 +75,8 @@ package final class InMemorySegment: Sendable {
     }
 
     private func check(_ interface: String?) throws(DiscoveryError) {
-        guard interface == nil || interface == interfaceName else {
-            throw DiscoveryError("there is no network interface \(interface!): `ip link` lists those of this machine")
+        if let interface, interface != interfaceName {
+            throw DiscoveryError("there is no network interface \(interface): `ip link` lists those of this machine")
         }
     }
 
@@ -88,7 +88,7 @@ package final class InMemorySegment: Sendable {
         let host: String
         let continuation: Continuation
         var table = SightingTable()
-        /// What the segment, not a stranger, has made it see.
+        /// The sightings of advertised services, without those of ``InMemorySegment/claim(_:type:)``.
         var present: Set<ServiceSighting.Key> = []
 
         init(type: ServiceType, host: String, continuation: Continuation) {
@@ -117,16 +117,16 @@ package final class InMemorySegment: Sendable {
             for browser in browsers.values { refresh(browser) }
         }
 
-        /// Brings one browser's view up to what is there now.
+        /// Updates one browser's table to the present advertisements.
         func refresh(_ browser: Browser) {
             let visible = published.sorted { $0.key < $1.key }.map(\.value).filter { one in
                 one.advertisement.type == browser.type && (one.host == browser.host || canTalk(one.host, browser.host))
             }
             let sightings = visible.map { sighting(of: $0, for: browser.host) }
             let keys = Set(sightings.map(\.key))
-            for key in browser.present.subtracting(keys) { browser.deliver(browser.table.lose(key)) }
+            for key in browser.present.subtracting(keys) { browser.deliver(browser.table.remove(key)) }
             browser.present = keys
-            for sighting in sightings { browser.deliver(browser.table.see(sighting)) }
+            for sighting in sightings { browser.deliver(browser.table.insert(sighting)) }
         }
 
         func canTalk(_ one: String, _ other: String) -> Bool { !unplugged.contains(one) && !unplugged.contains(other) }

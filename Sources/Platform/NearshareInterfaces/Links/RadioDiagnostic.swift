@@ -1,5 +1,5 @@
-/// One thing that was found out about a radio, for people who look for a cause.
-package struct RadioFinding: Sendable, Hashable {
+/// One result of checking a radio, shown to users who look for the cause of a problem.
+package struct RadioDiagnostic: Sendable, Hashable {
     package enum Severity: Sendable, Hashable {
         case fine
         case note
@@ -8,7 +8,7 @@ package struct RadioFinding: Sendable, Hashable {
 
     package var severity: Severity
     package var text: String
-    /// What to do.
+    /// The suggested remedy.
     package var advice: String?
 
     package init(_ severity: Severity, _ text: String, advice: String? = nil) {

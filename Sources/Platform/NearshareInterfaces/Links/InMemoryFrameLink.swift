@@ -1,57 +1,58 @@
-/// The in-memory twin of a frame link: two ends in one process, each piece of one's arrives whole at the other.
+/// The in-memory twin of a frame link: two ends in one process. Chunks arrive whole at the other end.
 package final class InMemoryFrameLink: FrameLink {
     private struct Queue {
-        var pieces: [[UInt8]] = []
+        var chunks: [[UInt8]] = []
         var isClosed = false
     }
 
     package let remote: LinkAddress
-    package let largestWrite: Int
-    package let pieces: FramePieces
+    package let maximumFrameByteCount: Int
+    package let delivery: FrameDelivery
     private let incoming: Monitor<Queue>
     private let outgoing: Monitor<Queue>
     private let capacity: Int
 
     private init(
-        _ remote: LinkAddress, _ largestWrite: Int, _ pieces: FramePieces, _ incoming: Monitor<Queue>,
+        _ remote: LinkAddress, _ maximumFrameByteCount: Int, _ delivery: FrameDelivery, _ incoming: Monitor<Queue>,
         _ outgoing: Monitor<Queue>, _ capacity: Int
     ) {
         self.remote = remote
-        self.largestWrite = largestWrite
-        self.pieces = pieces
+        self.maximumFrameByteCount = maximumFrameByteCount
+        self.delivery = delivery
         self.incoming = incoming
         self.outgoing = outgoing
         self.capacity = capacity
     }
 
-    /// - Parameter capacity: pieces that wait in a direction before its sender does.
+    /// - Parameter capacity: limit on the chunks that are queued in each direction; a full queue blocks its sender.
     package static func pair(
-        largestWrite: Int = 512, pieces: FramePieces = .whole, capacity: Int = 128
+        maximumFrameByteCount: Int = 512, delivery: FrameDelivery = .whole, capacity: Int = 128
     ) -> (one: InMemoryFrameLink, other: InMemoryFrameLink) {
         let (there, back) = (Monitor(Queue()), Monitor(Queue()))
         let address = { (end: String) in LinkAddress(host: "memory \(end)", port: 0, medium: .bluetooth) }
         return (
-            InMemoryFrameLink(address("two"), largestWrite, pieces, back, there, capacity),
-            InMemoryFrameLink(address("one"), largestWrite, pieces, there, back, capacity)
+            InMemoryFrameLink(address("two"), maximumFrameByteCount, delivery, back, there, capacity),
+            InMemoryFrameLink(address("one"), maximumFrameByteCount, delivery, there, back, capacity)
         )
     }
 
     package func receive() -> [UInt8]? {
         incoming.wait { queue -> [UInt8]?? in
-            if !queue.pieces.isEmpty { return .some(queue.pieces.removeFirst()) }
+            if !queue.chunks.isEmpty { return .some(queue.chunks.removeFirst()) }
             return queue.isClosed ? .some(nil) : nil
         }
     }
 
     package func send(_ frame: [UInt8]) throws(LinkError) {
-        precondition(frame.count <= largestWrite, "a frame of \(frame.count) bytes for a link of \(largestWrite)")
+        precondition(
+            frame.count <= maximumFrameByteCount, "a frame of \(frame.count) bytes for a link of \(maximumFrameByteCount)")
         let isSent = outgoing.wait { queue -> Bool? in
             if queue.isClosed { return false }
-            guard queue.pieces.count < capacity else { return nil }
-            queue.pieces.append(frame)
+            guard queue.chunks.count < capacity else { return nil }
+            queue.chunks.append(frame)
             return true
         }
-        guard isSent else { throw LinkError(.broken, "the link was cut") }
+        guard isSent else { throw LinkError(.broken, "the link was closed") }
     }
 
     package func close() {
@@ -62,7 +63,7 @@ package final class InMemoryFrameLink: FrameLink {
     deinit { close() }
 }
 
-/// The in-memory twin of a radio's frame half: links are put in by hand.
+/// The in-memory twin of a frame radio: the caller adds the links.
 package final class InMemoryFrameRadio: FrameRadio {
     private let stream: AsyncStream<any FrameLink>
     private let continuation: AsyncStream<any FrameLink>.Continuation

@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// What somebody on the network claims of a service, before anything of it has been checked.
+/// An unchecked claim about a service, as received from the network.
 package struct ServiceClaim: Sendable, Hashable {
     package var instance: [UInt8]
     /// A numeric address without zone.
@@ -10,7 +10,7 @@ package struct ServiceClaim: Sendable, Hashable {
     package var interfaceIndex: Int32
     package var interfaceName: String
     package var isOnLoopback: Bool
-    /// The family of the packets that carried the claim.
+    /// The address family of the packet that carried the claim.
     package var isIPv6: Bool
     package var isOwn: Bool
 
@@ -34,10 +34,10 @@ extension ServiceSighting {
     package static let maximumInstanceBytes = 63
     package static let maximumTXTStrings = 16
     package static let maximumTXTStringBytes = 255
-    /// What one Ethernet frame can carry with room for the rest of the packet (RFC 6763, section 6.2).
+    /// Fits into one Ethernet frame with the rest of the packet (RFC 6763, section 6.2).
     package static let maximumTXTBytes = 1300
 
-    /// nil for a claim that nobody honest makes: a port of 0, an address that no one machine has, a name that is no name.
+    /// - Returns: nil for port 0, an address that is not a host's, or an invalid instance name.
     package init?(_ claim: ServiceClaim) {
         guard let instance = Self.instance(claim.instance), claim.port != 0 else { return nil }
         guard claim.address.canBeReached(onLoopback: claim.isOnLoopback) else { return nil }
@@ -54,8 +54,8 @@ extension ServiceSighting {
         return String(validating: bytes, as: UTF8.self)
     }
 
-    /// The strings in front that are within all three bounds; the rest is dropped. Empty ones say nothing, and are how DNS
-    /// writes a record without strings (RFC 6763, section 6.1).
+    /// The longest prefix of the strings within all three bounds. Empty strings are skipped: DNS writes a record without strings
+    /// as one empty string (RFC 6763, section 6.1).
     package static func bounded(_ strings: [[UInt8]]) -> [[UInt8]] {
         var kept: [[UInt8]] = []
         var total = 0
@@ -70,12 +70,12 @@ extension ServiceSighting {
 }
 
 extension Advertisement {
-    /// Says what keeps this from being published, before a C library or a daemon says it less clearly.
+    /// Throws for an advertisement that can't be published; C library and daemon report it less clearly.
     package func check() throws(DiscoveryError) {
         guard ServiceSighting.instance(Array(instance.utf8)) != nil else {
             throw DiscoveryError("cannot advertise: an instance name has 1 to 63 bytes and no NUL; choose a shorter name")
         }
-        guard port != 0 else { throw DiscoveryError("cannot advertise port 0: start to listen first") }
+        guard port != 0 else { throw DiscoveryError("cannot advertise port 0: start listening first") }
         try Self.check(txt: txt)
     }
 
@@ -87,32 +87,34 @@ extension Advertisement {
     }
 }
 
-/// What one browser has seen: joins what several sources say of the same service, and never grows beyond its capacity.
+/// The sightings of one browser, merged from several sources and bounded by ``capacity``.
 package struct SightingTable {
-    /// More services than any network that people share; past it the one not heard of for longest goes.
+    /// Limit on sightings; the one that was not updated for the longest time is evicted.
     package static let capacity = 1024
 
     private struct Entry {
         var sighting: ServiceSighting
         var order: UInt64
-        /// nil once the engine itself has seen it: from then on it stays until the engine says that it is gone.
+        /// nil once the discovery engine has confirmed it: it then stays until the engine reports its removal.
         var deadline: MonotonicInstant?
     }
 
     private var entries: [ServiceSighting.Key: Entry] = [:]
-    private var clock: UInt64 = 0
+    /// The number of the last update; orders entries by age.
+    private var sequence: UInt64 = 0
 
     package init() {}
 
     package var count: Int { entries.count }
 
-    /// - Parameter deadline: when it is gone unless the engine confirms it; nil for what comes from the engine.
-    package mutating func see(_ sighting: ServiceSighting, until deadline: MonotonicInstant? = nil) -> [DiscoveryEvent] {
-        clock += 1
+    /// Inserts or updates a sighting.
+    /// - Parameter deadline: the time at which it is removed unless the engine confirms it; nil for a sighting of the engine's.
+    package mutating func insert(_ sighting: ServiceSighting, until deadline: MonotonicInstant? = nil) -> [DiscoveryEvent] {
+        sequence += 1
         if let known = entries[sighting.key] {
-            // A quick answer that comes after the engine's own must not put a deadline back on it, nor an older text.
+            // A quick query's answer that arrives after the engine's must not restore a deadline or an older TXT record.
             guard deadline == nil || known.deadline != nil else { return [] }
-            entries[sighting.key] = Entry(sighting: sighting, order: clock, deadline: deadline)
+            entries[sighting.key] = Entry(sighting: sighting, order: sequence, deadline: deadline)
             return known.sighting == sighting ? [] : [.seen(sighting)]
         }
         var events: [DiscoveryEvent] = []
@@ -120,25 +122,25 @@ package struct SightingTable {
             entries[oldest] = nil
             events.append(.gone(oldest))
         }
-        entries[sighting.key] = Entry(sighting: sighting, order: clock, deadline: deadline)
+        entries[sighting.key] = Entry(sighting: sighting, order: sequence, deadline: deadline)
         events.append(.seen(sighting))
         return events
     }
 
-    package mutating func lose(_ key: ServiceSighting.Key) -> [DiscoveryEvent] {
+    package mutating func remove(_ key: ServiceSighting.Key) -> [DiscoveryEvent] {
         entries.removeValue(forKey: key) == nil ? [] : [.gone(key)]
     }
 
-    /// The engine has lost its view of the network: what it does not confirm by `deadline` is gone.
-    package mutating func doubtAll(until deadline: MonotonicInstant) {
+    /// Marks all sightings as unconfirmed after the engine was restarted: each is removed at `deadline` unless confirmed.
+    package mutating func markUnconfirmed(until deadline: MonotonicInstant) {
         for key in entries.keys { entries[key]?.deadline = deadline }
     }
 
-    /// When ``expire(at:)`` has something to do; nil while the engine has confirmed all.
+    /// The time of the next ``expire(at:)``; nil while all sightings are confirmed.
     package var nextDeadline: MonotonicInstant? { entries.values.lazy.compactMap(\.deadline).min() }
 
     package mutating func expire(at now: MonotonicInstant) -> [DiscoveryEvent] {
         let late = entries.filter { $0.value.deadline.map { $0 <= now } ?? false }.keys
-        return late.flatMap { lose($0) }
+        return late.flatMap { remove($0) }
     }
 }

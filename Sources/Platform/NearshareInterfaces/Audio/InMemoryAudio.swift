@@ -1,20 +1,20 @@
 internal import Glibc
 internal import Synchronization
 
-/// A microphone that plays what a test gives it, and a loudspeaker that keeps what it hears: the twin of sound hardware.
+/// The in-memory twin of sound hardware: a microphone with given samples, and a loudspeaker that collects what it plays.
 package final class InMemoryAudio: AudioSystem {
-    /// What the microphone does when its samples are used up, or earlier.
+    /// The microphone's behaviour after its last sample.
     package enum Ending: Sendable, Hashable {
-        /// There is nothing more, as in a file.
+        /// The end of the input, as in a file.
         case end
-        /// The device vanishes.
+        /// An error, such as a disconnected device.
         case failure(AudioError)
-        /// It stays there, and nothing comes.
+        /// No more sound from a connected device.
         case silence
     }
 
     private struct State {
-        var heard: [Int16] = []
+        var played: [Int16] = []
         var isPaused = false
     }
 
@@ -25,10 +25,10 @@ package final class InMemoryAudio: AudioSystem {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - samples: frames that the microphone brings, in whatever format it is opened.
-    ///   - ending: what comes after them.
-    ///   - lost: frames that it says it has lost.
-    ///   - burst: frames that one reading brings at the most.
+    ///   - samples: frames that the microphone returns, in whatever format it is opened.
+    ///   - ending: the behaviour after them.
+    ///   - lost: the number of frames that it reports as lost.
+    ///   - burst: limit on the frames that one read returns.
     package init(_ samples: [Int16] = [], ending: Ending = .end, lost: UInt64 = 0, burst: Int = 320) {
         self.samples = samples
         self.ending = ending
@@ -38,8 +38,8 @@ package final class InMemoryAudio: AudioSystem {
 
     package var title: String { "memory" }
 
-    /// What the loudspeaker was given.
-    package var heard: [Int16] { state.withLock { $0.heard } }
+    /// The samples that were written to the loudspeaker.
+    package var played: [Int16] { state.withLock { $0.played } }
 
     package func devices() -> [AudioDevice] {
         [
@@ -59,35 +59,35 @@ package final class InMemoryAudio: AudioSystem {
     }
 
     private static func check(_ device: String?) throws(AudioError) {
-        guard device == nil || device == "memory" else { throw AudioError(.unavailable, "there is no device of that name") }
+        guard device == nil || device == "memory" else { throw AudioError(.unavailable, "no such device") }
     }
 
     private final class Input: AudioInput {
         let format: AudioFormat
         let lostFrames: UInt64
-        private var rest: ArraySlice<Int16>
+        private var remaining: ArraySlice<Int16>
         private let ending: Ending
         private let burst: Int
 
         init(_ samples: [Int16], format: AudioFormat, ending: Ending, lost: UInt64, burst: Int) {
             self.format = format
             lostFrames = lost
-            rest = samples[...]
+            remaining = samples[...]
             self.ending = ending
             self.burst = burst
         }
 
         func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
-            let count = min(rest.count, buffer.count, burst * format.channels) / format.channels * format.channels
+            let count = min(remaining.count, buffer.count, burst * format.channels) / format.channels * format.channels
             guard count > 0 else {
                 switch ending {
                 case .end: return .end
                 case .failure(let error): throw error
-                case .silence: return .nothing
+                case .silence: return .timedOut
                 }
             }
-            _ = buffer.update(fromContentsOf: rest.prefix(count))
-            rest = rest.dropFirst(count)
+            _ = buffer.update(fromContentsOf: remaining.prefix(count))
+            remaining = remaining.dropFirst(count)
             return .frames(count / format.channels)
         }
 
@@ -108,12 +108,12 @@ package final class InMemoryAudio: AudioSystem {
         func write(_ samples: UnsafeBufferPointer<Int16>) throws(AudioError) -> Int {
             audio.state.withLock { state in
                 guard !state.isPaused else { return 0 }
-                state.heard.append(contentsOf: samples)
+                state.played.append(contentsOf: samples)
                 return samples.count / format.channels
             }
         }
 
-        func rest() { poll(nil, 0, 1) }
+        func idle() { poll(nil, 0, 1) }
 
         func setPaused(_ isPaused: Bool) { audio.state.withLock { $0.isPaused = isPaused } }
 

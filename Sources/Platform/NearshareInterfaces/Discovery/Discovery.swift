@@ -1,4 +1,4 @@
-/// Why discovery does not work here. The text says what to try.
+/// An error of discovery. The description suggests a remedy.
 package struct DiscoveryError: Error, Sendable, CustomStringConvertible {
     package let description: String
 
@@ -59,16 +59,16 @@ public struct ServiceType: Sendable, Hashable {
     public static let nearshare = try! ServiceType("nearshare")
 }
 
-/// What a machine tells everybody on its networks about one service.
+/// A service that a host advertises on its networks.
 package struct Advertisement: Sendable, Hashable {
     /// 1 to 63 bytes; unique on the network by construction.
     package var instance: String
     package var type: ServiceType
     package var port: UInt16
-    /// `key=value` strings of 1 to 255 bytes each, at most 16 of them; about 400 bytes in all are good manners, 1300 the
-    /// limit (RFC 6763, section 6).
+    /// At most 16 `key=value` strings of 1 to 255 bytes; about 400 bytes in total are recommended, 1300 the limit
+    /// (RFC 6763, section 6).
     package var txt: [[UInt8]]
-    /// nil for every interface that can carry it.
+    /// nil for all suitable interfaces.
     package var interface: String?
 
     package init(instance: String, type: ServiceType, port: UInt16, txt: [[UInt8]], interface: String? = nil) {
@@ -80,11 +80,11 @@ package struct Advertisement: Sendable, Hashable {
     }
 }
 
-/// One sighting of a service: the same service is seen once for each interface and address family.
+/// A discovered service on one interface and in one address family.
 ///
-/// Everything in it was claimed by somebody on the network. Adapters bound it: at most 16 TXT strings of 255 bytes.
+/// Unauthenticated claims of a host on the network, within bounds: at most 16 TXT strings of 255 bytes.
 package struct ServiceSighting: Sendable, Hashable {
-    /// What stays the same while the service is there.
+    /// The identity of a sighting.
     package struct Key: Sendable, Hashable {
         package var instance: String
         package var interfaceIndex: Int32
@@ -100,7 +100,7 @@ package struct ServiceSighting: Sendable, Hashable {
     package var key: Key
     package var address: LinkAddress
     package var txt: [[UInt8]]
-    /// Published by this very machine.
+    /// Published by this machine.
     package var isOwn: Bool
 
     package init(key: Key, address: LinkAddress, txt: [[UInt8]], isOwn: Bool) {
@@ -112,13 +112,13 @@ package struct ServiceSighting: Sendable, Hashable {
 }
 
 package enum DiscoveryEvent: Sendable, Hashable {
-    /// Seen for the first time, or with another address, port or TXT record than before.
+    /// A new service, or a new address, port or TXT record of a known one.
     case seen(ServiceSighting)
     case gone(ServiceSighting.Key)
-    /// All that was there when browsing began has been reported, as far as one can tell.
+    /// The services that were present when browsing began have been reported, as far as can be known.
     case settled
 
-    /// What a browser that does not keep up may leave unread. Past it the oldest are dropped.
+    /// Limit on buffered events; the oldest are dropped.
     package static let bufferLimit = 1024
 
     package static func makeStream() -> (
@@ -129,24 +129,25 @@ package enum DiscoveryEvent: Sendable, Hashable {
     }
 }
 
-/// Tells others of a service, and finds theirs.
+/// Service discovery: advertises this node and browses for others.
 package protocol Discovery: Sendable {
-    /// Says for people which engine is at work: "embedded responder", "avahi-daemon".
+    /// The display name of the implementation: "embedded responder", "avahi-daemon".
     var engine: String { get }
 
-    /// Publishes until the returned handle is stopped or released.
+    /// Advertises a service until the returned handle is stopped or released.
     func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement
 
-    /// Browses while the sequence is being iterated; ends it with an error when discovery breaks.
-    /// The buffer is bounded; a flood of sightings drops the oldest.
+    /// Browses while the sequence is iterated; ends it with an error when discovery fails.
+    /// The buffer is bounded; the oldest events are dropped.
     func browse(
         for type: ServiceType, interface: String?
     ) throws(DiscoveryError) -> AsyncThrowingStream<DiscoveryEvent, any Error>
 }
 
+/// The handle of an advertised service.
 package protocol RunningAdvertisement: AnyObject, Sendable {
     func update(txt: [[UInt8]]) throws(DiscoveryError)
 
-    /// Says goodbye to the network. May be called more than once.
+    /// Withdraws the service. May be called more than once.
     func stop()
 }

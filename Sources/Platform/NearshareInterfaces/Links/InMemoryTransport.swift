@@ -8,7 +8,7 @@ package final class InMemoryTransport: StreamTransport {
     private let state = Monitor(Listening())
     private let capacity: Int
 
-    /// - Parameter capacity: bytes that a direction holds before its writer waits.
+    /// - Parameter capacity: bytes that are buffered in each direction; a full buffer blocks its writer.
     package init(capacity: Int = 256 << 10) {
         self.capacity = capacity
     }
@@ -18,7 +18,7 @@ package final class InMemoryTransport: StreamTransport {
             if port == 0 { state.lastPort += 1 }
             let chosen = port == 0 ? state.lastPort : port
             guard state.listeners[chosen] == nil else {
-                throw LinkError(.unavailable, "port \(chosen) is taken; choose another one with --port")
+                throw LinkError(.unavailable, "port \(chosen) is in use; choose another one with --port")
             }
             let listener = InMemoryListener(port: chosen) { [self] in
                 self.state.update { $0.listeners[chosen] = nil }
@@ -30,25 +30,25 @@ package final class InMemoryTransport: StreamTransport {
 
     package func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
         guard let listener = state.withLock({ $0.listeners[address.port] }) else {
-            throw LinkError(.unreachable, "nobody listens at \(address)")
+            throw LinkError(.unreachable, "nothing listens at \(address)")
         }
         let there = InMemoryPipe(capacity: capacity)
         let back = InMemoryPipe(capacity: capacity)
         let caller = InMemoryLink(remote: address, incoming: back, outgoing: there)
         let called = InMemoryLink(remote: LinkAddress(host: "127.0.0.1", port: 1), incoming: there, outgoing: back)
-        try listener.take(called)
+        try listener.enqueue(called)
         return caller
     }
 }
 
 final class InMemoryListener: StreamListener {
-    private struct Waiting {
+    private struct Queue {
         var links: [InMemoryLink] = []
         var isClosed = false
     }
 
     let port: UInt16
-    private let waiting = Monitor(Waiting())
+    private let queue = Monitor(Queue())
     private let onClose: @Sendable () -> Void
 
     init(port: UInt16, onClose: @escaping @Sendable () -> Void) {
@@ -56,26 +56,26 @@ final class InMemoryListener: StreamListener {
         self.onClose = onClose
     }
 
-    func take(_ link: InMemoryLink) throws(LinkError) {
-        try waiting.update { (waiting) throws(LinkError) in
-            guard !waiting.isClosed, waiting.links.count < 128 else {
-                throw LinkError(.unreachable, "nobody listens at port \(port)")
+    func enqueue(_ link: InMemoryLink) throws(LinkError) {
+        try queue.update { (queue) throws(LinkError) in
+            guard !queue.isClosed, queue.links.count < 128 else {
+                throw LinkError(.unreachable, "nothing listens at port \(port)")
             }
-            waiting.links.append(link)
+            queue.links.append(link)
         }
     }
 
     func accept() throws(LinkError) -> any StreamLink {
-        let next: InMemoryLink? = waiting.wait { waiting in
-            if !waiting.links.isEmpty { return .some(waiting.links.removeFirst()) }
-            return waiting.isClosed ? .some(nil) : nil
+        let next: InMemoryLink? = queue.wait { queue in
+            if !queue.links.isEmpty { return .some(queue.links.removeFirst()) }
+            return queue.isClosed ? .some(nil) : nil
         }
-        guard let next else { throw LinkError(.closed, "no longer listening") }
+        guard let next else { throw LinkError(.closed, "the listener is closed") }
         return next
     }
 
     func close() {
-        waiting.update { $0.isClosed = true }
+        queue.update { $0.isClosed = true }
         onClose()
     }
 }
@@ -94,23 +94,25 @@ final class InMemoryLink: StreamLink {
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try incoming.read(into: buffer) }
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try outgoing.write(bytes) }
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try outgoing.writeNow(bytes) }
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        try outgoing.writeWithoutBlocking(bytes)
+    }
     func finishWriting() { outgoing.finish() }
 
     func close() {
-        incoming.cut()
-        outgoing.cut()
+        incoming.close()
+        outgoing.close()
     }
 
     deinit { close() }
 }
 
-/// One direction.
+/// One direction of a link.
 final class InMemoryPipe: Sendable {
     private struct State {
         var bytes: [UInt8] = []
         var isFinished = false
-        var isCut = false
+        var isClosed = false
     }
 
     private let state = Monitor(State())
@@ -128,10 +130,10 @@ final class InMemoryPipe: Sendable {
                 state.bytes.removeFirst(count)
                 return .some(count)
             }
-            if state.isCut { return .some(nil) }
+            if state.isClosed { return .some(nil) }
             return state.isFinished ? .some(0) : nil
         }
-        guard let taken else { throw LinkError(.broken, "the link was cut") }
+        guard let taken else { throw LinkError(.broken, "the link was closed") }
         return taken
     }
 
@@ -139,26 +141,26 @@ final class InMemoryPipe: Sendable {
         var rest = bytes[...]
         while !rest.isEmpty {
             let written: Int? = state.wait { state -> Int?? in
-                if state.isCut || state.isFinished { return .some(nil) }
+                if state.isClosed || state.isFinished { return .some(nil) }
                 let room = capacity - state.bytes.count
                 guard room > 0 else { return nil }
                 let count = min(room, rest.count)
                 state.bytes.append(contentsOf: rest.prefix(count))
                 return .some(count)
             }
-            guard let written else { throw LinkError(.broken, "the link was cut") }
+            guard let written else { throw LinkError(.broken, "the link was closed") }
             rest = rest.dropFirst(written)
         }
     }
 
-    func writeNow(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
         let count: Int? = state.update { state in
-            if state.isCut || state.isFinished { return nil }
+            if state.isClosed || state.isFinished { return nil }
             let count = min(capacity - state.bytes.count, bytes.count)
             state.bytes.append(contentsOf: bytes.prefix(count))
             return count
         }
-        guard let count else { throw LinkError(.broken, "the link was cut") }
+        guard let count else { throw LinkError(.broken, "the link was closed") }
         return count
     }
 
@@ -166,7 +168,7 @@ final class InMemoryPipe: Sendable {
         state.update { $0.isFinished = true }
     }
 
-    func cut() {
-        state.update { $0.isCut = true }
+    func close() {
+        state.update { $0.isClosed = true }
     }
 }

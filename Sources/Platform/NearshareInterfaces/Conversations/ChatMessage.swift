@@ -1,0 +1,61 @@
+package import NearshareBase
+
+/// The delivery status of a chat message. It only rises, or becomes ``failed``. The raw values are stored.
+package enum MessageStatus: Int, Sendable, Hashable, Codable, Comparable {
+    /// Not sent yet: no peer that accepts it is in reach.
+    case waiting = 0
+    /// Accepted by a relay or by the recipient's node; in a public conversation: broadcast.
+    case sent = 1
+    /// Stored by the recipient's node. Messages of other authors have this status until they are read.
+    case delivered = 2
+    /// Shown to the recipient.
+    case read = 3
+    /// Given up.
+    case failed = 4
+
+    package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// One text message of a conversation.
+package struct ChatMessage: Sendable, Hashable, Codable {
+    /// Position in the store, from 1; 0 before the message is stored.
+    package var number: Int
+    /// Chosen by the author and the same in every store; at most 255 bytes.
+    package var id: String
+    package var conversation: Conversation
+    /// The author; nil for a message written on this node.
+    package var author: PeerID?
+    /// The author's display name when the message was written.
+    package var authorName: DisplayName?
+    /// Unescaped text of at most ``maximumTextByteCount`` bytes: escape it before it is shown.
+    package var text: String
+    /// The time at which the message was written or received, by this machine's clock.
+    package var when: WallTime
+    package var status: MessageStatus
+
+    /// Longer texts are sent as files.
+    package static let maximumTextByteCount = 50_000
+
+    package init(
+        number: Int = 0, id: String, conversation: Conversation, author: PeerID?, authorName: DisplayName?, text: String,
+        when: WallTime, status: MessageStatus
+    ) {
+        self.number = number
+        self.id = id
+        self.conversation = conversation
+        self.author = author
+        self.authorName = authorName
+        self.text = text
+        self.when = when
+        self.status = status
+    }
+
+    /// The stored and transmitted keys.
+    private enum CodingKeys: String, CodingKey {
+        case number, id, conversation, author, authorName, text, when
+        case status = "mark"
+    }
+
+    /// Whether this node is the author.
+    package var isOurs: Bool { author == nil }
+}

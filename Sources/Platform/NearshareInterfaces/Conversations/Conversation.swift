@@ -1,0 +1,45 @@
+package import NearshareBase
+
+/// The other side of a chat: one peer, or every peer in reach.
+package enum Conversation: Sendable, Hashable {
+    /// One peer, named by its key; display names may change.
+    case peer(PeerID)
+    /// All peers in reach, unencrypted: bitchat's public room.
+    case everybody
+}
+
+extension Conversation: Codable {
+    private static let everybodyText = "everybody"
+
+    package init(from decoder: any Decoder) throws {
+        let text = try decoder.singleValueContainer().decode(String.self)
+        guard let conversation = Conversation(text: text) else {
+            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: "not a conversation"))
+        }
+        self = conversation
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(text)
+    }
+
+    /// The stored form: a peer's id in hexadecimal digits, or "everybody".
+    package var text: String {
+        switch self {
+        case .peer(let id): id.hex
+        case .everybody: Self.everybodyText
+        }
+    }
+
+    /// - Parameter text: the form that ``text`` returns.
+    package init?(text: String) {
+        if text == Self.everybodyText {
+            self = .everybody
+        } else if let id = PeerID(hex: text) {
+            self = .peer(id)
+        } else {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,149 @@
+package import NearshareBase
+
+/// A conversation with its newest message, for lists.
+package struct ConversationSummary: Sendable, Hashable, Codable {
+    package var conversation: Conversation
+    package var last: ChatMessage
+    /// The number of received messages that were not shown yet.
+    package var unreadCount: Int
+
+    package init(conversation: Conversation, last: ChatMessage, unreadCount: Int) {
+        self.conversation = conversation
+        self.last = last
+        self.unreadCount = unreadCount
+    }
+}
+
+/// One transmission of a chat message, which may need several when it is long.
+package struct OutgoingPart: Sendable, Hashable {
+    /// The id of the bundle or private message that was sent.
+    package var id: String
+    /// Whether it is sent by store and forward, and so outlives this process.
+    package var isBundle: Bool
+
+    package init(id: String, isBundle: Bool) {
+        self.id = id
+        self.isBundle = isBundle
+    }
+}
+
+/// A message of this node that is not delivered yet, with its transmissions.
+package struct PendingMessage: Sendable, Hashable {
+    package var entry: ChatMessage
+    /// Empty while no transmission has begun.
+    package var parts: [OutgoingPart]
+
+    package init(entry: ChatMessage, parts: [OutgoingPart]) {
+        self.entry = entry
+        self.parts = parts
+    }
+}
+
+/// A fragment of a text that is too long for one message.
+package struct TextFragment: Sendable, Hashable {
+    package var sender: PeerID
+    /// The same for all fragments of one text; at most 64 bytes.
+    package var textID: String
+    /// From 0.
+    package var index: Int
+    /// The number of fragments of the text.
+    package var count: Int
+    package var text: String
+
+    /// Limit on the fragments of one text.
+    package static let maximumCount = 64
+
+    /// - Returns: nil when count, index or id are outside their bounds.
+    package init?(sender: PeerID, textID: String, index: Int, count: Int, text: String) {
+        guard (2...Self.maximumCount).contains(count), (0..<count).contains(index), (1...64).contains(textID.utf8.count)
+        else { return nil }
+        self.sender = sender
+        self.textID = textID
+        self.index = index
+        self.count = count
+        self.text = text
+    }
+}
+
+/// The payload of a bundle that was delivered to this node, kept for programs that ask later.
+package struct ReceivedBundle: Sendable, Hashable {
+    /// Position in the order of arrival, from 1; 0 before it is stored.
+    package var number: Int
+    package var id: BundleID
+    /// The peer whose key sealed it; nil when it was not sealed.
+    package var sender: PeerID?
+    /// The endpoint whose key signed it.
+    package var signer: EndpointID
+    /// The encoded payload, unchanged.
+    package var content: [UInt8]
+    package var isForEverybody: Bool
+    /// By the sender's clock.
+    package var created: WallTime
+    package var received: WallTime
+    package var hops: Int
+
+    package init(
+        number: Int = 0, id: BundleID, sender: PeerID?, signer: EndpointID, content: [UInt8], isForEverybody: Bool,
+        created: WallTime, received: WallTime, hops: Int
+    ) {
+        self.number = number
+        self.id = id
+        self.sender = sender
+        self.signer = signer
+        self.content = content
+        self.isForEverybody = isForEverybody
+        self.created = created
+        self.received = received
+        self.hops = hops
+    }
+}
+
+/// Persistent storage of conversations and received bundles. Calls block and may come from any thread. Every change survives a
+/// killed process.
+package protocol ConversationStore: Sendable {
+    /// Stores a message.
+    /// - Returns: its number; nil when the conversation already contains its id.
+    func insert(_ entry: ChatMessage) throws(StorageError) -> Int?
+
+    /// Raises the status of a message; ``MessageStatus/failed`` only replaces a status below ``MessageStatus/delivered``.
+    /// - Returns: whether the status has changed.
+    func updateStatus(of id: String, in conversation: Conversation, to status: MessageStatus) throws(StorageError) -> Bool
+
+    /// A message of this node by its id, in any conversation.
+    func entry(_ id: String) throws(StorageError) -> ChatMessage?
+
+    /// The newest messages of a conversation in their order.
+    /// - Parameter number: only messages before this one; nil for the newest of all.
+    func entries(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage]
+
+    /// All conversations that have messages, the one with the newest message first.
+    func conversations() throws(StorageError) -> [ConversationSummary]
+
+    /// Replaces the recorded transmissions of a message.
+    func recordParts(_ parts: [OutgoingPart], of id: String, in conversation: Conversation) throws(StorageError)
+
+    /// Raises the status of one transmission. The message has the lowest status of its transmissions, or failed when one has.
+    /// - Returns: the message if its status has changed.
+    func updatePart(_ part: String, to status: MessageStatus) throws(StorageError) -> ChatMessage?
+
+    /// The messages of this node that are neither delivered nor given up, the oldest first.
+    func pendingMessages() throws(StorageError) -> [PendingMessage]
+
+    /// Marks all messages of other authors as read.
+    /// - Returns: the ids of those that were unread, the oldest first.
+    func markRead(_ conversation: Conversation) throws(StorageError) -> [String]
+
+    /// Stores a fragment of a long text.
+    /// - Returns: the whole text when no fragment is missing any more; its fragments are removed then.
+    func addFragment(_ fragment: TextFragment, now: WallTime) throws(StorageError) -> String?
+
+    /// Stores a received bundle.
+    /// - Returns: its number; nil when it is stored already.
+    func insert(_ arrival: ReceivedBundle) throws(StorageError) -> Int?
+
+    /// The oldest received bundles after a number.
+    func arrivals(after number: Int, limit: Int) throws(StorageError) -> [ReceivedBundle]
+
+    /// Removes everything.
+    func removeAll() throws(StorageError)
+}

@@ -1,0 +1,20 @@
+/// Opens datagram sockets. A datagram arrives whole or not at all.
+package protocol DatagramTransport: Sendable {
+    /// - Parameter port: 0 for any free port.
+    func open(port: UInt16, interface: String?) throws(LinkError) -> any DatagramSocket
+}
+
+/// A bound datagram socket. Safe to use from several threads.
+package protocol DatagramSocket: AnyObject, Sendable {
+    var port: UInt16 { get }
+
+    /// Never blocks; the datagram is dropped when the send buffer is full.
+    func send(_ bytes: [UInt8], to address: LinkAddress)
+
+    /// Blocks until a datagram arrives.
+    /// - Returns: at most `limit` bytes of it and the sender's address; nil after ``close()``.
+    func receive(upTo limit: Int) -> (bytes: [UInt8], from: LinkAddress)?
+
+    /// Wakes ``receive(upTo:)``. May be called from any thread.
+    func close()
+}

@@ -1,0 +1,67 @@
+package import NearshareBase
+
+/// A received item that has its final name, or waits in the spool for the inbox.
+public struct DeliveredItem: Sendable, Hashable {
+    package var item: UInt32
+    package var kind: OfferedItem.Kind
+    /// The name that the sender gave it.
+    package var claimedName: ClaimedFileName
+    /// The present path.
+    public var path: String
+    /// False while the item waits in the spool because the inbox is not available.
+    package var isInInbox: Bool
+    /// The path in the spool, for an item that has waited there.
+    package var stagedPath: String?
+    /// The content in bytes.
+    public var size: UInt64
+    /// The media type that libmagic detects in the content; nil for folders.
+    public var detectedType: String?
+    /// A warning that name, claimed type and content disagree; nil when they agree.
+    public var typeWarning: String?
+
+    package init(
+        item: UInt32, kind: OfferedItem.Kind, claimedName: ClaimedFileName, path: String, isInInbox: Bool, size: UInt64,
+        detectedType: String?, typeWarning: String?, stagedPath: String? = nil
+    ) {
+        self.item = item
+        self.kind = kind
+        self.claimedName = claimedName
+        self.path = path
+        self.isInInbox = isInInbox
+        self.stagedPath = stagedPath
+        self.size = size
+        self.detectedType = detectedType
+        self.typeWarning = typeWarning
+    }
+}
+
+/// The destination of one accepted transfer, used by one thread at a time. Calls block.
+///
+/// No final name exists before ``finish()``. The caller has checked the order of calls (begin, write…, end) but not names, sizes
+/// and link targets: they are still claims.
+package protocol ResourceSink: AnyObject {
+    /// The point up to which an earlier attempt was received; ``ResumePoint/start`` when there was none. Reads the partial content,
+    /// which may take long.
+    func resumePoint() throws(StorageError) -> ResumePoint
+
+    /// Continues at the point that the sender has accepted. Content beyond it is removed.
+    func resume(at point: ResumePoint) throws(StorageError)
+
+    /// Starts an entry, whose content follows from `offset`.
+    /// - Parameter entriesDigest: the hash chain over all headers including this one, stored for resuming.
+    func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError)
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError)
+
+    /// Completes the present entry.
+    func endEntry() throws(StorageError)
+
+    /// Completes the transfer: makes its entries durable and gives them their final names.
+    func finish() throws(StorageError) -> [DeliveredItem]
+
+    /// Stops the transfer so that it can be resumed later; makes the received content durable.
+    func suspend()
+
+    /// Removes the received content of this transfer.
+    func discard()
+}

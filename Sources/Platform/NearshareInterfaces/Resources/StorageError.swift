@@ -1,0 +1,25 @@
+/// An error in reading a source or writing to a destination. The description is shown to the user.
+public struct StorageError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable, Hashable {
+        case notFound
+        case noPermission
+        /// The disk is full or a quota is used up. The description names the missing space where it is known.
+        case noSpace
+        /// A limit of the user's configuration was exceeded.
+        case overLimit
+        /// The source has changed since it was offered.
+        case changed
+        /// The content of a peer can't be stored safely.
+        case refused
+        case failed
+    }
+
+    package let code: Code
+    /// The error as a sentence for users.
+    public let description: String
+
+    package init(_ code: Code, _ description: String) {
+        self.code = code
+        self.description = description
+    }
+}
