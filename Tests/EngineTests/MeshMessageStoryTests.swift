@@ -55,7 +55,7 @@ import Testing
         )
         let (toBea, here) = (contact(Stage.bea), Stage.ada)
         try await withNode(bea) { bea in
-            let receiving = try bea.receive()
+            let listener = try bea.listen()
             let there = try bea.joinMesh().startMessages()
             let received = there.events()
             try await withNode(ada) { ada in
@@ -81,7 +81,7 @@ import Testing
                 let heard = try #require(await firstReceived(received) { text($0) == "to all" })
                 #expect(heard.sender == nil && heard.signer == contact(here).address && heard.isForEverybody)
             }
-            withExtendedLifetime(receiving) {}
+            withExtendedLifetime(listener) {}
             bea.beginShutdown()
         }
     }
@@ -97,7 +97,7 @@ import Testing
         let toCleo = contact(Self.cleo)
         let store = InMemoryBundleStore()
         try await withNode(bea) { bea in
-            let receiving = try bea.receive()
+            let listener = try bea.listen()
             _ = try bea.joinMesh().startMessages(store: store)
             try await withNode(ada) { ada in
                 let messages = try ada.joinMesh().startMessages()
@@ -105,12 +105,12 @@ import Testing
                 let id = try messages.send(.string("for later"), mode: .full, to: toCleo, isEncrypted: true)
                 #expect(await first(events) { $0 == .sent(id) } != nil)
             }
-            withExtendedLifetime(receiving) {}
+            withExtendedLifetime(listener) {}
             bea.beginShutdown()
         }
         #expect(store.messages().count == 1)
         try await withNode(bea) { bea in
-            let receiving = try bea.receive()
+            let listener = try bea.listen()
             _ = try bea.joinMesh().startMessages(store: store)
             try await withNode(cleo) { cleo in
                 let events = try cleo.joinMesh().startMessages().events()
@@ -118,7 +118,7 @@ import Testing
                 // Delivered: what was carried goes, and the acknowledgement for A is carried instead.
                 while store.messages().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
             }
-            withExtendedLifetime(receiving) {}
+            withExtendedLifetime(listener) {}
             bea.beginShutdown()
         }
     }

@@ -17,9 +17,9 @@ import Testing
     ) async throws -> TransferResult {
         let (sender, receiver) = neighbours(stage, blocked: blocked)
         return try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             async let answers: Void = {
-                for await invitation in receiving.invitations { await answer(invitation) }
+                for await invitation in listener.invitations { await answer(invitation) }
             }()
             let result = try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
@@ -81,10 +81,10 @@ import Testing
         let sinks = [InMemorySink(), InMemorySink()]
         let (mayDecline, decline) = AsyncStream.makeStream(of: Void.self)
         try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             async let answers: Void = {
                 var free = sinks
-                for await invitation in receiving.invitations {
+                for await invitation in listener.invitations {
                     if free.isEmpty {
                         for await _ in mayDecline {}
                         invitation.decline()
@@ -132,9 +132,9 @@ import Testing
         let sink = InMemorySink()
         let asked = Monitor(0)
         try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             async let answers: Void = {
-                for await invitation in receiving.invitations {
+                for await invitation in listener.invitations {
                     if asked.update({ (count: inout Int) -> Int in
                         count += 1
                         return count
@@ -169,9 +169,9 @@ import Testing
         let (sender, receiver) = neighbours(stage)
         let content = file(1_000)
         try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             async let end: TransferOutcome? = {
-                for await invitation in receiving.invitations { return await invitation.ended }
+                for await invitation in listener.invitations { return await invitation.ended }
                 return nil
             }()
             try await withNode(sender) { sender in
@@ -202,9 +202,9 @@ import Testing
         let (sender, receiver) = neighbours(stage)
         let asked = Monitor(0)
         try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             async let answers: Void = {
-                for await invitation in receiving.invitations {
+                for await invitation in listener.invitations {
                     asked.update { $0 += 1 }
                     invitation.decline()
                 }
@@ -262,7 +262,7 @@ import Testing
         try await withNode(ada) { sender in
             let mesh = sender.joinMesh()
             try await withNode(receiver) { receiver in
-                _ = try receiver.receive()
+                _ = try receiver.listen()
                 _ = try await mesh.find("Bea", timeout: .seconds(20))
             }
             await #expect(throws: PeerLookupError.self) {
@@ -286,8 +286,8 @@ import Testing
         bea.radio = radio(there)
         let (sender, receiver) = (ada, bea)
         return try await withNode(receiver) { receiver in
-            let receiving = try receiver.receive()
-            return try await withNode(sender) { sender in try await body(sender, receiving, there) }
+            let listener = try receiver.listen()
+            return try await withNode(sender) { sender in try await body(sender, listener, there) }
         }
     }
 

@@ -46,9 +46,9 @@ struct MessengerStoryTests {
                 conversations: try SQLiteConversationStore(directory: scratch.path), contact: { contacts[$0] })
             messengerSettings.sendsReadMarks = sendsReadMarks
             return try await withNode(settings) { [messengerSettings] node in
-                let receiving = try node.receive()
+                let listener = try node.listen()
                 async let answers: Void = {
-                    for await invitation in receiving.invitations { await answer(invitation) }
+                    for await invitation in listener.invitations { await answer(invitation) }
                 }()
                 let result = try await body(node, try node.startMessenger(messengerSettings))
                 node.beginShutdown()

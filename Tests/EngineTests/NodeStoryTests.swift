@@ -26,12 +26,12 @@ import Testing
         meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
     ) async throws -> TransferOutcome {
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             async let answers: Void = {
-                for await invitation in receiving.invitations { await answer(invitation) }
+                for await invitation in listener.invitations { await answer(invitation) }
             }()
             let outcome = try await withNode(stage.sender) { sender in
-                try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                try await sender.withConnection(to: stage.destination(listener.port)) { connection in
                     let transfer = connection.send(
                         InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                     await meanwhile(transfer)
@@ -71,16 +71,16 @@ import Testing
         let stage = Stage(way)
         let sink = InMemorySink()
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             async let answer: TransferOutcome? = {
-                for await invitation in receiving.invitations {
+                for await invitation in listener.invitations {
                     receiver.beginShutdown()
                     return await invitation.accept(into: sink).result.outcome
                 }
                 return nil
             }()
             try await withNode(stage.sender) { sender in
-                _ = try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                _ = try await sender.withConnection(to: stage.destination(listener.port)) { connection in
                     await connection.send(InMemorySource(content(10)), resumeKey: Stage.resumeKey, timeout: .seconds(60)).result
                 }
             }
@@ -132,16 +132,16 @@ import Testing
         let content = content(1_500_000)
         let (slow, fast) = (InMemorySink(holdsAfter: 1), InMemorySink())
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             try await withNode(stage.sender) { sender in
-                try await sender.withConnection(to: stage.destination(receiving.port)) { held in
+                try await sender.withConnection(to: stage.destination(listener.port)) { held in
                     let first = held.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
-                    var invitations = receiving.invitations.makeAsyncIterator()
+                    var invitations = listener.invitations.makeAsyncIterator()
                     let slowThere = try #require(await invitations.next()).accept(into: slow)
                     for await _ in slow.held { break }
-                    let outcome = try await sender.withConnection(to: stage.destination(receiving.port)) { free in
+                    let outcome = try await sender.withConnection(to: stage.destination(listener.port)) { free in
                         let second = free.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
-                        var invitations = receiving.invitations.makeAsyncIterator()
+                        var invitations = listener.invitations.makeAsyncIterator()
                         _ = try #require(await invitations.next()).accept(into: fast)
                         return await second.result.outcome
                     }
@@ -161,8 +161,8 @@ import Testing
         let stage = Stage(way)
         let content = content(1_500_000)
         let outcomes = try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive()
-            let port = receiving.port
+            let listener = try receiver.listen()
+            let port = listener.port
             @Sendable func send(_ settings: NodeSettings) async throws -> TransferOutcome {
                 try await withNode(settings) { sender in
                     try await sender.withConnection(to: stage.destination(port)) { connection in
@@ -174,7 +174,7 @@ import Testing
             }
             async let first = send(stage.sender)
             async let second = send(stage.settings(LocalIdentity(seed: [UInt8](repeating: 3, count: 64)), "Cem"))
-            var invitations = receiving.invitations.makeAsyncIterator()
+            var invitations = listener.invitations.makeAsyncIterator()
             let sinks = [InMemorySink(), InMemorySink()]
             var senders: Set<PeerID> = []
             var transfers: [Transfer] = []
@@ -199,11 +199,11 @@ import Testing
         let sink = InMemorySink(holdsAfter: 100_000)
         let there = Monitor<TransferOutcome?>(nil)
         let here = try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             return try await withNode(stage.sender) { sender in
-                try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                try await sender.withConnection(to: stage.destination(listener.port)) { connection in
                     let transfer = connection.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
-                    var invitations = receiving.invitations.makeAsyncIterator()
+                    var invitations = listener.invitations.makeAsyncIterator()
                     let incoming = try #require(await invitations.next()).accept(into: sink)
                     for await _ in sink.held { break }
                     (bySender ? sender : receiver).beginShutdown()

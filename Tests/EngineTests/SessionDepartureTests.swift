@@ -124,9 +124,9 @@ import Testing
         for hostGoes in [true, false] {
             try await SessionStoryTests().withSession(of: 2, way, settings: Self.settings) { neighbourhood, sessions in
                 try await withNode(neighbourhood.settings(2)) { guest in
-                    let receiving = try guest.receive()
-                    async let outcome = invite(sessions[0], neighbourhood.destination(2, receiving.port))
-                    let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+                    let listener = try guest.listen()
+                    async let outcome = invite(sessions[0], neighbourhood.destination(2, listener.port))
+                    let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                     if hostGoes {
                         await go(going, 0, neighbourhood, sessions[0])
                     } else {
@@ -167,15 +167,15 @@ import Testing
     func beginsAnew(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(0)) { host in
-            _ = try host.receive()
-            let session = try host.beginSession(SessionStoryTests.trusting)
+            _ = try host.listen()
+            let session = try host.startSession(SessionStoryTests.trusting)
             for life in 0..<2 {
                 var settings = neighbourhood.settings(1)
                 settings.name = DisplayName(truncating: "life \(life)")!
                 try await withNode(settings) { guest in
-                    let receiving = try guest.receive()
-                    async let invited = session.invite(neighbourhood.destination(1, receiving.port))
-                    let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+                    let listener = try guest.listen()
+                    async let invited = session.invite(neighbourhood.destination(1, listener.port))
+                    let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                     let joined = try invitation.accept(SessionStoryTests.trusting)
                     #expect(try await invited == neighbourhood.id(1))
                     if life == 1 {

@@ -33,25 +33,25 @@ import Testing
         try await withNode(neighbourhood.settings(0)) { first in
             try await withNode(neighbourhood.settings(1)) { second in
                 try await withNode(neighbourhood.settings(2)) { third in
-                    let receiving = [
-                        try first.receive(), try second.receive(),
-                        try third.receive(),
+                    let listener = [
+                        try first.listen(), try second.listen(),
+                        try third.listen(),
                     ]
                     let link = try await hostile.connect(
-                        to: receiving[0].port, over: neighbourhood.settings(9).transport)
+                        to: listener[0].port, over: neighbourhood.settings(9).transport)
                     defer { link.close() }
-                    async let joined = receiving[0].sessionInvitations.first { _ in true }?.accept(Self.settings)
+                    async let joined = listener[0].sessionInvitations.first { _ in true }?.accept(Self.settings)
                     try await hostile.join(link)
                     let session = try #require(await joined)
-                    async let other = receiving[1].sessionInvitations.first { _ in true }?.accept(Self.settings)
-                    _ = try await session.invite(neighbourhood.destination(1, receiving[1].port))
+                    async let other = listener[1].sessionInvitations.first { _ in true }?.accept(Self.settings)
+                    _ = try await session.invite(neighbourhood.destination(1, listener[1].port))
                     let sessions = [session, try #require(await other)]
                     try await session.waitUntilConnected(to: neighbourhood.id(1))
                     try await sessions[1].waitUntilConnected(to: neighbourhood.id(0))
                     try await body(
                         Scene(
                             neighbourhood: neighbourhood, hostile: hostile, link: link, sessions: sessions,
-                            ports: receiving.map(\.port), third: third, thirdReceiving: receiving[2]))
+                            ports: listener.map(\.port), third: third, thirdReceiving: listener[2]))
                     for session in sessions { await session.leave(waiting: .zero) }
                 }
             }
@@ -161,9 +161,9 @@ import Testing
     func beforeWelcome(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(0)) { node in
-            let receiving = try node.receive()
+            let listener = try node.listen()
             let hostile = HostileMember(Neighbourhood.identity(9))
-            let link = try await hostile.connect(to: receiving.port, over: neighbourhood.settings(9).transport)
+            let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
             defer { link.close() }
             let purposes: [StreamPurpose] = [.bytes, .messages, .relay]
             for (index, purpose) in purposes.enumerated() {
@@ -178,7 +178,7 @@ import Testing
             hostile.tell([HostileMember.entry(Neighbourhood.identity(0).fingerprint, presence: .gone)], on: link)
             // All of it makes no sense and is passed over; an invitation is still heard, one.
             link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
-            let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+            let invitation = try #require(await listener.sessionInvitations.first { _ in true })
             link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
             try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
             link.say(StreamFrame.open(StreamID(rawValue: 7), .bytes, StreamName("early")!).encoded)
@@ -192,18 +192,18 @@ import Testing
         let neighbourhood = Neighbourhood(way)
         let hostile = HostileMember(Neighbourhood.identity(9))
         let asked = try await withNode(neighbourhood.settings(0)) { node in
-            let receiving = try node.receive()
+            let listener = try node.listen()
             return try await withThrowingTaskGroup(of: Int.self) { group in
                 group.addTask {
                     var count = 0
-                    for await invitation in receiving.sessionInvitations {
+                    for await invitation in listener.sessionInvitations {
                         count += 1
                         invitation.decline()
                     }
                     return count
                 }
                 for _ in 0..<20 {
-                    let link = try await hostile.connect(to: receiving.port, over: neighbourhood.settings(9).transport)
+                    let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
                     link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
                     try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
                     link.close()
@@ -261,15 +261,15 @@ import Testing
         neighbourhood.keepApart(0, 1)
         try await withNode(neighbourhood.settings(0)) { first in
             try await withNode(neighbourhood.settings(1)) { second in
-                let receiving = [try first.receive(), try second.receive()]
+                let listener = [try first.listen(), try second.listen()]
                 var links: [HostileLink] = []
                 var sessions: [Session] = []
                 for number in 0...1 {
                     let link = try await hostile.connect(
-                        to: receiving[number].port, over: neighbourhood.settings(9).transport)
+                        to: listener[number].port, over: neighbourhood.settings(9).transport)
                     links.append(link)
                     // With time to notice that something was swallowed.
-                    async let joined = receiving[number].sessionInvitations.first { _ in true }?.accept(
+                    async let joined = listener[number].sessionInvitations.first { _ in true }?.accept(
                         SessionStoryTests.trusting)
                     try await hostile.join(link)
                     sessions.append(try #require(await joined))

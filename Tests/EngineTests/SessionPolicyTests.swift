@@ -20,26 +20,26 @@ import Testing
         var guestSettings = neighbourhood.settings(1)
         guestSettings.trustStatus = trustStatus
         return try await withNode(guestSettings) { guest in
-            let receiving = try guest.receive()
+            let listener = try guest.listen()
             return try await withNode(neighbourhood.settings(0)) { host in
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     let joinedCount = Monitor(0)
                     // Asks about whom it does not know.
                     group.addTask {
-                        for await session in receiving.sessions(policy) {
+                        for await session in listener.sessions(policy) {
                             joinedCount.update { $0 += 1 }
                             try await joined(session)
                         }
                     }
                     var settings = SessionSettings()
                     settings.trust = hostTrust
-                    let session = try host.beginSession(settings)
+                    let session = try host.startSession(settings)
                     group.addTask { await meanwhile(session) }
                     let outcome: Result<PeerID, SessionError>
                     do throws(SessionError) {
                         outcome = .success(
                             try await session.invite(
-                                neighbourhood.destination(1, receiving.port), secret: secret, timeout: .seconds(20)))
+                                neighbourhood.destination(1, listener.port), secret: secret, timeout: .seconds(20)))
                     } catch {
                         outcome = .failure(error)
                     }
@@ -134,15 +134,15 @@ import Testing
     func givesUp(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(1)) { guest in
-            let receiving = try guest.receive()
+            let listener = try guest.listen()
             try await withNode(neighbourhood.settings(0)) { host in
-                let session = try host.beginSession(SessionStoryTests.trusting)
-                let guestDestination = neighbourhood.destination(1, receiving.port)
+                let session = try host.startSession(SessionStoryTests.trusting)
+                let guestDestination = neighbourhood.destination(1, listener.port)
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
                         await #expect(throws: SessionError.left) { try await session.invite(guestDestination) }
                     }
-                    for await joined in receiving.sessions(InvitationPolicy { _ in true }) {
+                    for await joined in listener.sessions(InvitationPolicy { _ in true }) {
                         var questions = joined.identityQuestions.makeAsyncIterator()
                         let question = try #require(await questions.next())
                         await session.leave()

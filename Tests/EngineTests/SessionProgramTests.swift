@@ -12,10 +12,10 @@ import Testing
     ) async throws {
         try await withNode(neighbourhood.settings(0)) { first in
             try await withNode(neighbourhood.settings(1)) { second in
-                let receiving = try second.receive()
-                let begun = try first.beginSession(settings)
-                async let invited = begun.invite(neighbourhood.destination(1, receiving.port))
-                let invitation = try #require(await receiving.sessionInvitations.first { _ in true })
+                let listener = try second.listen()
+                let begun = try first.startSession(settings)
+                async let invited = begun.invite(neighbourhood.destination(1, listener.port))
+                let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                 let joined = try invitation.accept(settings)
                 try await body(begun, joined)
                 _ = try await invited

@@ -22,17 +22,17 @@ extension SessionStoryTests {
         adjust(0, &host)
         adjust(1, &guest)
         return try await withNode(guest) { [host] guest in
-            let receiving = try guest.receive()
+            let listener = try guest.listen()
             return try await withNode(host) { host in
                 try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask { for await invitation in receiving.sessionInvitations { try await answer(invitation) } }
-                    let session = try host.beginSession(settings)
+                    group.addTask { for await invitation in listener.sessionInvitations { try await answer(invitation) } }
+                    let session = try host.startSession(settings)
                     group.addTask { await meanwhile(session) }
                     let outcome: Result<PeerID, SessionError>
                     do throws(SessionError) {
                         outcome = .success(
                             try await session.invite(
-                                neighbourhood.destination(1, receiving.port), context: [1, 2], secret: secret,
+                                neighbourhood.destination(1, listener.port), context: [1, 2], secret: secret,
                                 timeout: timeout))
                     } catch {
                         outcome = .failure(error)
@@ -77,16 +77,16 @@ extension SessionStoryTests {
     func withdraws(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(1)) { guest in
-            let receiving = try guest.receive()
+            let listener = try guest.listen()
             try await withNode(neighbourhood.settings(0)) { host in
-                let session = try host.beginSession(Self.trusting)
+                let session = try host.startSession(Self.trusting)
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask {
                         await #expect(throws: SessionError.cancelled) {
-                            try await session.invite(neighbourhood.destination(1, receiving.port))
+                            try await session.invite(neighbourhood.destination(1, listener.port))
                         }
                     }
-                    let invitation = await receiving.sessionInvitations.first { _ in true }
+                    let invitation = await listener.sessionInvitations.first { _ in true }
                     group.cancelAll()
                     #expect(await invitation?.ended != nil)
                     #expect(throws: SessionError.self) { try invitation?.accept(Self.trusting) }

@@ -29,16 +29,16 @@ import Testing
         var nodeSettings = neighbourhood.settings(number)
         adjust(number, &nodeSettings)
         try await withNode(nodeSettings) { node in
-            let receiving = try node.receive()
-            let all = others + [(node, receiving)]
+            let listener = try node.listen()
+            let all = others + [(node, listener)]
             guard all.count == count else {
                 return try await gather(number + 1, count, neighbourhood, way, settings, adjust, all, body)
             }
-            let first = try all[0].0.beginSession(settings)
+            let first = try all[0].0.startSession(settings)
             var sessions = [first]
-            for (index, (_, receiving)) in all.enumerated().dropFirst() {
-                async let joined = receiving.sessionInvitations.first { _ in true }?.accept(settings)
-                let id = try await first.invite(neighbourhood.destination(index, receiving.port))
+            for (index, (_, listener)) in all.enumerated().dropFirst() {
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
+                let id = try await first.invite(neighbourhood.destination(index, listener.port))
                 #expect(id == neighbourhood.id(index))
                 sessions.append(try #require(await joined))
             }
@@ -85,9 +85,9 @@ import Testing
                 #expect(heard == Set((0..<8).map { UInt8($0) }.filter { $0 != UInt8(number) }))
             }
             try await withNode(neighbourhood.settings(8)) { node in
-                let receiving = try node.receive()
+                let listener = try node.listen()
                 await #expect(throws: SessionError.full) {
-                    try await sessions[3].invite(neighbourhood.destination(8, receiving.port))
+                    try await sessions[3].invite(neighbourhood.destination(8, listener.port))
                 }
             }
         }

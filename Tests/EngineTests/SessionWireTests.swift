@@ -123,16 +123,16 @@ import Testing
         (hostSettings.encryption, guestSettings.encryption) = (host, guest)
         (hostSettings.datagrams, guestSettings.datagrams) = (tap, PacketTap())
         return try await withNode(guestSettings) { [hostSettings] guest in
-            let receiving = try guest.receive()
-            let wire = try Wiretap(to: LinkAddress(host: "127.0.0.1", port: receiving.port))
+            let listener = try guest.listen()
+            let wire = try Wiretap(to: LinkAddress(host: "127.0.0.1", port: listener.port))
             defer { wire.end() }
             try await withNode(hostSettings) { host in
-                let session = try host.beginSession(SessionStoryTests.trusting)
+                let session = try host.startSession(SessionStoryTests.trusting)
                 guard fits else {
                     await #expect(throws: SessionError.self) { try await session.invite(stage.destination(wire.port)) }
                     return
                 }
-                async let joined = receiving.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
                 let other = try await session.invite(stage.destination(wire.port))
                 let there = try #require(await joined)
                 try await session.waitUntilConnected(to: other)

@@ -29,8 +29,8 @@ import Testing
     func garbage(_ way: Way) async throws {
         let stage = Stage(way)
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive()
-            let address = LinkAddress(host: "127.0.0.1", port: receiving.port)
+            let listener = try receiver.listen()
+            let address = LinkAddress(host: "127.0.0.1", port: listener.port)
             for bytes in [
                 Array("GET / HTTP/1.1\r\n\r\n".utf8), Preamble.supported.encoded + [0, 32] + [UInt8](repeating: 0, count: 32),
             ] {
@@ -40,7 +40,7 @@ import Testing
                 link.close()
             }
             try await withNode(stage.sender) { sender in
-                try await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                try await sender.withConnection(to: stage.destination(listener.port)) { connection in
                     let name = try await connection.peerName
                     #expect(name.claimed == "Bea")
                 }
@@ -55,9 +55,9 @@ import Testing
         var settings = stage.receiver
         settings.clock = { clock.now }
         try await withNode(settings) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             let link = try stage.transport.connect(
-                to: LinkAddress(host: "127.0.0.1", port: receiving.port), timeout: .seconds(5))
+                to: LinkAddress(host: "127.0.0.1", port: listener.port), timeout: .seconds(5))
             write(Array(Preamble.supported.encoded.prefix(5)), to: link)
             async let received = readToEnd(link)
             // The node measures from the moment at which it has taken the link; moving on twice covers either order.
@@ -79,8 +79,8 @@ import Testing
         var settings = stage.receiver
         settings.limits.linksPerAddress = 2
         try await withNode(settings) { receiver in
-            let receiving = try receiver.receive()
-            let address = LinkAddress(host: "127.0.0.1", port: receiving.port)
+            let listener = try receiver.listen()
+            let address = LinkAddress(host: "127.0.0.1", port: listener.port)
             let links = try (0..<2).map { _ in try stage.transport.connect(to: address, timeout: .seconds(5)) }
             let third = try stage.transport.connect(to: address, timeout: .seconds(5))
             #expect(await readToEnd(third) == 0)
@@ -89,7 +89,7 @@ import Testing
                 // The node may need a moment to notice that the two are gone.
                 var isServed = false
                 for _ in 0..<1000 where !isServed {
-                    isServed = (try? await sender.withConnection(to: stage.destination(receiving.port)) { _ in true }) ?? false
+                    isServed = (try? await sender.withConnection(to: stage.destination(listener.port)) { _ in true }) ?? false
                 }
                 #expect(isServed)
             }
@@ -101,10 +101,10 @@ import Testing
     {
         let stage = Stage(way)
         try await withNode(stage.receiver) { receiver in
-            let receiving = try receiver.receive()
+            let listener = try receiver.listen()
             try await withNode(stage.sender) { sender in
                 let error = await #expect(throws: NodeError.self) {
-                    try await sender.withConnection(to: stage.destination(receiving.port, id: Stage.ada.peerID)) { _ in }
+                    try await sender.withConnection(to: stage.destination(listener.port, id: Stage.ada.peerID)) { _ in }
                 }
                 guard case .identityMismatch? = error else {
                     Issue.record("\(String(describing: error))")
@@ -117,9 +117,9 @@ import Testing
     @Test("K9: a link to ourselves is refused") func ourselves() async throws {
         let stage = Stage(.memory)
         try await withNode(stage.receiver) { node in
-            let receiving = try node.receive()
+            let listener = try node.listen()
             await #expect(throws: NodeError.self) {
-                try await node.withConnection(to: stage.destination(receiving.port)) { _ in }
+                try await node.withConnection(to: stage.destination(listener.port)) { _ in }
             }
         }
     }
@@ -130,9 +130,9 @@ import Testing
         settings.trustStatus = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new }
         for _ in 0..<10 {
             let invited = try await withNode(settings) { receiver in
-                let receiving = try receiver.receive()
+                let listener = try receiver.listen()
                 try await withNode(stage.sender) { sender in
-                    _ = try? await sender.withConnection(to: stage.destination(receiving.port)) { connection in
+                    _ = try? await sender.withConnection(to: stage.destination(listener.port)) { connection in
                         let transfer = connection.send(
                             InMemorySource(MemoryContent(file: "a", [1])), resumeKey: Stage.resumeKey, timeout: .seconds(60))
                         // Whether the offer was on its way before the link closed decides which of the two it is.
@@ -142,7 +142,7 @@ import Testing
                 }
                 receiver.beginShutdown()
                 var count = 0
-                for await _ in receiving.invitations { count += 1 }
+                for await _ in listener.invitations { count += 1 }
                 return count
             }
             #expect(invited == 0)

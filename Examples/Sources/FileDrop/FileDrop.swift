@@ -20,9 +20,9 @@ import Nearshare
     }
 
     static func receive(into inbox: Inbox, on node: Node) async throws {
-        let receiving = try node.receive()
+        let listener = try node.listen()
         print("waiting for files as \(node.name.shown)")
-        for await invitation in receiving.invitations {
+        for await invitation in listener.invitations {
             let names = invitation.offer.items.map(\.name.shown).joined(separator: ", ")
             let code = await invitation.shortCode?.description ?? "not agreed on"
             print("\(invitation.peer.name.shown) offers \(names); short code \(code). Take it (y/n)?")

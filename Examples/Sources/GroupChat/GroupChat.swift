@@ -10,8 +10,8 @@ import Nearshare
         let names = Array(CommandLine.arguments.dropFirst())
         let machine = try LocalMachine()
         try await machine.run { node in
-            let receiving = try node.receive(as: ServiceType("group-chat"))
-            let session = try await names.isEmpty ? join(receiving) : node.beginSession()
+            let listener = try node.listen(as: ServiceType("group-chat"))
+            let session = try await names.isEmpty ? join(listener) : node.startSession()
             await withTaskGroup { group in
                 group.addTask { await show(session) }
                 group.addTask { await showMessages(of: session) }
@@ -31,9 +31,9 @@ import Nearshare
         }
     }
 
-    static func join(_ receiving: Listener) async throws -> Session {
-        print("waiting for an invitation on port \(receiving.port)")
-        for await invitation in receiving.sessionInvitations {
+    static func join(_ listener: Listener) async throws -> Session {
+        print("waiting for an invitation on port \(listener.port)")
+        for await invitation in listener.sessionInvitations {
             let code = await invitation.shortCode?.description ?? "not agreed on"
             print("\(invitation.peer.name.shown) invites, short code \(code). Join (y/n)?")
             if readLine() == "y" { return try invitation.accept() }

@@ -20,15 +20,15 @@ import Nearshare
         try await machine.run { [settings] node in
             let service = try ServiceType("sensor-stream")
             if let name {
-                let session = try node.beginSession(settings)
+                let session = try node.startSession(settings)
                 _ = try await node.invite(name, into: session, for: service)
                 await show(session)
             } else {
-                let receiving = try node.receive(
+                let listener = try node.listen(
                     as: service, info: DiscoveryInfo(["measures": "temperature"]))
-                print("measuring as \(node.name.shown) on port \(receiving.port)")
+                print("measuring as \(node.name.shown) on port \(listener.port)")
                 await withDiscardingTaskGroup { group in
-                    for await session in receiving.sessions(InvitationPolicy { _ in true }, settings: settings) {
+                    for await session in listener.sessions(InvitationPolicy { _ in true }, settings: settings) {
                         group.addTask { await measure(for: session) }
                     }
                 }

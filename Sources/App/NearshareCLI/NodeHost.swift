@@ -112,7 +112,7 @@ func runNode(
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = PeerQuota(options.maximumPerPeer ?? configuration.maximumPerPeer)
     try await withNode(settings) { node in
-        let listener = try node.receive(port: options.port ?? configuration.port ?? 0)
+        let listener = try node.listen(port: options.port ?? configuration.port ?? 0)
         let service = try role.start(
             on: node, facts(of: machine, options, listener, inboxPath: inbox.path), profile: options.profile)
         let voice = options.isStanding ? DeskVoice(isJSON: options.isJSON) : DeskVoice { service.tell(.notice($0)) }

@@ -17,14 +17,14 @@ enum Probe {
         let machine = try LocalMachine()
         let inbox = try machine.inbox(inboxPath)
         try await withNode(machine.nodeSettings(discovery: nil)) { node in
-            let receiving = try node.receive()
-            say("ready", ["port": "\(receiving.port)", "id": node.id.hex])
+            let listener = try node.listen()
+            say("ready", ["port": "\(listener.port)", "id": node.id.hex])
             var settings = SessionSettings()
             settings.trust = .anyKey
             let (inputs, continuation) = AsyncStream.makeStream(of: Input.self)
             await withTaskGroup(of: Void.self) { [settings] group in
                 group.addTask {
-                    for await session in receiving.sessions(InvitationPolicy { _ in true }, settings: settings) {
+                    for await session in listener.sessions(InvitationPolicy { _ in true }, settings: settings) {
                         continuation.yield(.joined(session))
                     }
                 }
@@ -37,7 +37,7 @@ enum Probe {
                 for await input in inputs {
                     switch input {
                     case .joined(let joined): session = joined
-                    case .line(["begin"]): session = try? node.beginSession(settings)
+                    case .line(["begin"]): session = try? node.startSession(settings)
                     case .line(["memory"]): say("memory", ["peak": peakMemory()])
                     case .line(["leave"]): continuation.finish()
                     case .line(let words):

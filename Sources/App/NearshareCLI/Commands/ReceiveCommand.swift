@@ -58,7 +58,7 @@ struct ReceiveCommand: AsyncParsableCommand {
             // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
             let role = try PrimaryRole.claimIfFree(on: machine)
             try await withNode(settings) { [options = receiving, json] node in
-                let receiving = try node.receive(
+                let receiving = try node.listen(
                     port: options.port ?? machine.configuration.port ?? 0,
                     usesRadio: role != nil, joinsMesh: role != nil)
                 let service = try role?.start(

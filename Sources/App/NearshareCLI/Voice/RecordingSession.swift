@@ -118,7 +118,7 @@ final class RecordingSession: Sendable {
                 }
                 group.addTask { await self.draw(recording) }
                 if let keyboard { group.addTask { await self.steer(recording, by: keyboard.keys()) } }
-                return try await onThread { try self.run(recording, into: file) }
+                return try await BlockingThread.run { try self.run(recording, into: file) }
             }
         } catch {
             unlink(file.path)
@@ -332,12 +332,5 @@ extension RecorderMachine.Ending {
         case .sourceEnded: "source-ended"
         case .failed(let error): error.code == .noSpace ? "disk-full" : error.code == .deviceGone ? "device-gone" : "failed"
         }
-    }
-}
-
-/// Runs what blocks on a thread of its own.
-func onThread<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
-    try await withCheckedThrowingContinuation { continuation in
-        BlockingThread.start { continuation.resume(with: .init { try body() }) }
     }
 }

@@ -21,7 +21,7 @@ struct VoicePlayer: Sendable {
                 group.addTask { await draw(playback) }
                 group.addTask { await steer(playback, by: keyboard.keys()) }
             }
-            try await onThread {
+            try await BlockingThread.run {
                 let reader = try NoteReader(NoteFile.open(note.path))
                 let audio = try LinuxAudio.make(for: device)
                 let output = try audio.openOutput(device: LinuxAudio.bareName(device), format: reader.format)

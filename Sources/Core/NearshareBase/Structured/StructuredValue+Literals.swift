@@ -4,13 +4,13 @@ extension StructuredValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLite
 {
     /// `true` or `false`.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
-    /// An integer.
+    /// A 64-bit integer from a literal.
     public init(integerLiteral value: Int64) { self = .integer(value) }
     /// A floating-point number.
     public init(floatLiteral value: Double) { self = .number(value) }
     /// A text.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// An array.
+    /// An ordered list from a literal.
     public init(arrayLiteral elements: StructuredValue...) { self = .array(elements) }
     /// An object; the last of duplicate keys counts.
     public init(dictionaryLiteral members: (String, StructuredValue)...) {

@@ -13,7 +13,7 @@ public indirect enum StructuredValue: Sendable, Hashable {
     case string(String)
     /// A byte string, which JSON lacks.
     case binary([UInt8])
-    /// An array of values.
+    /// An ordered list of values.
     case array([StructuredValue])
     /// An object with its members by key.
     case object([String: StructuredValue])

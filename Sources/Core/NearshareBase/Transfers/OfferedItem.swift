@@ -1,6 +1,6 @@
 /// One item of an offer: a file, a folder with all its entries, or a text message.
 public struct OfferedItem: Sendable, Hashable {
-    /// The kind of an item. The raw values are those of the wire format.
+    /// A file, a folder or a text to read. The raw values are those of the wire format.
     public enum Kind: UInt8, Sendable {
         /// One file.
         case file = 0

@@ -79,7 +79,7 @@ enum LinkDemultiplexer {
     ) async -> [UInt8] {
         await withTaskCancellationHandler {
             await withTaskGroup(of: [UInt8]?.self) { group in
-                group.addTask { await onThread(body) }
+                group.addTask { await BlockingThread.run(body) }
                 group.addTask {
                     try? await Task.sleep(for: timeout)
                     if !Task.isCancelled { link.close() }

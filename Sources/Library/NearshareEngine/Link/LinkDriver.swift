@@ -111,10 +111,10 @@ final class LinkDriver: Sendable {
     func run() async {
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask { await onThread { self.readLoop() } }
-                group.addTask { await onThread { self.writeLoop() } }
+                group.addTask { await BlockingThread.run { self.readLoop() } }
+                group.addTask { await BlockingThread.run { self.writeLoop() } }
                 for await job in jobs {
-                    group.addTask { await onThread(job) }
+                    group.addTask { await BlockingThread.run(job) }
                 }
             }
         } onCancel: {

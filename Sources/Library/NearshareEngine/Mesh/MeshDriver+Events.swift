@@ -264,7 +264,7 @@ extension MeshDriver {
             guard let file = files.withLock({ $0.incoming.removeValue(forKey: id) }) else { return }
             file.transfer.enter(.finishing)
             start { [self] in
-                let result = await onThread { Self.deliver(received.file, into: file.sink.sink) }
+                let result = await BlockingThread.run { Self.deliver(received.file, into: file.sink.sink) }
                 // Told first: whoever waits for the transfer may end the node.
                 change { router, now in
                     if result.outcome == .completed {
@@ -328,7 +328,7 @@ extension MeshDriver {
                 self?.decided(size)
                 let sink = AcceptedSink(sink: sink)
                 self?.start {
-                    let result = await onThread { Self.deliver(file, into: sink.sink) }
+                    let result = await BlockingThread.run { Self.deliver(file, into: sink.sink) }
                     // Told first: whoever waits for the transfer may end the node.
                     if result.outcome == .completed { taken() }
                     transfer.end(result)

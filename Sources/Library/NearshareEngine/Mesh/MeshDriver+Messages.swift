@@ -20,7 +20,7 @@ extension MeshDriver {
             return (fresh, true)
         }
         guard isNew else { return messages }
-        start { await onThread { messages.run() } }
+        start { await BlockingThread.run { messages.run() } }
         change { router, now in router.enableBundles(now: now) }
         messages.neighboursChanged()
         if isStopping { messages.stop() }

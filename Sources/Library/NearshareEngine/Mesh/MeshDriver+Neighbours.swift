@@ -21,7 +21,7 @@ extension MeshDriver {
     func keepNeighbours(_ changes: NearbyChanges, _ initiative: Initiative) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.follow(changes, initiative) }
-            group.addTask { _ = await self.stopping.happened }
+            group.addTask { _ = await self.stopping.value }
             await group.next()
             group.cancelAll()
         }
@@ -72,7 +72,7 @@ extension MeshDriver {
 
     private static func happens(_ event: Promise<Bool>, within time: Duration) async -> Bool {
         await withTaskGroup(of: Bool.self) { group in
-            group.addTask { await event.happened != nil }
+            group.addTask { await event.value != nil }
             group.addTask {
                 try? await Task.sleep(for: time)
                 return false
@@ -86,7 +86,7 @@ extension MeshDriver {
         // Over the radio frames need no channel: the radio brings those links itself.
         for address in peer.frameAddresses where address.medium == .network {
             let (transport, time) = (settings.transport, settings.limits.connectTime)
-            let opened = await onThread { Result { try transport.connect(to: address, timeout: time) } }
+            let opened = await BlockingThread.run { Result { try transport.connect(to: address, timeout: time) } }
             guard case .success(let link) = opened else { continue }
             do {
                 try await LinkDemultiplexer.openFrames(link, timeout: settings.limits.connectTime)
@@ -99,9 +99,9 @@ extension MeshDriver {
             let ended = Promise<Bool>()
             start {
                 await self.carry(link)
-                ended.happen(true)
+                ended.fulfil(true)
             }
-            _ = await ended.happened
+            _ = await ended.value
             return
         }
     }
@@ -137,7 +137,7 @@ private final class Neighbours: Sendable {
         state.withLock { state in
             state.nearby[id] = nil
             return state.claimed[id]
-        }?.happen(true)
+        }?.fulfil(true)
     }
 
     /// - Returns: whether the caller is to keep a link to it: nobody does, and there are not too many.
@@ -149,7 +149,7 @@ private final class Neighbours: Sendable {
             state.claimed[peer.id] = Promise()
             return (true, nil)
         }
-        news?.happen(true)
+        news?.fulfil(true)
         return isNew
     }
 }

@@ -28,7 +28,7 @@ extension MeshDriver {
         }
         expire(transfer, after: timeout)
         start { [self] in
-            let content = await onThread { Result { try Self.readAll(source) } }
+            let content = await BlockingThread.run { Result { try Self.readAll(source) } }
             do {
                 let bytes = try content.get()
                 if item.kind == .text {
@@ -52,7 +52,7 @@ extension MeshDriver {
                     return false
                 }
                 group.addTask {
-                    _ = await self.stopping.happened
+                    _ = await self.stopping.value
                     return false
                 }
                 group.addTask {

@@ -121,14 +121,14 @@ package final class MeshDriver: Sendable {
     /// Runs until the node stops and all links have ended.
     func run() async {
         await withDiscardingTaskGroup { group in
-            group.addTask { await onThread { self.keepTime() } }
+            group.addTask { await BlockingThread.run { self.keepTime() } }
             group.addTask {
                 for await event in self.events { self.take(event) }
             }
             for await job in jobs { group.addTask { await job() } }
         }
         abandonAll()
-        ended.happen(true)
+        ended.fulfil(true)
     }
 
     /// Something that runs beside, and that the node's end waits for.
@@ -145,7 +145,7 @@ package final class MeshDriver: Sendable {
             state.isStopping = true
         }
         messages.withLock { $0 }?.stop()
-        stopping.happen(true)
+        stopping.fulfil(true)
         jobContinuation.finish()
     }
 
@@ -184,8 +184,8 @@ package final class MeshDriver: Sendable {
         settings.log.debug("frames go over the link to \(remote)")
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask { await onThread { reading(id) } }
-                group.addTask { await onThread { writing(id) } }
+                group.addTask { await BlockingThread.run { reading(id) } }
+                group.addTask { await BlockingThread.run { writing(id) } }
             }
         } onCancel: {
             close()

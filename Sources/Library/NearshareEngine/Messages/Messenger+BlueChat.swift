@@ -33,9 +33,9 @@ extension Messenger {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 // Each by itself and in order: what is kept blocks, and a text must not come before the one who wrote it.
-                for await event in events { await onThread { self.take(event, radio) } }
+                for await event in events { await BlockingThread.run { self.take(event, radio) } }
             }
-            group.addTask { _ = await self.mesh.stopping.happened }
+            group.addTask { _ = await self.mesh.stopping.value }
             await group.next()
             group.cancelAll()
         }
@@ -87,7 +87,7 @@ extension Messenger {
             blueChat.enqueue(line.entry, to: peer)
         }
         guard blueChat.beginSending(to: peer) else { return }
-        mesh.start { await onThread { self.sendEnqueued(to: peer) } }
+        mesh.start { await BlockingThread.run { self.sendEnqueued(to: peer) } }
     }
 
     /// Blocks as long as there is something to send, and somebody who takes it.

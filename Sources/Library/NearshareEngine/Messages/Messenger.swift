@@ -70,9 +70,9 @@ package final class Messenger: Sendable {
         mesh.texts.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
         mesh.start { [self] in
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { await onThread { self.work() } }
+                group.addTask { await BlockingThread.run { self.work() } }
                 group.addTask {
-                    _ = await self.mesh.stopping.happened
+                    _ = await self.mesh.stopping.value
                     self.state.update { $0.isStopping = true }
                 }
             }
@@ -248,14 +248,14 @@ package final class Messenger: Sendable {
 
     /// Whether a message of ours is still kept, to be handed to others.
     package func waits(_ id: BundleID) async -> Bool {
-        await onThread { self.messages.isKept(id) }
+        await BlockingThread.run { self.messages.isKept(id) }
     }
 
     /// The store's calls block, so each has a thread for as long as it takes.
     private func stored<Result: Sendable>(
         _ body: @escaping @Sendable () throws(StorageError) -> Result
     ) async throws(MessengerError) -> Result {
-        let result = await onThread { () -> Swift.Result<Result, StorageError> in
+        let result = await BlockingThread.run { () -> Swift.Result<Result, StorageError> in
             do throws(StorageError) {
                 return .success(try body())
             } catch {

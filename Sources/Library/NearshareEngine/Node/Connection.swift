@@ -42,7 +42,7 @@ public final class Connection: Sendable {
     /// How the peer stands with us by its key and the name under which it was looked for.
     public var trustStatus: TrustStatus { settings.trustStatus(proven, destination.name) }
 
-    /// What the peer calls itself, once it has said so.
+    /// Waits for the name that the peer claims.
     /// - Throws: ``NodeError`` when the link ended before.
     public var peerName: DisplayName {
         get async throws { try await waitFor { $0.name } }
@@ -53,7 +53,7 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.clockDifference } }
     }
 
-    /// The eight digits that both people see.
+    /// Waits for the short authentication string that both users see.
     public var shortCode: ShortAuthenticationDigits {
         get async throws { try await waitFor { $0.code } }
     }
@@ -147,13 +147,13 @@ public final class Connection: Sendable {
                 case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
                 }
             }
-            news.wakeAll()
+            news.notifyAll()
         }
         // Whoever still waits learns of the end, also when the following itself was cancelled.
         state.withLock { state in
             if state.end == nil { state.end = .connectionLost("the connection has ended") }
         }
-        news.wakeAll()
+        news.notifyAll()
     }
 
     private func waitFor<Value: Sendable>(_ value: @escaping @Sendable (borrowing State) -> Value?) async throws -> Value {

@@ -3,7 +3,7 @@ public import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// A node that waits for others.
+/// A node's side that peers connect to: received offers and session invitations.
 public struct Listener: Sendable {
     struct Continuations: Sendable {
         let invitations: AsyncStream<Invitation>.Continuation
@@ -17,13 +17,13 @@ public struct Listener: Sendable {
         }
     }
 
-    /// Where it listens.
+    /// The TCP port that it listens on.
     public let port: UInt16
-    /// What others offer. Each is declined when it is dropped.
+    /// Offers of peers, for one reader. An invitation released unanswered is declined.
     public let invitations: AsyncStream<Invitation>
     /// Others who want the short code compared.
     package let comparisons: AsyncStream<VerificationRequest>
-    /// Others who invite into sessions. Each is declined when it is dropped.
+    /// Invitations into sessions, for one reader. An invitation released unanswered is declined.
     public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
     /// What browsers are told.
@@ -33,7 +33,7 @@ public struct Listener: Sendable {
     /// Waits until it is known whether others can reach this node over its radio; for ever where it has none. nil when the task
     /// is cancelled before.
     package var radio: Node.RadioState? {
-        get async { await radioEvent.happened }
+        get async { await radioEvent.value }
     }
 
     /// Joins the sessions that a policy allows, and declines all others. Who invites is in each that comes, unless the trust policy
@@ -55,12 +55,12 @@ public struct Listener: Sendable {
         }
     }
 
-    /// Is found by nobody any more. Who knows the address, or is on a link already, is heard as before.
+    /// Withdraws the advertisement. Peers that know the address, and existing links, are served as before.
     public func stopAdvertising() {
         advertisement?.stop()
     }
 
-    /// Tells browsers something else than before.
+    /// Replaces the advertised key-value pairs.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
     public func update(info: DiscoveryInfo) throws(NodeError) {
         try update { $0.info = info }
@@ -92,7 +92,7 @@ package struct VerificationRequest: Sendable {
 
     /// Waits until the link is over, and with it the question; nil when the task is cancelled before.
     package var ended: TransferOutcome? {
-        get async { await end.happened }
+        get async { await end.value }
     }
 
     /// Waits for what the person there says: whether the code is the same. nil when the link ended before they said so, or the task
@@ -100,12 +100,12 @@ package struct VerificationRequest: Sendable {
     package var isSameThere: Bool? {
         get async {
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = await seenThere.happened }
-                group.addTask { _ = await end.happened }
+                group.addTask { _ = await seenThere.value }
+                group.addTask { _ = await end.value }
                 await group.next()
                 group.cancelAll()
             }
-            return seenThere.value
+            return seenThere.current
         }
     }
 

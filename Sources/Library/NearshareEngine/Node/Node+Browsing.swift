@@ -69,7 +69,7 @@ extension Node {
     ) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
         let (stream, continuation) = DiscoveryEvent.makeStream()
         let isOver = Promise<Bool>()
-        continuation.onTermination = { _ in isOver.happen(true) }
+        continuation.onTermination = { _ in isOver.fulfil(true) }
         let unsettled = Monitor(sources.count)
         start { [stopping] in
             await withTaskGroup(of: Void.self) { group in
@@ -89,11 +89,11 @@ extension Node {
                             continuation.finish(throwing: error)
                         }
                         // One that has ended is missed by nobody as long as another goes on.
-                        _ = await isOver.happened
+                        _ = await isOver.value
                     }
                 }
-                group.addTask { _ = await isOver.happened }
-                group.addTask { _ = await stopping.happened }
+                group.addTask { _ = await isOver.value }
+                group.addTask { _ = await stopping.value }
                 await group.next()
                 group.cancelAll()
             }
@@ -155,11 +155,11 @@ extension Node {
     }
 }
 
-/// Why nobody could be found.
+/// The reason why a search found no single peer.
 public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
-    /// Nobody of that name; these are there.
+    /// No peer matches; the peers nearby are given.
     case notFound(String, nearby: [NearbyPeer])
-    /// Several of that name, or that begin so.
+    /// Several peers match; they are given.
     case ambiguous(String, [NearbyPeer])
 
     public var description: String {

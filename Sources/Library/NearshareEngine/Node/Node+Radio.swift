@@ -33,19 +33,19 @@ extension Node {
             do throws(NodeError) {
                 let radio = try await openRadio()
                 let listener = try await listen(on: radio, takesFrames: mesh != nil)
-                told.happen(.on(channel: listener.port))
+                told.fulfil(.on(channel: listener.port))
                 mesh?.carryAll(from: radio.frames)
-                await onThread { self.acceptLoop(listener, mesh, waiting) }
+                await BlockingThread.run { self.acceptLoop(listener, mesh, waiting) }
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
-                told.happen(.unavailable(error.description))
+                told.fulfil(.unavailable(error.description))
             }
         }
     }
 
     private func listen(on radio: Radio, takesFrames: Bool) async throws(NodeError) -> any StreamListener {
         let (name, id, tag) = (name, id, Hex.encode(settings.random(2)))
-        let listening = await onThread { () -> Result<(any StreamListener, any RunningAdvertisement), NodeError> in
+        let listening = await BlockingThread.run { () -> Result<(any StreamListener, any RunningAdvertisement), NodeError> in
             let listener: any StreamListener
             do throws(LinkError) {
                 listener = try radio.transport.listen(port: 0, interface: nil)
@@ -77,7 +77,7 @@ extension Node {
     func openRadio() async throws(NodeError) -> Radio {
         guard let open = settings.radio else { throw .unavailable("this node uses no Bluetooth") }
         if let radio = knownRadio { return radio }
-        let opened = await onThread { () -> Result<Radio, NodeError> in
+        let opened = await BlockingThread.run { () -> Result<Radio, NodeError> in
             do throws(DiscoveryError) {
                 return .success(try open())
             } catch {
@@ -99,7 +99,7 @@ extension MeshDriver {
                         self.start { await self.carry(link) }
                     }
                 }
-                group.addTask { _ = await self.stopping.happened }
+                group.addTask { _ = await self.stopping.value }
                 await group.next()
                 group.cancelAll()
             }

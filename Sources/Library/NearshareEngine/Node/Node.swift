@@ -56,11 +56,11 @@ public final class Node: Sendable {
         (jobs, jobContinuation) = AsyncStream.makeStream()
     }
 
-    /// What others see it as.
+    /// The name that other peers see.
     public var name: DisplayName { settings.name }
     /// How long a secure session in the mesh is used.
     package var sessionLifetime: Duration { settings.meshSessionLifetime }
-    /// The beginning of its key's fingerprint.
+    /// The node's identifier: the first 8 bytes of its fingerprint.
     public var id: PeerID { settings.identity.peerID }
 
     // MARK: Scope
@@ -92,7 +92,7 @@ public final class Node: Sendable {
         for listener in listeners { listener.close() }
         for link in links { link.close(.goingAway) }
         mesh?.stop()
-        stopping.happen(true)
+        stopping.fulfil(true)
         jobContinuation.finish()
     }
 
@@ -105,7 +105,7 @@ public final class Node: Sendable {
     ///   - port: 0 for one that is free.
     ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
     ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only may.
-    public func receive(
+    public func listen(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool = true
     ) throws(NodeError) -> Listener {
@@ -141,7 +141,7 @@ public final class Node: Sendable {
         }
         let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation) : nil
         start { [self] in
-            await onThread { self.acceptLoop(listener, mesh, waiting) }
+            await BlockingThread.run { self.acceptLoop(listener, mesh, waiting) }
             waiting.finish()
         }
         let radioState = Promise<RadioState>()
@@ -226,7 +226,7 @@ public final class Node: Sendable {
         try receiving.stopTakingFrames()
         guard let mesh = state.withLock({ $0.mesh }) else { return }
         mesh.stop()
-        _ = await mesh.ended.happened
+        _ = await mesh.ended.value
     }
 
     // MARK: Sessions
@@ -234,7 +234,7 @@ public final class Node: Sendable {
     /// Begins a session with nobody else in it yet; ``Session/invite(_:context:secret:timeout:)`` brings others in.
     ///
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
-    public func beginSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
+    public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         if listeningPort == nil { try listenForMembers() }
         return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
     }
@@ -250,7 +250,7 @@ public final class Node: Sendable {
             throw NodeError(error)
         }
         state.withLock { $0.listeners.append(listener) }
-        start { [self] in await onThread { self.acceptLoop(listener, nil, nil) } }
+        start { [self] in await BlockingThread.run { self.acceptLoop(listener, nil, nil) } }
     }
 
     /// The session of this id; there is one at most.
@@ -320,7 +320,7 @@ public final class Node: Sendable {
     private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: MeshDriver) async {
         let version = Preamble.supportedFrames.newestInCommon(with: theirs)
         let answer = version.map { Preamble(kind: .frames, newest: $0, oldest: $0) } ?? .supportedFrames
-        let isAnswered = await onThread { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
+        let isAnswered = await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
         guard isAnswered, version != nil else { return link.close() }
         await mesh.carry(link)
     }
@@ -334,14 +334,14 @@ public final class Node: Sendable {
             let linkEnd = Promise<TransferOutcome>()
             let seenThere = Promise<Bool>()
             let visit = IncomingSessionLink(driver, link, linkEnd)
-            defer { linkEnd.happen(.interrupted) }
+            defer { linkEnd.fulfil(.interrupted) }
             for await event in driver.events {
                 known.learn(from: event)
                 switch event {
                 case .established(let peer, _):
                     if settings.trustStatus(peer, nil).isBlocked { driver.close(.blocked) }
                 case .greeted: break
-                case .comparisonAnswered(let isSame): seenThere.happen(isSame)
+                case .comparisonAnswered(let isSame): seenThere.fulfil(isSame)
                 case .shortCode(let code):
                     open.shortCodeIsReady(code)
                     visit.shortCodeIsReady(code)
@@ -433,7 +433,7 @@ public final class Node: Sendable {
             case .bluetooth: transport = try await openRadio().transport
             }
             let time = settings.limits.connectTime
-            let outcome: Result<any StreamLink, LinkError> = await onThread {
+            let outcome: Result<any StreamLink, LinkError> = await BlockingThread.run {
                 do throws(LinkError) {
                     return .success(try transport.connect(to: address, timeout: time))
                 } catch {

@@ -2,24 +2,24 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// Why something could not be begun or went wrong, by who can do something about it. The text says what failed and what to
+/// A failure of a node or a connection. The description says what failed and what to
 /// try.
 public enum NodeError: Error, Sendable, CustomStringConvertible {
-    /// Nobody answers at any of the addresses.
+    /// No address of the peer can be reached.
     case unreachable(String)
-    /// Nobody answered in the time that there was.
+    /// The peer did not answer within the timeout.
     case timedOut(String)
-    /// Both ends speak different versions, or want something else of encryption.
+    /// The two ends have no protocol version or encryption preference in common.
     case incompatible(String)
-    /// Somebody else's key is behind the name or the id.
+    /// The peer has another key than the name or identifier belongs to.
     case identityMismatch(String)
-    /// A person here has blocked whoever is there.
+    /// The local user has blocked the peer.
     case blocked(String)
-    /// The person there does not want to hear from this machine.
+    /// The peer's user has blocked this machine.
     case refused(String)
-    /// The link broke, or the other side broke the protocol.
+    /// The link was lost, or the peer violated the protocol.
     case connectionLost(String)
-    /// The machine refuses: port taken, discovery not to be had.
+    /// The machine refuses: the port is taken, or discovery is not available.
     case unavailable(String)
 
     public var description: String {

@@ -2,24 +2,24 @@ public import NearshareBase
 public import NearshareCrypto
 public import NearshareInterfaces
 
-/// Somebody at the other end of a link: the key is proven, the name is claimed.
+/// The peer at the other end of a link: its key is proven, its name is claimed.
 public struct Peer: Sendable, Hashable {
     /// Its key, which the link has proven.
     package let proven: AuthenticatedPeer
     /// Claimed.
     public let name: DisplayName
-    /// How the key, and the name with it, stand with the person here.
+    /// Trust in the key, and in its claim to the name.
     public let trustStatus: TrustStatus
     /// nil for somebody who is reached through the mesh.
     public let address: LinkAddress?
 
-    /// The beginning of the key's fingerprint.
+    /// The first 8 bytes of the fingerprint.
     public var id: PeerID { proven.id }
     /// SHA-256 of the peer's key: what a program stores to recognise the peer later.
     public var fingerprint: Fingerprint { proven.fingerprint }
 }
 
-/// Where somebody is to be found, and whom we expect there.
+/// Addresses of a peer, and the identity expected there.
 public struct PeerDestination: Sendable, Hashable {
     /// Tried in this order.
     package var addresses: [LinkAddress]
@@ -28,7 +28,7 @@ public struct PeerDestination: Sendable, Hashable {
     /// What it was found under, for messages.
     package var name: DisplayName?
 
-    /// Puts a destination together, such as from an address that a person gave.
+    /// A destination, such as from an address that the user typed.
     public init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
         self.addresses = addresses
         self.id = id

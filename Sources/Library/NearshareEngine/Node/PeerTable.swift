@@ -2,17 +2,17 @@ public import NearshareBase
 public import NearshareDirect
 public import NearshareInterfaces
 
-/// Somebody who tells the network of themselves. Nothing of it is proven.
+/// A peer that discovery has found. All its properties are claims until a connection proves the key.
 public struct NearbyPeer: Sendable, Hashable {
-    /// Claimed; a connection proves it.
+    /// The claimed identifier; a connection proves it.
     public var id: PeerID
-    /// Claimed, and chosen by somebody else.
+    /// The claimed name.
     public var name: DisplayName
-    /// The best one first.
+    /// Addresses to connect to, best first.
     public var addresses: [LinkAddress]
     /// Those of the addresses at which links are taken that carry frames of the mesh.
     package var frameAddresses: [LinkAddress]
-    /// What its program tells of it.
+    /// Key-value pairs that its program advertises.
     public var info: DiscoveryInfo
 
     /// Puts a peer together, such as for a test.
@@ -26,7 +26,7 @@ public struct NearbyPeer: Sendable, Hashable {
         self.info = info
     }
 
-    /// Where to connect, and whom to expect there.
+    /// The addresses with the identifier that the connection must prove.
     public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
 }
 

@@ -8,7 +8,7 @@ package import NearshareInterfaces
 package struct NodeSettings: Sendable {
     /// Its key.
     package var identity: LocalIdentity
-    /// What others see it as.
+    /// The name that other peers see.
     package var name: DisplayName
     /// How links are opened and taken.
     package var transport: any StreamTransport

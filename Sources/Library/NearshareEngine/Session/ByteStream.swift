@@ -1,11 +1,11 @@
 internal import NearshareBase
 public import NearshareDirect
 
-/// Bytes between two programs, both ways, in order. Each direction has a window: who writes faster than the other reads waits.
+/// An ordered stream of bytes between two programs, in both directions. Each direction has a flow-control window: writing waits for the reader.
 ///
-/// Let go of without ``finish()``, it is cut; after it, what was written still arrives.
+/// Releasing it without ``finish()`` resets the stream; after ``finish()`` all written bytes still arrive.
 public final class ByteStream: Sendable {
-    /// What the program that opened it calls it.
+    /// The name given by the program that opened it.
     public let name: StreamName
     let id: StreamID
     private let streams: LinkStreams

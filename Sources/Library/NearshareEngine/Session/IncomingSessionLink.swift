@@ -52,7 +52,7 @@ final class IncomingSessionLink: Sendable {
     private var invitation: SessionInvitation? { state.withLock { $0.invitation?.invitation } }
 
     func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
-        shortCode.happen(code)
+        shortCode.fulfil(code)
         invitation?.shortCodeIsReady(code)
     }
 
@@ -81,7 +81,7 @@ final class IncomingSessionLink: Sendable {
 
     /// The link has ended.
     func end() {
-        shortCode.happen(nil)
+        shortCode.fulfil(nil)
         invitation?.end(.unavailable("the connection to who invites was lost"))
         let joined = state.withLock { state in
             state.isOver = true
@@ -140,11 +140,11 @@ extension Node {
     private func letIn(
         _ peer: Peer, who visit: IncomingSessionLink, invitesInto session: Session, _ known: LinkPeerInfo
     ) async {
-        if let code = await visit.shortCode.happened ?? nil {
+        if let code = await visit.shortCode.value ?? nil {
             let isTrusted = await withTaskGroup(of: Bool?.self) { group in
                 group.addTask { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: nil)) }
                 group.addTask {
-                    _ = await visit.linkEnd.happened
+                    _ = await visit.linkEnd.value
                     return nil
                 }
                 // A question about somebody who has gone is not waited for.
@@ -159,7 +159,7 @@ extension Node {
 
     /// A member has opened a link to us.
     private func welcome(_ peer: Peer, back session: Session, _ visit: IncomingSessionLink, _ known: LinkPeerInfo) async {
-        guard let code = await visit.shortCode.happened ?? nil else { return }
+        guard let code = await visit.shortCode.value ?? nil else { return }
         let voucher = session.members.first { $0.id != peer.id }?.id
         guard await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) else {
             return visit.driver.send(.refuse(session.id, .untrusted))
@@ -171,7 +171,7 @@ extension Node {
     private static func expire(_ visit: IncomingSessionLink, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
         let isTime = await withTaskGroup(of: Bool.self) { group in
             group.addTask {
-                _ = await visit.linkEnd.happened
+                _ = await visit.linkEnd.value
                 return false
             }
             group.addTask {

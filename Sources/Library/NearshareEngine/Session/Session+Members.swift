@@ -57,7 +57,7 @@ extension Session {
     /// - Returns: nil when it took too long, or the task was cancelled.
     private static func first<Value>(_ event: Promise<Value>, within time: Duration) async -> Value? {
         await withTaskGroup(of: Value?.self) { group in
-            group.addTask { await event.happened }
+            group.addTask { await event.value }
             group.addTask {
                 try? await Task.sleep(for: time)
                 return nil
@@ -112,7 +112,7 @@ extension Session {
             return state.isOver
         }
         if isOver {
-            approach.outcome.happen(.failure(.left))
+            approach.outcome.fulfil(.failure(.left))
             driver.close(.goingAway)
         }
         defer { state.withLock { $0.openings[ObjectIdentifier(driver)] = nil } }
@@ -124,7 +124,7 @@ extension Session {
                 switch event {
                 case .established(let peer, let secrets):
                     if let objection = approach.objection(to: peer, at: link.remote, node.settings) {
-                        approach.outcome.happen(.failure(objection))
+                        approach.outcome.fulfil(.failure(objection))
                         driver.close(.goingAway)
                     } else {
                         driver.send(approach.frame(on: secrets))
@@ -149,7 +149,7 @@ extension Session {
                     let early = approach.accepted { self.join(driver, link, acquaintance, isInitiator: true) }
                     for (frame, sessionLink) in early { take(frame, from: sessionLink) }
                 case .session(.refuse(id, let reason)):
-                    approach.outcome.happen(.failure(SessionError(reason)))
+                    approach.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
                 case .session(let frame):
                     if let sessionLink = approach.link(orKeep: frame) { take(frame, from: sessionLink) }
@@ -159,7 +159,7 @@ extension Session {
                 case .closed(let end):
                     open.endAll()
                     if let sessionLink = approach.end() { lose(sessionLink) }
-                    approach.outcome.happen(.failure(SessionError(NodeError(end))))
+                    approach.outcome.fulfil(.failure(SessionError(NodeError(end))))
                 case .greeted, .comparisonAsked, .comparisonAnswered: break
                 }
             }
@@ -167,7 +167,7 @@ extension Session {
     }
 
     private func give(up driver: LinkDriver, _ approach: OutgoingSessionLink) {
-        approach.outcome.happen(
+        approach.outcome.fulfil(
             .failure(
                 .untrusted("the short codes were not found to be the same; somebody may be pretending to be who you invited")))
         driver.send(.withdraw(id))
@@ -231,7 +231,7 @@ extension Session {
     func makeMembership(for member: PeerID, _ state: inout State) -> Membership {
         noteTaken(&state)
         // Whoever leaves and comes back finds full what they have filled.
-        let stale = inbox.waiting.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
+        let stale = inbox.elements.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
         // 0 stands for nobody known.
         let life = node.settings.randomInteger() | 1
         return Membership(channel: MessageChannel(life: life, limits: settings.channel, stale: stale))
@@ -463,10 +463,10 @@ final class OutgoingSessionLink: Sendable {
         }
         guard isTurn else { return [] }
         guard let link = join() else {
-            outcome.happen(.failure(.full))
+            outcome.fulfil(.failure(.full))
             return []
         }
-        outcome.happen(.success(link.peer))
+        outcome.fulfil(.success(link.peer))
         return state.withLock { state in
             state.link = link
             defer { state.early = [] }

@@ -174,14 +174,14 @@ extension Session {
                 failure = error
             }
             // Before another link of the same member brings the next ones.
-            inbox.put(arrival.messages)
+            inbox.append(contentsOf: arrival.messages)
             let channel = state.members[link.peer]!.channel
             return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
         }
-        if !arrival.messages.isEmpty { inbox.wakeTakers() }
+        if !arrival.messages.isEmpty { inbox.notifyReceivers() }
         if let lostCount = arrival.lostCount { tell(.restarted(link.peer, lost: lostCount)) }
         if isToBeWoken { link.wake() }
-        if hasRoom { progress.wakeAll() }
+        if hasRoom { progress.notifyAll() }
         if let failure { throw failure }
     }
 
@@ -256,7 +256,7 @@ extension Session {
             datagram.count <= 1 + Self.maximumUnreliableByteCount, isMember(member),
             inbox.count < Self.maximumWaitingDatagrams
         else { return }
-        inbox.give(
+        inbox.enqueue(
             ReceivedMessage(
                 sender: member, message: SessionMessage(kind: kind, bytes: Array(datagram.dropFirst())), mode: .unreliable))
     }
@@ -319,8 +319,8 @@ extension Session {
     }
 }
 
-/// What others say in a session, for one reader. A reliable message counts as passed on when it is taken from here; members whose
-/// messages nobody takes wait.
+/// Messages of a session, for one reader. A reliable message is acknowledged when it is taken from this sequence; senders of messages that
+/// are not taken wait.
 public struct ReceivedMessages: AsyncSequence, Sendable {
     let session: Session
 
@@ -330,7 +330,7 @@ public struct ReceivedMessages: AsyncSequence, Sendable {
 
         /// - Returns: nil when the session is over, or the task is cancelled.
         public func next() async -> Session.ReceivedMessage? {
-            guard let received = await session.inbox.take() else { return nil }
+            guard let received = await session.inbox.dequeue() else { return nil }
             session.notePassedOn(received)
             return received
         }

@@ -10,43 +10,43 @@ internal import Synchronization
 ///
 ///     not in it ──begin, accept──► in it ──leave, node ends──► over
 ///
-/// Made by ``Node/beginSession(_:)`` and ``SessionInvitation/accept(_:)``; over when it is left, or with its node.
+/// Made by ``Node/startSession(_:)`` and ``SessionInvitation/accept(_:)``; over when it is left, or with its node.
 public final class Session: Sendable {
-    /// What becomes of a message when the way is bad.
+    /// Delivery guarantee of a message.
     public enum DeliveryMode: Sendable, Hashable {
-        /// In order, once, again after a break; waits while the other side does not read.
+        /// Delivered in order, exactly once, also across a lost link. Sending waits while the receiver does not read.
         case reliable
-        /// At once or not at all, never behind anything else: at most ``Session/maximumUnreliableByteCount`` bytes.
+        /// Delivered at once or not at all, ahead of other traffic: at most 1200 bytes.
         case unreliable
     }
 
-    /// A message that has come.
+    /// A message from another member.
     public struct ReceivedMessage: Sendable, Hashable {
-        /// Whose key its link has proven.
+        /// The member that sent it, identified by its proven key.
         public let sender: PeerID
-        /// What they sent.
+        /// The content, as the sender's program made it.
         public let message: SessionMessage
-        /// How they sent it.
+        /// The delivery guarantee that the sender chose.
         public let mode: DeliveryMode
     }
 
-    /// A byte stream that another member has opened.
+    /// A byte stream opened by another member.
     public struct ReceivedStream: Sendable {
-        /// Who has opened it.
+        /// The member that opened it.
         public let sender: PeerID
-        /// Its bytes, both ways.
+        /// The stream, for reading and writing.
         public let stream: ByteStream
     }
 
-    /// Another member, as seen from here.
+    /// Another member of the session, as seen from this node.
     public struct Member: Sendable, Hashable {
-        /// By which the other functions of the session name them.
+        /// The identifier that the session's functions take.
         public let id: PeerID
-        /// Of their key.
+        /// SHA-256 of the member's key.
         public let fingerprint: Fingerprint
-        /// As they call themselves.
+        /// The name that the member claims.
         public let name: DisplayName
-        /// How they are reached at the moment.
+        /// Whether and how the member is reached now.
         public let state: MemberState
     }
 
@@ -104,18 +104,18 @@ public final class Session: Sendable {
         var isOver = false
     }
 
-    /// What fits into one packet everywhere.
+    /// Limit on an unreliable message: one packet on every network.
     package static let maximumUnreliableByteCount = 1200
 
-    /// The same for all members.
+    /// The session's identifier, common to all members.
     public let id: SessionID
-    /// Who comes, goes, and how each is reached. The oldest are forgotten when nobody reads them; ``members`` is always true.
+    /// Changes of the members and of how they are reached, for one reader. Unread changes are bounded, the oldest are dropped; ``members`` is always current.
     public let changes: AsyncStream<Change>
-    /// Byte streams that others open.
+    /// Byte streams opened by other members, for one reader.
     public let streams: AsyncStream<ReceivedStream>
-    /// What others offer. Each is declined when it is dropped.
+    /// Offers of peers, for one reader. An invitation released unanswered is declined.
     public let resources: AsyncStream<Invitation>
-    /// Keys that a person has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
+    /// Keys that the user has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
     public let identityQuestions: AsyncStream<IdentityQuestion>
 
     let node: Node
@@ -166,10 +166,10 @@ public final class Session: Sendable {
         datagrams = SessionDatagrams(node.settings)
     }
 
-    /// What others say: reliable messages of each member in their order, and unreliable ones as they come. For one reader.
+    /// Messages from other members, for one reader: reliable ones in the order of each sender, unreliable ones on arrival.
     public var messages: ReceivedMessages { ReceivedMessages(session: self) }
 
-    /// Everybody else who is in it, by id.
+    /// The other members, in the order of their identifiers.
     public var members: [Member] {
         state.withLock { state in
             state.roster.others.map { Member($0, in: state.roster) }
@@ -185,14 +185,14 @@ public final class Session: Sendable {
     /// Runs until the session is over.
     func run() async {
         await withDiscardingTaskGroup { group in
-            group.addTask { await onThread { self.keepTime() } }
+            group.addTask { await BlockingThread.run { self.keepTime() } }
             if let datagrams {
-                group.addTask { await onThread { datagrams.receiveLoop { self.takeDatagram($0, tag: $1) } } }
+                group.addTask { await BlockingThread.run { datagrams.receiveLoop { self.takeDatagram($0, tag: $1) } } }
             }
         }
     }
 
-    /// Says goodbye and goes. What was sent reliably and has not been passed on yet has a moment for that.
+    /// Leaves the session, after reliable messages were delivered or `waiting` has passed.
     public func leave(waiting: Duration = .seconds(5)) async {
         await withTaskGroup { group in
             group.addTask { await self.waitUntilAllIsPassedOn() }
@@ -217,7 +217,7 @@ public final class Session: Sendable {
             return (state.members.values.flatMap(\.links), Array(state.openings.values))
         }
         for (driver, approach) in openings where approach.link == nil {
-            approach.outcome.happen(.failure(.left))
+            approach.outcome.fulfil(.failure(.left))
             driver.send(.withdraw(id))
             driver.close(.goingAway)
         }
@@ -229,7 +229,7 @@ public final class Session: Sendable {
         continuations.streams.finish()
         continuations.resources.finish()
         continuations.questions.finish()
-        progress.wakeAll()
+        progress.notifyAll()
         node.forget(self)
     }
 
@@ -262,7 +262,7 @@ public final class Session: Sendable {
             for link in links { link.driver.send(news) }
         }
         for link in gone { link.driver.close(.done) }
-        if !changes.isEmpty { progress.wakeAll() }
+        if !changes.isEmpty { progress.notifyAll() }
         return result
     }
 
@@ -276,7 +276,7 @@ public final class Session: Sendable {
         case .ask:
             let answer = Promise<Bool>()
             continuations.questions.yield(IdentityQuestion(check, answer))
-            return await answer.happened ?? false
+            return await answer.value ?? false
         }
     }
 

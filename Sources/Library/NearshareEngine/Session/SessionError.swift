@@ -1,27 +1,27 @@
 public import NearshareBase
 internal import NearshareDirect
 
-/// Why something could not be done in a session, by who can do something about it. The text says what failed and what to try.
+/// A failure of an operation on a session. The description says what failed, and what to try.
 public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// Whoever it is for is not in the session (any more).
+    /// The peer is not a member of the session, or no longer.
     case notConnected(PeerID)
-    /// What was asked for makes no sense, whatever the others do.
+    /// An argument is out of its bounds.
     case invalidParameter(String)
-    /// Nobody answered in the time that there was.
+    /// The peer did not answer within the timeout.
     case timedOut(String)
-    /// The task that waited was cancelled.
+    /// The waiting task was cancelled.
     case cancelled
-    /// The machine or the network refuses.
+    /// The machine or the network refuses the operation.
     case unavailable(String)
-    /// Somebody there, or a policy, said no.
+    /// The invited user, or the invited program's policy, declined.
     case declined
-    /// As many are in the session as may be.
+    /// The session has reached its limit of members.
     case full
-    /// The key of whoever is there was not trusted, here or there.
+    /// One of the two ends does not trust the other's key.
     case untrusted(String)
-    /// Both sides speak different versions, or want something else of encryption.
+    /// The two ends have no protocol version or encryption preference in common.
     case incompatible(String)
-    /// The session is over: it was left.
+    /// This node has left the session.
     case left
 
     public var description: String {

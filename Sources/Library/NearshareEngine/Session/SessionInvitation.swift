@@ -1,15 +1,16 @@
 internal import NearshareBase
 public import NearshareCrypto
 package import NearshareDirect
+internal import NearshareInterfaces
 internal import Synchronization
 
-/// Somebody invites into a session. Accept it, decline it, or drop it, which declines it too.
+/// An invitation into a session. It is accepted or declined once; releasing it unanswered declines it.
 public final class SessionInvitation: Sendable {
-    /// Who invites.
+    /// The inviting peer.
     public let peer: Peer
-    /// Into which session.
+    /// The session to join.
     package let session: SessionID
-    /// Bytes for the program, as the peer's program wrote them: at most `SessionFrame.maximumContextByteCount`.
+    /// Untrusted bytes from the inviting program, at most 1024.
     public let context: [UInt8]
     private enum State {
         case open
@@ -43,19 +44,19 @@ public final class SessionInvitation: Sendable {
         decline(.declined)
     }
 
-    /// The eight digits that who invites sees as well; nil when the link ended before they were agreed.
+    /// The short authentication string that the inviting user sees as well; nil when the link ended before it was agreed on.
     public var shortCode: ShortAuthenticationDigits? {
-        get async { await codeEvent.happened ?? nil }
+        get async { await codeEvent.value ?? nil }
     }
 
-    /// Waits until it was withdrawn, has expired or its link broke; nil when the task is cancelled before.
+    /// Waits until the invitation is withdrawn or expired, or its link is lost; nil when the task is cancelled first.
     public var ended: SessionError? {
-        get async { await endEvent.happened }
+        get async { await endEvent.value }
     }
 
-    /// Joins the session; in a session that this node is in already, that one.
+    /// Joins the session, and returns it. A node that is a member already gets its existing session.
     ///
-    /// A person who accepts has seen who invites, and their ``shortCode``.
+    /// A user who accepts has seen the peer's name and ``shortCode``.
     /// - Parameter asksTrust: for programs that accept by themselves: the settings' trust policy decides about who invites as
     ///   about all others, perhaps with a question in ``Session/identityQuestions``. Until it has, nobody else is in the
     ///   session; where the key is not trusted, the invitation is refused, and the session is over.
@@ -70,12 +71,12 @@ public final class SessionInvitation: Sendable {
         }
     }
 
-    /// Does not join. Answered already, nothing happens.
+    /// Declines the invitation. No effect once it is answered.
     public func decline() {
         decline(.declined)
     }
 
-    /// Whoever invites knows the secret (`docs/PROTOCOL.md`, section 12.2). The secret itself is never sent.
+    /// Whether the inviting peer has proven to know the secret (`docs/PROTOCOL.md`, section 12.2). The secret itself is never sent.
     package func proves(_ secret: [UInt8]) -> Bool {
         constantTimeEqual(proof, SessionSecret.proof(of: secret, on: handshakeHash))
     }
@@ -84,7 +85,7 @@ public final class SessionInvitation: Sendable {
         if case .open = takeAnswer(.answered) { refuse(reason) }
     }
 
-    /// - Returns: how it stood before. Only an open one changes.
+    /// - Returns: the previous state. Only an open invitation changes.
     private func takeAnswer(_ new: State) -> State {
         state.withLock { state in
             defer { if case .open = state { state = new } }
@@ -95,22 +96,22 @@ public final class SessionInvitation: Sendable {
     // MARK: For the engine
 
     func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
-        codeEvent.happen(code)
+        codeEvent.fulfil(code)
     }
 
     func end(_ reason: SessionError) {
         // First: whoever hears that it has ended must not be able to accept it any more.
         let before = takeAnswer(.over(reason))
-        codeEvent.happen(nil)
-        endEvent.happen(reason)
+        codeEvent.fulfil(nil)
+        endEvent.fulfil(reason)
         if case .open = before { refuse(.expired) }
     }
 }
 
-/// Decides about invitations without asking a person.
+/// A rule that accepts or declines session invitations without a user.
 public struct InvitationPolicy: Sendable {
     let accepts: @Sendable (SessionInvitation) async -> Bool
-    /// Whoever is accepted has proven with it who they are; the trust policy has nothing to add.
+    /// The rule identifies the peer, so the trust policy is not consulted.
     let isProof: Bool
 
     private init(isProof: Bool, _ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
@@ -118,23 +119,23 @@ public struct InvitationPolicy: Sendable {
         self.isProof = isProof
     }
 
-    /// Decides by itself; accepted where it says true. The trust policy of the session's settings is asked about the key as well.
+    /// Accepts the invitations for which the closure returns true. The trust policy of the session's settings applies as well.
     public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.init(isProof: false, accepts)
     }
 
-    /// Only friends, by the key that they have proven.
+    /// Accepts invitations of friends, recognised by their proven keys.
     public static let friends = InvitationPolicy(isProof: true) { $0.peer.trustStatus.isFriend }
 
-    /// Whoever proves to know a secret, such as a password that is spoken in a room: on this very link, so that nobody in between
-    /// can make use of it.
+    /// Accepts invitations of peers that prove to know the secret, such as a password said in the room. The proof is bound to the
+    /// link, so that an interceptor cannot use it.
     public static func secret(_ secret: [UInt8]) -> InvitationPolicy {
         InvitationPolicy(isProof: true) { $0.proves(secret) }
     }
 }
 
 enum SessionSecret {
-    /// Good on one link only, so that nobody who hears it can use it elsewhere.
+    /// Derives the proof from the link's handshake hash, so that it is useless on any other link.
     static func proof(of secret: [UInt8], on handshakeHash: [UInt8]) -> [UInt8] {
         HKDF.derive(
             from: secret, salt: handshakeHash, info: Array("nearshare session secret".utf8),

@@ -1,17 +1,17 @@
 package import NearshareDirect
 
-/// How a session is kept.
+/// Limits and trust policy of a session.
 public struct SessionSettings: Sendable {
-    /// Members at once, ourselves included: 2 to `SessionFrame.maximumRosterCount`.
+    /// Limit on members at the same time, this node included: 2 to 64.
     public var memberLimit = 8
-    /// How long a member may be out of reach before it counts as gone.
+    /// Time out of reach after which a member is removed.
     public var timeout = Duration.seconds(30)
-    /// Decides about the keys of others.
+    /// The rule for the keys of new members.
     public var trust = TrustPolicy.askAtFirstMeeting
-    /// What may be under way to each member before ``Session/send(_:to:mode:)`` waits.
+    /// Limits on unacknowledged messages of each member, beyond which ``Session/send(_:to:mode:)`` waits.
     package var channel = MessageChannel.Limits()
 
-    /// As most sessions are kept.
+    /// Settings with 8 members, a timeout of 30 seconds and ``TrustPolicy/askAtFirstMeeting``.
     public init() {}
 
     var roster: SessionRoster.Limits {

@@ -1,23 +1,24 @@
 public import NearshareBase
 public import NearshareCrypto
+internal import NearshareInterfaces
 internal import Synchronization
 
-/// Somebody's key, before it is let into a session.
+/// The key of a peer that is about to become a member, for a ``TrustPolicy``.
 public struct IdentityCheck: Sendable {
-    /// Whose key it is, and how it stands with the person here.
+    /// The peer, with its proven key and its trust status.
     public let peer: Peer
-    /// The eight digits that the other person sees as well, unless somebody sits between them.
+    /// The short authentication string, which is the same on both ends unless the link is intercepted.
     public let shortCode: ShortAuthenticationDigits
-    /// The member who told us that this key belongs to the session; nil for whom we invite ourselves.
+    /// The member that announced this key; nil for a peer that this node has invited.
     public let voucher: PeerID?
 }
 
-/// Decides whether a key is who it should be, before its bearer is let into a session; not again while they are in it.
+/// A rule that decides about a peer's key before the peer becomes a member. It applies once for each membership.
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
         case untrusted
-        /// A person has to compare the short code.
+        /// A user has to compare the short authentication strings.
         case ask
     }
 
@@ -27,13 +28,13 @@ public struct TrustPolicy: Sendable {
         self.judge = judge
     }
 
-    /// Decides by itself.
+    /// Trusts the keys for which the closure returns true.
     public init(_ isTrusted: @escaping @Sendable (IdentityCheck) async -> Bool) {
         judge = { await isTrusted($0) ? .trusted : .untrusted }
     }
 
-    /// Known keys pass, and so do keys that a member of the session vouches for. Others, and a known name with another key, are
-    /// asked about in ``Session/identityQuestions``.
+    /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key, are put to
+    /// the user in ``Session/identityQuestions``.
     public static let askAtFirstMeeting = TrustPolicy(judge: { check in
         switch check.peer.trustStatus {
         case .known: .trusted
@@ -42,16 +43,16 @@ public struct TrustPolicy: Sendable {
         }
     })
 
-    /// Only keys that a person here has verified.
+    /// Trusts only keys that the user has verified.
     public static let verifiedKeys = TrustPolicy { $0.peer.trustStatus.isVerified }
 
-    /// Whoever comes: for programs in which it does not matter who somebody is.
+    /// Trusts every key, for programs that need no identity.
     public static let anyKey = TrustPolicy { _ in true }
 }
 
-/// Asks a person whether the other screen shows the same short code. Dropped without an answer, it is answered with no.
+/// A question to the user: does the other screen show the same short authentication string? Releasing it unanswered answers no.
 public final class IdentityQuestion: Sendable {
-    /// Whose key is asked about, and the short code to compare.
+    /// The peer, its key and the string to compare.
     public let check: IdentityCheck
     private let event: Promise<Bool>
 
@@ -61,11 +62,11 @@ public final class IdentityQuestion: Sendable {
     }
 
     deinit {
-        event.happen(false)
+        event.fulfil(false)
     }
 
-    /// What the person has seen. Answered already, nothing happens.
+    /// Answers the question. No effect after the first answer.
     public func answer(isSame: Bool) {
-        event.happen(isSame)
+        event.fulfil(isSame)
     }
 }

@@ -4,13 +4,13 @@ public import NearshareDirect
 package import NearshareInterfaces
 internal import Synchronization
 
-/// Somebody offers something. Accept it, decline it, or drop it, which declines it too.
+/// An offer of files, folders or text. It is accepted or declined once; releasing it unanswered declines it.
 public final class Invitation: Sendable {
-    /// Who offers it.
+    /// The offering peer.
     public let peer: Peer
-    /// What is offered. The sender is held to it.
+    /// The offered items and sizes. Content that exceeds them ends the transfer.
     public let offer: Offer
-    /// Bytes for the program, as the peer's program wrote them.
+    /// Untrusted bytes from the sending program, at most 1024.
     public let context: [UInt8]
     /// Same for the same send repeated: where an earlier try is found again, together with the peer's key.
     package let resumeKey: [UInt8]
@@ -47,15 +47,15 @@ public final class Invitation: Sendable {
         if !isAnswered.load(ordering: .acquiring) { answering.decline(.declined) }
     }
 
-    /// The eight digits that the sender sees as well; nil when the link ended before they were agreed, or the task is
+    /// The short authentication string that the sender sees as well; nil when the link ended before it was agreed on, or the task is
     /// cancelled.
     public var shortCode: ShortAuthenticationDigits? {
-        get async { await codeEvent.happened ?? nil }
+        get async { await codeEvent.value ?? nil }
     }
 
     /// Waits until it was withdrawn or has expired; nil when the task is cancelled before. An answered invitation does not end.
     public var ended: TransferOutcome? {
-        get async { await endEvent.happened }
+        get async { await endEvent.value }
     }
 
     /// Takes it. The handle tells how it goes; when the invitation was over already, it ends at once.
@@ -67,7 +67,7 @@ public final class Invitation: Sendable {
         return transfer
     }
 
-    /// Does not take it. Answered already, nothing happens.
+    /// Declines the offer. No effect once it is answered.
     public func decline(_ reason: DeclineReason = .declined) {
         if takeAnswer() { answering.decline(reason) }
     }
@@ -77,15 +77,15 @@ public final class Invitation: Sendable {
     // MARK: For the engine
 
     func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
-        codeEvent.happen(code)
+        codeEvent.fulfil(code)
     }
 
     func hasNoShortCode() {
-        codeEvent.happen(nil)
+        codeEvent.fulfil(nil)
     }
 
     func end(_ outcome: TransferOutcome) {
-        codeEvent.happen(nil)
-        endEvent.happen(outcome)
+        codeEvent.fulfil(nil)
+        endEvent.fulfil(outcome)
     }
 }

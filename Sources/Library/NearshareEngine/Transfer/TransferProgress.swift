@@ -12,7 +12,7 @@ public struct TransferProgress: Sendable, Hashable {
         case incoming
     }
 
-    /// What it does at the moment, in the order in which it does it.
+    /// A stage of a transfer, in the order of the stages.
     public enum Phase: Sendable, Hashable {
         /// Looking for a way to the peer, connecting, shaking hands.
         case connecting
@@ -32,13 +32,13 @@ public struct TransferProgress: Sendable, Hashable {
     package var id: TransferID
     /// To somebody or from somebody.
     public var direction: Direction
-    /// What it does at the moment.
+    /// The current stage.
     public var phase: Phase
     /// Bytes of content that are at the receiver or on their way, those from an earlier try included.
     public var done: UInt64
     /// Bytes of content in all; nil when it can't be known.
     public var total: UInt64?
-    /// Of ``done``, bytes that did not have to be sent again.
+    /// The part of ``done`` that was there from an earlier attempt.
     public var resumed: UInt64
     /// Files, folders and links that are finished, and how many there are.
     public var finishedEntries: UInt64
@@ -82,7 +82,7 @@ public struct TransferProgress: Sendable, Hashable {
 public struct TransferResult: Sendable, Hashable {
     /// How it ended; the same on both ends.
     public var outcome: TransferOutcome
-    /// What went wrong, for people, where more can be said than the outcome says.
+    /// Details of a failure for users, beyond the outcome.
     public var detail: String?
     /// Incoming and completed: where everything is.
     public var delivered: [DeliveredItem]

@@ -55,7 +55,7 @@ public struct ServiceType: Sendable, Hashable {
     /// `_name._tcp`
     package var tcp: String { "_\(name)._tcp" }
 
-    /// What nearshare itself advertises.
+    /// The service type of the nearshare tool.
     public static let nearshare = try! ServiceType("nearshare")
 }
 

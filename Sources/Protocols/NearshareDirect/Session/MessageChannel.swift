@@ -2,9 +2,9 @@ package import NearshareBase
 
 /// A message of a session, as a program sends and gets it.
 public struct SessionMessage: Sendable, Hashable {
-    /// What its bytes are.
+    /// Encoding of the content.
     public enum Kind: UInt8, Sendable, Hashable {
-        /// Whatever the programs have agreed on.
+        /// Bytes in a format of the programs' own.
         case bytes = 0
         /// JSON, perhaps with binary parts.
         case structured = 1
@@ -13,7 +13,7 @@ public struct SessionMessage: Sendable, Hashable {
     /// Larger things are streams or resources.
     package static let maximumByteCount = 1 << 20
 
-    /// What its bytes are.
+    /// Encoding of the content.
     public var kind: Kind
     /// At most ``maximumByteCount`` bytes.
     public var bytes: [UInt8]

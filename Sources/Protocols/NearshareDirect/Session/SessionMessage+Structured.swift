@@ -22,7 +22,7 @@ extension SessionMessage {
         try self.init(StructuredValue(encoding: value))
     }
 
-    /// What a structured message says; nil for a message of another kind.
+    /// The value of a structured message; nil for other kinds.
     /// - Throws: `MalformedInput` when its sender has made it wrongly.
     public var structured: StructuredValue? {
         get throws {

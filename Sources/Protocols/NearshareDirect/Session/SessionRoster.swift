@@ -35,7 +35,7 @@ package struct SessionRoster: Sendable {
     package struct Limits: Sendable, Hashable {
         /// Members at once, ourselves included.
         package var members = 8
-        /// How long a member may be out of reach before it counts as gone.
+        /// Time out of reach after which a member is removed.
         package var timeout = Duration.seconds(30)
 
         /// As most sessions have them.
@@ -104,7 +104,7 @@ package struct SessionRoster: Sendable {
         entries.compactMap { $0.value.presence == .present && $0.key != own ? $0.key : nil }
     }
 
-    /// Everybody else who is in it, by id.
+    /// The other members, in the order of their identifiers.
     package var others: [SessionMember] {
         entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id < $1.id }
     }

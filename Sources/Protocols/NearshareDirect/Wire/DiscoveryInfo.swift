@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-/// What a program tells browsers about its peer besides the name: pairs of text in the service's TXT record, claims like all of
+/// Key-value pairs that a program advertises beside the name, in the service's TXT record. They are claims, as all of
 /// it (RFC 6763, section 6).
 public struct DiscoveryInfo: Sendable, Hashable {
     /// A key, its equals sign and its value together.
@@ -58,7 +58,7 @@ public struct DiscoveryInfo: Sendable, Hashable {
         pairs = [:]
     }
 
-    /// What a program tells of its peer, by key.
+    /// Checks the limits on keys, values and total size.
     public init(_ pairs: [String: String]) throws(Invalid) {
         guard pairs.count <= Self.maximumPairCount else { throw Invalid(.tooMany(count: pairs.count)) }
         var seen: Set<String> = []

@@ -5,7 +5,7 @@ package import NearshareBase
 /// `v=1`, `id=` 16 hexadecimal digits, `n=` the display name, `m=1` where frames of the mesh are taken;
 /// then what a program adds.
 package struct PeerTXTRecord: Sendable, Hashable {
-    /// The beginning of its key's fingerprint.
+    /// The node's identifier: the first 8 bytes of its fingerprint.
     package var id: PeerID
     /// What people see.
     package var name: DisplayName

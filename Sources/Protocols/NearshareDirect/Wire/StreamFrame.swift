@@ -14,11 +14,11 @@ package struct StreamID: Sendable, Hashable, Comparable {
     package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// What a program calls a stream, for the program at the other end: at most 255 bytes of UTF-8.
+/// The name of a stream, for the program at the other end: at most 255 bytes of UTF-8.
 public struct StreamName: Sendable, Hashable {
     /// The length is one byte.
     package static let maximumByteCount = 255
-    /// As the other program wrote it; shown to people only through ``shown``.
+    /// The untrusted text; `TerminalText.escaped` makes it safe to show.
     public let text: String
 
     /// - Returns: nil for more than ``maximumByteCount`` bytes.

@@ -25,11 +25,11 @@ enum Company {
         _ body: @escaping @Sendable ([(node: Node, receiving: Listener)], [Session]) async throws -> Void
     ) async throws {
         try await withNode(try settings(nodes.count)) { node in
-            let all = nodes + [(node, try node.receive())]
+            let all = nodes + [(node, try node.listen())]
             guard all.count == count else { return try await gather(count, all, body) }
             var settings = SessionSettings()
             settings.trust = .anyKey
-            let first = try all[0].node.beginSession(settings)
+            let first = try all[0].node.startSession(settings)
             var sessions = [first]
             for (_, receiving) in all.dropFirst() {
                 async let joined = receiving.sessionInvitations.first { _ in true }?.accept(settings)

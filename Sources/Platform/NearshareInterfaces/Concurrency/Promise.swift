@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Something that happens once, with a value, and that any number of tasks wait for.
-final class Promise<Value: Sendable>: Sendable {
+/// A value that is set once, and that any number of tasks await.
+package final class Promise<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
         var waiters: [UInt64: CheckedContinuation<Value?, Never>] = [:]
@@ -10,11 +10,13 @@ final class Promise<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// nil as long as it has not happened.
-    var value: Value? { state.withLock { $0.value } }
+    package init() {}
 
-    /// Waits for it; nil when the waiting task is cancelled first.
-    var happened: Value? {
+    /// The value, without waiting; nil before the promise is fulfilled.
+    package var current: Value? { state.withLock { $0.value } }
+
+    /// Waits until the promise is fulfilled; nil when the waiting task is cancelled first.
+    package var value: Value? {
         get async {
             let number = state.withLock { state in
                 state.lastWaiter += 1
@@ -35,8 +37,8 @@ final class Promise<Value: Sendable>: Sendable {
         }
     }
 
-    /// The first time counts.
-    func happen(_ value: Value) {
+    /// Sets the value and resumes all waiting tasks. Only the first call has an effect.
+    package func fulfil(_ value: Value) {
         let waiters = state.withLock { state in
             guard state.value == nil else { return [UInt64: CheckedContinuation<Value?, Never>]() }
             state.value = value

@@ -1,0 +1,68 @@
+internal import Synchronization
+
+/// A FIFO queue between tasks, without a bound of its own: the caller holds producers back by other means.
+package final class AsyncQueue<Element: Sendable>: Sendable {
+    private struct State {
+        var elements: [Element] = []
+        var head = 0
+        var isFinished = false
+    }
+
+    private let state = Mutex(State())
+    private let arrival = AsyncCondition()
+
+    package init() {}
+
+    /// Appends an element and resumes the receiver. No effect after ``finish()``.
+    package func enqueue(_ element: Element) {
+        append(contentsOf: [element])
+        notifyReceivers()
+    }
+
+    /// Appends elements without resuming the receiver: for a caller that holds a lock which the receiver takes next.
+    /// ``notifyReceivers()`` must follow after the lock is released.
+    package func append(contentsOf elements: [Element]) {
+        state.withLock { state in
+            if !state.isFinished { state.elements += elements }
+        }
+    }
+
+    /// Resumes the receivers after ``append(contentsOf:)``.
+    package func notifyReceivers() {
+        arrival.notifyAll()
+    }
+
+    /// The elements that are not dequeued yet, oldest first.
+    package var elements: [Element] { state.withLock { Array($0.elements[$0.head...]) } }
+
+    /// The number of elements that are not dequeued yet.
+    package var count: Int { state.withLock { $0.elements.count - $0.head } }
+
+    /// Waits for the next element.
+    /// - Returns: nil when the queue is finished and empty, or the task is cancelled.
+    package func dequeue() async -> Element? {
+        while true {
+            let next: Element?? = state.withLock { state in
+                if state.head < state.elements.count {
+                    let element = state.elements[state.head]
+                    state.head += 1
+                    // Compacts rarely: moving the rest on every call would cost more.
+                    if state.head == state.elements.count || state.head > 1024, state.head * 2 >= state.elements.count {
+                        state.elements.removeFirst(state.head)
+                        state.head = 0
+                    }
+                    return .some(element)
+                }
+                return state.isFinished || Task.isCancelled ? .some(nil) : nil
+            }
+            if let next { return next }
+            await arrival.wait { [self] in state.withLock { $0.isFinished || $0.head < $0.elements.count } }
+        }
+    }
+
+    /// Ends the queue: receivers get the elements that are left, then nil.
+    package func finish() {
+        state.withLock { $0.isFinished = true }
+        arrival.notifyAll()
+    }
+}
