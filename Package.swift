@@ -103,13 +103,17 @@ let libraryFloor: [Target] = [
 ]
 
 let app: [Target] = [
-    module("NearshareService", "App", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
+    module(
+        "NearshareService", "App",
+        [
+            "Nearshare", "NearshareAudio", "NearshareBundles", "NearshareDatabase", "NearshareDiscovery", "NearshareMesh",
+            "CNearshareShims", logging,
+        ]),
     module("NearshareTerminal", "App", ["NearshareBase"]),
     module(
         "NearshareCLI", "App",
         [
-            "Nearshare", "NearshareBundles", "NearshareMesh", "NearshareService", "NearshareTerminal", "NearshareAudio",
-            "NearshareDatabase", "CNearshareShims",
+            "Nearshare", "NearshareBundles", "NearshareService", "NearshareTerminal", "NearshareAudio", "CNearshareShims",
             .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
         ]),
     .executableTarget(
@@ -175,7 +179,7 @@ let slowTests: [Target] = [
             "Nearshare", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect", "NearshareEngine",
             "NearshareTesting",
         ]),
-    tests("Service", ["NearshareBase", "NearshareService", "NearshareInterfaces", "NearshareTesting"]),
+    tests("Service", ["Nearshare", "NearshareEngine", "NearshareInterfaces", "NearshareService", "NearshareTesting", logging]),
     tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),
     tests("CLI", ["Nearshare", "NearshareCLI", "NearshareService", "NearshareTerminal", "NearshareTesting", "NearshareAudio"]),
 ]

@@ -110,7 +110,7 @@ import Testing
 }
 
 /// A node that takes every line, and marks it as it is told to.
-private final class ScriptedDoor: NodeClient {
+private final class ScriptedNode: NodeClient {
     let said = Mutex<[String]>([])
     private let mark: MessageStatus?
     private let stream: AsyncStream<ControlEvent>
@@ -124,14 +124,13 @@ private final class ScriptedDoor: NodeClient {
 
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { stream }
 
-    func ask(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+    func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         switch request {
         case .find("anna", _):
-            return .people([
-                Person(
-                    id: Self.anna, name: DisplayName(truncating: "anna")!, trustStatus: "seen", isFriend: false, isNear: true,
-                    software: .nearshare, hasKeys: true)
-            ])
+            return .contact(
+                Contact(
+                    id: Self.anna, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false),
+                    isNear: true, software: .nearshare, hasKeys: true))
         case .find(let name, _): throw ControlFailure(.peerNotFound, "nobody is called \(name)")
         case .say(let text, let conversation):
             let number = said.withLock { said in
@@ -141,15 +140,16 @@ private final class ScriptedDoor: NodeClient {
             if text == "refuse" { throw ControlFailure(.refused, "as you wish") }
             // Before the answer: the way of events is another one.
             if let mark { sink.yield(.marked(id: "line-\(number)", conversation: conversation, mark: mark, reason: nil)) }
-            return .accepted("line-\(number)")
+            return .lineAccepted(id: "line-\(number)")
         case .history: return .entries([])
+        case .contacts: return .contacts([])
         default: return .done
         }
     }
 }
 
 @Suite struct ChatPipingTests {
-    private func run(_ text: String, _ door: ScriptedDoor, to peer: String = "anna", goal: MessageStatus = .sent) async throws {
+    private func run(_ text: String, _ node: ScriptedNode, to peer: String = "anna", goal: MessageStatus = .sent) async throws {
         var ends: [Int32] = [0, 0]
         try #require(Glibc.pipe(&ends) == 0)
         let bytes = Array(text.utf8)
@@ -158,37 +158,37 @@ private final class ScriptedDoor: NodeClient {
         defer { close(ends[0]) }
         let order = PipedConversation.Order(
             peer: peer, goal: goal, timeout: .milliseconds(300), follows: false, history: 0, isJSON: false)
-        try await PipedConversation(door: door, order: order, input: ends[0]).run()
+        try await PipedConversation(client: node, order: order, input: ends[0]).run()
     }
 
     @Test("each line is a message, also the last one without an end; empty ones are none")
     func lines() async throws {
-        let door = ScriptedDoor(marking: .sent)
-        try await run("hi\r\n\n  \nthere\u{e9}", door)
-        #expect(door.said.withLock { $0 } == ["hi", "there\u{e9}"])
+        let node = ScriptedNode(marking: .sent)
+        try await run("hi\r\n\n  \nthere\u{e9}", node)
+        #expect(node.said.withLock { $0 } == ["hi", "there\u{e9}"])
     }
 
     @Test("it ends with a status that says what was missing")
     func statuses() async {
-        await #expect { try await run("hi\n", ScriptedDoor(marking: .sent), goal: .delivered) } throws: {
+        await #expect { try await run("hi\n", ScriptedNode(marking: .sent), goal: .delivered) } throws: {
             CommandFailure($0).status == .timedOut
         }
-        await #expect { try await run("hi\n", ScriptedDoor(marking: nil)) } throws: { CommandFailure($0).status == .timedOut }
-        await #expect { try await run("hi\nrefuse\n", ScriptedDoor(marking: .sent)) } throws: {
+        await #expect { try await run("hi\n", ScriptedNode(marking: nil)) } throws: { CommandFailure($0).status == .timedOut }
+        await #expect { try await run("hi\nrefuse\n", ScriptedNode(marking: .sent)) } throws: {
             CommandFailure($0).status == .partly
         }
-        await #expect { try await run("hi\n", ScriptedDoor(marking: .failed)) } throws: {
+        await #expect { try await run("hi\n", ScriptedNode(marking: .failed)) } throws: {
             CommandFailure($0).status == .failure
         }
-        await #expect { try await run("hi\n", ScriptedDoor(marking: .sent), to: "zoe") } throws: {
+        await #expect { try await run("hi\n", ScriptedNode(marking: .sent), to: "zoe") } throws: {
             CommandFailure($0).status == .peerNotFound
         }
     }
 
     @Test("nothing is said when nothing comes")
     func nothing() async throws {
-        let door = ScriptedDoor(marking: nil)
-        try await run("", door)
-        #expect(door.said.withLock { $0 }.isEmpty)
+        let node = ScriptedNode(marking: nil)
+        try await run("", node)
+        #expect(node.said.withLock { $0 }.isEmpty)
     }
 }

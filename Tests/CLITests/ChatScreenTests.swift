@@ -34,8 +34,8 @@ private final class Sitting {
         give(.resized(TerminalSize(columns: columns, rows: rows)))
         effects += screen.start(at: now)
         if case .person = opening {
-            give(.event(.people([Self.person(Self.anna, "anna"), Self.person(Self.ben, "ben", isNear: false)])))
-            give(.answered(.find("anna"), .success(.people([Self.person(Self.anna, "anna")]))))
+            give(.event(.contacts([Self.person(Self.anna, "anna"), Self.person(Self.ben, "ben", isNear: false)])))
+            give(.answered(.find("anna"), .success(.contact(Self.person(Self.anna, "anna")))))
         }
     }
 
@@ -48,10 +48,11 @@ private final class Sitting {
         return try! DisplayName(kept)
     }
 
-    static func person(_ id: PeerID, _ name: String, isNear: Bool = true, trustStatus: String = "seen") -> Person {
-        Person(
-            id: id, name: claim(name), trustStatus: trustStatus, isFriend: false, isNear: isNear,
-            software: .nearshare, hasKeys: true)
+    static func person(
+        _ id: PeerID, _ name: String, isNear: Bool = true, trustStatus: TrustStatus = .known(.seen, isFriend: false)
+    ) -> Contact {
+        Contact(
+            id: id, name: claim(name), trustStatus: trustStatus, isNear: isNear, software: .nearshare, hasKeys: true)
     }
 
     static func entry(
@@ -91,8 +92,8 @@ private final class Sitting {
         let sitting = Sitting()
         #expect(
             sitting.effects == [
-                .ask(.people, .people), .ask(.conversations, .conversations),
-                .ask(.find("anna", seconds: 5), .find("anna")),
+                .ask(.contacts, .people), .ask(.conversations, .conversations),
+                .ask(.find(name: "anna", timeout: .seconds(5)), .find("anna")),
                 .ask(
                     .history(.peer(Sitting.anna), before: nil, limit: 50), .history(.peer(Sitting.anna), isOlder: false)),
             ])
@@ -121,7 +122,7 @@ private final class Sitting {
         let asked = sitting.give(.reopened)
         #expect(
             asked == [
-                .ask(.people, .people), .ask(.conversations, .conversations),
+                .ask(.contacts, .people), .ask(.conversations, .conversations),
                 .ask(.history(.peer(Sitting.anna), before: nil, limit: 50), history),
             ])
         sitting.give(.answered(history, .success(.entries([Sitting.entry(1, "one"), Sitting.entry(2, "meanwhile")]))))
@@ -332,9 +333,15 @@ private final class Sitting {
     func status() {
         let sitting = Sitting()
         #expect(sitting.text.contains("anna is near"))
-        sitting.give(.event(.people([Sitting.person(Sitting.anna, "anna", isNear: false)])))
+        sitting.give(.event(.contacts([Sitting.person(Sitting.anna, "anna", isNear: false)])))
         #expect(sitting.text.contains("anna is away: what you write waits until they are near"))
-        sitting.give(.event(.people([Sitting.person(Sitting.anna, "anna", trustStatus: "changed")])))
+        sitting.give(
+            .event(
+                .contacts([
+                    Sitting.person(
+                        Sitting.anna, "anna",
+                        trustStatus: .nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 9, count: 32))!))
+                ])))
         #expect(sitting.text.contains("NOT THE KEY THEY HAD BEFORE"))
         sitting.press(.alt("1"))
         #expect(sitting.text.contains("everybody who is reached can read this"))
@@ -343,7 +350,7 @@ private final class Sitting {
     @Test("two who have the same name are told apart by their keys")
     func sameName() {
         let sitting = Sitting()
-        sitting.give(.event(.people([Sitting.person(Sitting.anna, "anna"), Sitting.person(Sitting.ben, "Anna")])))
+        sitting.give(.event(.contacts([Sitting.person(Sitting.anna, "anna"), Sitting.person(Sitting.ben, "Anna")])))
         #expect(sitting.picture[0].contains("anna#1a2b"))
         sitting.give(.event(.entry(Sitting.entry(1, "hi", from: Sitting.ben, named: "you", in: .everybody))))
         sitting.press(.alt("1"))
@@ -394,9 +401,9 @@ private final class Sitting {
         for hasUTF8 in [true, false] {
             let sitting = Sitting(.latest, columns: 120, rows: 40, hasUTF8: hasUTF8)
             let people = hostileTexts.enumerated().map { number, text in
-                Sitting.person(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text, trustStatus: text)
+                Sitting.person(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text)
             }
-            sitting.give(.event(.people(people)))
+            sitting.give(.event(.contacts(people)))
             for (number, text) in hostileTexts.enumerated() {
                 let id = people[number].id
                 sitting.give(.event(.entry(Sitting.entry(number + 1, text, from: id, named: text, in: .peer(id)))))
@@ -404,8 +411,9 @@ private final class Sitting {
                 sitting.give(
                     .event(
                         .transfer(
-                            TransferLine(
-                                id: text, isIncoming: true, peer: id, name: text, done: 1, total: 2, outcome: "failed",
+                            TransferStatus(
+                                id: .transfer(TransferID(rawValue: UInt64(number))), isIncoming: true, peer: id, name: text,
+                                done: 1, total: 2, outcome: .interrupted,
                                 detail: text))))
                 sitting.give(.answered(.find(text), .failure(ControlFailure(.peerNotFound, text))))
                 sitting.press(.control("n"))
@@ -449,14 +457,18 @@ private final class Sitting {
         #expect(sitting.write("/send").isEmpty)
         sitting.give(
             .event(
-                .transfer(TransferLine(id: "t", isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 5, total: 10))))
+                .transfer(
+                    TransferStatus(
+                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 5,
+                        total: 10))))
         #expect(sitting.text.contains("sending p.jpg: 5 B of 10 B, 50%"))
         sitting.give(
             .event(
                 .transfer(
-                    TransferLine(
-                        id: "t", isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 10, total: 10,
-                        outcome: "completed"))))
+                    TransferStatus(
+                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 10,
+                        total: 10,
+                        outcome: .completed))))
         #expect(sitting.text.contains("sent p.jpg of 10 B"))
         #expect(!sitting.text.contains("50%"))
         sitting.press(.alt("1"))
@@ -502,9 +514,9 @@ private final class Sitting {
     @Test("somebody who is found late takes nobody away from where they are")
     func lateFind() {
         let sitting = Sitting()
-        #expect(sitting.write("/chat ben") == [.ask(.find("ben", seconds: 5), .find("ben"))])
+        #expect(sitting.write("/chat ben") == [.ask(.find(name: "ben", timeout: .seconds(5)), .find("ben"))])
         sitting.press(.alt("1"))
-        sitting.give(.answered(.find("ben"), .success(.people([Sitting.person(Sitting.ben, "ben")]))))
+        sitting.give(.answered(.find("ben"), .success(.contact(Sitting.person(Sitting.ben, "ben")))))
         #expect(sitting.picture[0].contains("[1 everybody]"))
     }
 

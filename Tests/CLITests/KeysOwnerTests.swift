@@ -89,30 +89,3 @@ struct KeysOwnerTests {
         }
     }
 }
-
-@Suite("choosing among those who are known")
-struct PeerSelectionTests {
-    private func fingerprint(_ byte: UInt8) -> Fingerprint { Fingerprint(bytes: [UInt8](repeating: byte, count: 32))! }
-
-    private func choose(_ text: String) throws -> Fingerprint {
-        let known = try [(1, "anna"), (2, "annabel"), (3, "Ben"), (4, "dora"), (5, "dora")].map {
-            (fingerprint($0.0), try DisplayName($0.1))
-        }
-        return try PeerSelection.choose(text, among: known, otherwise: "nobody").fingerprint
-    }
-
-    @Test("a whole name goes before the beginning of one; ids are unambiguous")
-    func found() throws {
-        #expect(try choose("anna") == fingerprint(1))
-        #expect(try choose("annab") == fingerprint(2))
-        #expect(try choose("b") == fingerprint(3))
-        #expect(try choose(fingerprint(5).peerID.hex) == fingerprint(5))
-        #expect(try choose(fingerprint(4).hex.uppercased()) == fingerprint(4))
-    }
-
-    @Test("several and nobody are told; nothing at all means nobody", arguments: ["an", "dora", "", "zoe"])
-    func notFound(_ text: String) {
-        let failure = #expect(throws: CommandFailure.self) { try choose(text) }
-        #expect(failure?.status == .peerNotFound)
-    }
-}

@@ -135,7 +135,7 @@ class RuleStory(MessageStory):
         self.exchange_keys()
         self.refused(3, "not in range", "hi", "--to", "ben", "--mode", "direct", "--timeout", "0.5")
         self.refused(1, "No such file", "hi", "--to", "ben", "--mode", "direct", "--file", self.place / "none")
-        for wait, words in (("sent", "nobody has taken it yet"), ("delivered", "ben has not acknowledged it yet")):
+        for wait, words in (("sent", "no peer has received it yet"), ("delivered", "ben has not acknowledged it yet")):
             identifier, said = self.send("hi", "--to", "ben", "--wait", wait, "--timeout", "0.5", code=9)
             self.assertIn(words, said)
             self.assertEqual(32, len(identifier))

@@ -155,7 +155,7 @@ class CodeStory(Asked):
     def verified(self):
         anna, ben = self.compare()
         anna.press("y\n")
-        anna.wait_for("waiting for ben to say so as well")
+        anna.wait_for("waiting for ben to confirm it as well")
         self.assertEqual([], self.trust(self.anna))
         ben.press("y\n")
         ben.wait_for("anna is verified")

@@ -51,7 +51,7 @@ class RefusalStory(Story):
         anna = self.anna.receive(accept="none")
         code, words = self.send(anna, "--text", "hello")
         self.assertEqual(4, code)
-        self.assertIn("takes nothing from anybody", words)
+        self.assertIn("accepts nothing at the moment", words)
         self.assertNotIn("friend", words)
 
     def test_R8_what_a_peer_may_leave_is_told_in_numbers(self):

@@ -414,7 +414,7 @@ class SoundServerStory(VoiceStory):
         phone.connect("127.0.0.1", receiver.ready["port"], preamble=b"NSHM\x01\x01\0\0")
         command = self.ben.command("voice", "--to", name, "--via", "mesh", "--interface", "lo", "--limit", "20KiB")
         screen = Screen(self, command, self.ben.environment() | {"NO_COLOR": "1"})
-        screen.wait_for(f"{name}'s phone takes notes of at most 115 KB")
+        screen.wait_for(f"{name}'s phone accepts notes of at most 115 KB")
         screen.wait_for(r"0:0[0-9] left")
         # At the limit it ends by itself, and what was said is there to be sent.
         self.server.say(write_wave(self.place / "tone.wav", numpy_noise(self.random, 9)))

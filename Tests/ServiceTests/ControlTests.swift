@@ -1,23 +1,23 @@
 import FoundationEssentials
 import Glibc
-import NearshareBase
+import Nearshare
 import NearshareInterfaces
 import NearshareService
 import NearshareTesting
 import Synchronization
 import Testing
 
-/// Answers what it is asked with what it was asked, and tells every event to everybody.
-private final class EchoDoor: NodeClient {
+/// Replies with the text of a request, and publishes events.
+private final class EchoNode: NodeClient {
     private let listeners = Mutex<[AsyncStream<ControlEvent>.Continuation]>([])
 
-    func ask(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+    func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         switch request {
-        case .say(let text, _): return .accepted(text)
-        case .find(let text, let seconds):
-            // A slow question, which others must not wait for.
-            try? await Task.sleep(for: .seconds(seconds))
-            throw ControlFailure(.peerNotFound, text)
+        case .say(let text, _): return .lineAccepted(id: text)
+        case .find(let name, let timeout):
+            // A slow request, for which others must not wait.
+            try? await Task.sleep(for: timeout)
+            throw ControlFailure(.peerNotFound, name)
         case .stop:
             for listener in listeners.withLock({ $0 }) { listener.finish() }
             return .done
@@ -31,22 +31,22 @@ private final class EchoDoor: NodeClient {
         return stream
     }
 
-    func tell(_ event: ControlEvent) {
+    func publish(_ event: ControlEvent) {
         for listener in listeners.withLock({ $0 }) { listener.yield(event) }
     }
 
     var listenerCount: Int { listeners.withLock { $0.count } }
 }
 
-@Suite("the socket of a node", .timeLimit(.minutes(1)))
+@Suite("The control socket of a node", .timeLimit(.minutes(1)))
 struct ControlTests {
     private let scratch = ScratchFolder()
     private var path: String { scratch("node.sock") }
 
-    private func serving(_ door: EchoDoor, _ body: @Sendable () async throws -> Void) async throws {
+    private func serving(_ node: EchoNode, _ body: @Sendable () async throws -> Void) async throws {
         let server = try ControlServer(path: path)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await server.run(door) }
+            group.addTask { await server.run(node) }
             defer { group.cancelAll() }
             try await body()
         }
@@ -62,21 +62,21 @@ struct ControlTests {
     }
 
     private func expectAnswer(_ client: ControlClient) async throws {
-        let reply = try await client.ask(.status)
+        let reply = try await client.submit(.status)
         #expect(reply == .done)
     }
 
     private let anna = PeerID(bytes: [1, 1, 1, 1, 1, 1, 1, 1])!
 
-    @Test("Questions are answered, also while another waits; a failure comes as it was thrown")
+    @Test("Requests are answered while another one waits, and a failure arrives as it was thrown")
     func questions() async throws {
-        try await serving(EchoDoor()) {
+        try await serving(EchoNode()) {
             try await asking { client in
-                async let slow = client.ask(.find("nobody", seconds: 0.3))
+                async let slow = client.find("nobody", timeout: .milliseconds(300))
                 for number in 0..<50 {
                     let text = "line \(number)\nwith \"quotes\" and \u{1f469}"
-                    let reply = try await client.ask(.say(text, in: .peer(anna)))
-                    #expect(reply == .accepted(text))
+                    let reply = try await client.say(text, in: .peer(anna))
+                    #expect(reply == text)
                 }
                 do {
                     _ = try await slow
@@ -88,20 +88,20 @@ struct ControlTests {
         }
     }
 
-    @Test("Events come to all who follow, in their order, and end with the node")
+    @Test("Events arrive at all subscribers in their order, and end with the node")
     func events() async throws {
-        let door = EchoDoor()
-        try await serving(door) {
+        let node = EchoNode()
+        try await serving(node) {
             try await asking { one in
                 try await asking { other in
                     let (first, second) = (try await one.events(), try await other.events())
-                    #expect(door.listenerCount == 2)
-                    for number in 0..<500 { door.tell(.notice("\(number)")) }
+                    #expect(node.listenerCount == 2)
+                    for number in 0..<500 { node.publish(.notice("\(number)")) }
                     for stream in [first, second] {
                         var iterator = stream.makeAsyncIterator()
                         for number in 0..<500 { #expect(await iterator.next() == .notice("\(number)")) }
                     }
-                    _ = try await one.ask(.stop)
+                    try await one.stop()
                     for stream in [first, second] {
                         var iterator = stream.makeAsyncIterator()
                         #expect(await iterator.next() == nil)
@@ -111,9 +111,9 @@ struct ControlTests {
         }
     }
 
-    @Test("K5: only its owner can open it, and a path that is too long is told")
+    @Test("K5: only the owner can open the socket, and a path that is too long is reported")
     func permissions() async throws {
-        try await serving(EchoDoor()) {
+        try await serving(EchoNode()) {
             var status = stat()
             #expect(stat(path, &status) == 0)
             #expect(status.st_mode & 0o777 == 0o600)
@@ -126,7 +126,7 @@ struct ControlTests {
         #expect(failure?.description.contains("too long") == true)
     }
 
-    @Test("A file of a node that was killed is no node, and the next one takes its place")
+    @Test("The socket file of a killed node answers nothing, and the next node replaces it")
     func stale() async throws {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_un()
@@ -140,19 +140,19 @@ struct ControlTests {
         #expect(isBound)
         close(descriptor)
         #expect(ControlClient(path: path) == nil)
-        try await serving(EchoDoor()) {
+        try await serving(EchoNode()) {
             try await asking { client in try await expectAnswer(client) }
         }
     }
 
     @Test(
-        "X2: lines that are no requests end their connection, and nobody else's",
+        "X2: lines that are no requests close their own connection only",
         arguments: [
             "hello\n", "{}\n", "{\"request\":{\"_0\":1}}\n", "\u{0}\n", String(repeating: "x", count: (1 << 20) + 4_096),
             String(repeating: "[", count: 100_000) + "\n",
         ])
     func nonsense(_ line: String) async throws {
-        try await serving(EchoDoor()) {
+        try await serving(EchoNode()) {
             try await asking { client in
                 try await expectAnswer(client)
                 let stranger = try #require(Raw(path: path))
@@ -164,7 +164,7 @@ struct ControlTests {
     }
 }
 
-/// Somebody who writes what they like.
+/// A client that writes any bytes.
 private final class Raw: Sendable {
     private let descriptor: Int32
 

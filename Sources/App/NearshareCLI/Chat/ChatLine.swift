@@ -2,12 +2,16 @@ internal import Nearshare
 
 /// A line of a conversation outside of its screen.
 enum ChatLine {
-    static func show(_ entry: ChatMessage, isJSON: Bool) {
-        if isJSON { return JSONEvents.emit("line", describe(entry)) }
-        let who = entry.authorName?.shown ?? entry.author?.hex ?? "me"
+    /// Whether a line is shown outside of a conversation: a line from a peer that was not received as a message already.
+    static func isShown(_ entry: ChatMessage) -> Bool {
+        !entry.isOurs && (BundleID(hex: entry.id) == nil || entry.conversation == .everybody)
+    }
+
+    static func lines(_ entry: ChatMessage) -> [String] {
+        let author = entry.authorName?.shown ?? entry.author?.hex ?? "me"
         let place = entry.conversation == .everybody ? " to everybody" : ""
-        for line in entry.text.split(separator: "\n", omittingEmptySubsequences: false) {
-            Console.result("\(who)\(place): \(TerminalText.escaped(String(line), columns: 4_096))")
+        return entry.text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+            "\(author)\(place): \(TerminalText.escaped(String(line), columns: 4_096))"
         }
     }
 

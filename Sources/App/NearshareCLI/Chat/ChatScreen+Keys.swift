@@ -126,7 +126,7 @@ extension ChatScreen {
                 case .unknown: ""
                 }
             let trustStatus =
-                person.isFriend && person.trustStatus != "friend" ? "friend, \(person.trustStatus)" : person.trustStatus
+                person.isFriend && person.trustStatus.isVerified ? "friend, verified" : person.trustStatus.label
             note(
                 "\(name(of: person.id))  \(person.id.hex)  \(person.isNear ? "near" : "away")\(software), "
                     + TerminalText.escaped(trustStatus, columns: 40), at: now)
@@ -141,7 +141,7 @@ extension ChatScreen {
         let name = name(of: peer)
         if people[peer]?.software == .blueChat {
             note("\(name) has no key: nothing proves who that is, and anybody in range can read what is said", at: now)
-        } else if people[peer]?.trustStatus == "verified" {
+        } else if people[peer]?.trustStatus.isVerified == true {
             note("the key of \(name), \(peer.hex), is verified: its short code was compared", at: now)
         } else {
             note(

@@ -88,7 +88,7 @@ extension ChatScreen {
     }
 
     /// Those who are near or friends: near ones first, by name.
-    var listed: [Person] {
+    var listed: [Contact] {
         people.values.filter { $0.isNear || $0.isFriend }.sorted {
             ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
                 $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
@@ -175,10 +175,10 @@ extension ChatScreen {
         }
     }
 
-    private static func style(of person: Person) -> TextStyle {
+    private static func style(of person: Contact) -> TextStyle {
         switch person.trustStatus {
-        case "changed": .failure
-        case "verified": TextStyle(color: .green)
+        case .nameClash: .failure
+        case .known(.verified, _): TextStyle(color: .green)
         default: .plain
         }
     }
@@ -198,9 +198,9 @@ extension ChatScreen {
                 line.append(" is away: what you write waits until they are near", .warning)
             }
             switch person?.trustStatus {
-            case "changed": line.append("  NOT THE KEY THEY HAD BEFORE: /verify", TextStyle(color: .red, isBold: true))
-            case "blocked": line.append("  blocked", .failure)
-            case "verified": line.append("  verified", TextStyle(color: .green))
+            case .nameClash?: line.append("  NOT THE KEY THEY HAD BEFORE: /verify", TextStyle(color: .red, isBold: true))
+            case .known(.blocked, _)?: line.append("  blocked", .failure)
+            case .known(.verified, _)?: line.append("  verified", TextStyle(color: .green))
             default: break
             }
         }
@@ -419,7 +419,7 @@ extension ChatScreen {
         return lines
     }
 
-    private static func sentence(_ transfer: TransferLine) -> String {
+    private static func sentence(_ transfer: TransferStatus) -> String {
         let name = transfer.name
         let size = transfer.total.map { " of \($0.asByteCount)" } ?? ""
         let what = transfer.isIncoming ? "receiving \(name)" : "sending \(name)"
@@ -428,9 +428,9 @@ extension ChatScreen {
             guard transfer.done > 0 else { return "\(what)…" + (transfer.detail.map { " (\($0))" } ?? "") }
             let percent = transfer.total.map { $0 == 0 ? 100 : Int(Double(transfer.done) / Double($0) * 100) }
             return "\(what): \(transfer.done.asByteCount)\(size)" + (percent.map { ", \(min(100, $0))%" } ?? "")
-        case "completed"?:
+        case .completed?:
             return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)"
-        case let outcome?: return "\(name): \(transfer.detail ?? outcome)"
+        case let outcome?: return "\(name): \(transfer.detail ?? outcome.word)"
         }
     }
 }

@@ -77,7 +77,7 @@ struct ChatScreen: Sendable {
     private(set) var hasStarted = false
     private(set) var columns = 80
     private(set) var rows = 24
-    var people: [PeerID: Person] = [:]
+    var people: [PeerID: Contact] = [:]
     /// Everybody's first, then persons' in the order in which they were opened.
     var rooms: [ConversationView] = [ConversationView(.everybody)]
     /// Where nothing is said: seen until a conversation is chosen.
@@ -94,7 +94,7 @@ struct ChatScreen: Sendable {
     static let maximumRooms = 300
     private static let bellInterval: Int64 = 3000
     /// Seconds that somebody is waited for.
-    private static let findPatience = 5.0
+    private static let findTimeout = Duration.seconds(5)
 
     init(_ settings: Settings) {
         self.settings = settings
@@ -112,7 +112,7 @@ struct ChatScreen: Sendable {
         return effects
     }
 
-    private static let questions: [Effect] = [.ask(.people, .people), .ask(.conversations, .conversations)]
+    private static let questions: [Effect] = [.ask(.contacts, .people), .ask(.conversations, .conversations)]
 
     /// What to ask another node. What was written and is being written stays.
     private mutating func startAgain(at now: WallTime) -> [Effect] {
@@ -170,7 +170,7 @@ struct ChatScreen: Sendable {
     mutating func find(_ name: String, at now: WallTime) -> [Effect] {
         wanted = name
         note("looking for \(TerminalText.escaped(name, columns: 40))…", at: now)
-        return [.ask(.find(name, seconds: Self.findPatience), .find(name))]
+        return [.ask(.find(name: name, timeout: Self.findTimeout), .find(name))]
     }
 
     /// Shows a conversation.
@@ -237,11 +237,11 @@ struct ChatScreen: Sendable {
                 _ = rooms[index].mark(id, mark)
                 rooms[index].reasons[id] = reason
             }
-        case .people(let all): setPeople(all)
+        case .contacts(let all): setPeople(all)
         case .transfer(let transfer):
             if let index = room(of: .peer(transfer.peer)) { rooms[index].show(transfer, at: now) }
         case .notice(let text): note(TerminalText.escaped(text, columns: 400), at: now)
-        case .messageChanged, .arrived: break
+        case .messageChanged, .received: break
         }
         return []
     }
@@ -268,7 +268,7 @@ struct ChatScreen: Sendable {
         return [.bell]
     }
 
-    private mutating func setPeople(_ all: [Person]) {
+    private mutating func setPeople(_ all: [Contact]) {
         people = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
     }
 
@@ -285,15 +285,11 @@ struct ChatScreen: Sendable {
 
     private mutating func succeeded(_ ticket: Ticket, _ reply: ControlReply, at now: WallTime) -> [Effect] {
         switch (ticket, reply) {
-        case (.people, .people(let all)): setPeople(all)
+        case (.people, .contacts(let all)): setPeople(all)
         case (.conversations, .conversations(let all)): return take(all)
         case (.history(let conversation, let isOlder), .entries(let entries)):
             return take(entries, of: conversation, isOlder: isOlder)
-        case (.find(let name), .people(let found)):
-            guard let person = found.first else {
-                note("nobody near is called \(TerminalText.escaped(name, columns: 40))", at: now)
-                return []
-            }
+        case (.find(let name), .contact(let person)):
             if people[person.id] == nil { people[person.id] = person }
             // Somebody who has gone on to something else is not called back.
             guard wanted == name else { return [] }

@@ -21,7 +21,7 @@ final class ChatTerminal: Sendable {
         case end
     }
 
-    private let door: any NodeClient
+    private let client: any NodeClient
     private let machine: LocalMachine
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
@@ -37,10 +37,10 @@ final class ChatTerminal: Sendable {
 
     /// - Parameter screen: a new one, or as another node has left it; kept when this one ends.
     init(
-        door: any NodeClient, machine: LocalMachine, terminal: TerminalDevice, keyboard: KeyboardReader,
+        client: any NodeClient, machine: LocalMachine, terminal: TerminalDevice, keyboard: KeyboardReader,
         screen: Monitor<ChatScreen>
     ) {
-        self.door = door
+        self.client = client
         self.machine = machine
         self.terminal = terminal
         self.keyboard = keyboard
@@ -58,7 +58,7 @@ final class ChatTerminal: Sendable {
     /// Until the person quits, or the terminal goes. Then the terminal is as it was before; not so when another node is to be found.
     /// - Throws: a ``ControlFailure`` when the node in another process has ended.
     func run() async throws {
-        let events = try await door.events()
+        let events = try await client.events()
         let (orders, orderSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.Ticket).self)
         Console.messageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
         FullScreen.enter(terminal)
@@ -132,7 +132,7 @@ final class ChatTerminal: Sendable {
                 break loop
             case .nodeGone:
                 // One that is in this process has been told to end.
-                if door is NodeService {
+                if client is NodeService {
                     effects += screen.handle(.gone, at: now)
                 } else if ending == nil {
                     ending = .nodeGone
@@ -219,7 +219,7 @@ final class ChatTerminal: Sendable {
 
     private func ask(_ request: ControlRequest, _ ticket: ChatScreen.Ticket) async {
         do throws(ControlFailure) {
-            sink.yield(.screen(.answered(ticket, .success(try await door.ask(request)))))
+            sink.yield(.screen(.answered(ticket, .success(try await client.submit(request)))))
         } catch {
             sink.yield(.screen(.answered(ticket, .failure(error))))
         }

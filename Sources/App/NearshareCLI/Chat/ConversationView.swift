@@ -6,7 +6,7 @@ internal import NearshareTerminal
 struct ConversationView: Sendable {
     enum Content: Sendable, Hashable {
         case entry(ChatMessage)
-        case transfer(TransferLine)
+        case transfer(TransferStatus)
         /// Said by this program; not kept.
         case note(String)
     }
@@ -100,7 +100,7 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
-    mutating func show(_ transfer: TransferLine, at now: WallTime) {
+    mutating func show(_ transfer: TransferStatus, at now: WallTime) {
         for (index, item) in items.enumerated().reversed() {
             if case .transfer(let other) = item.content, other.id == transfer.id {
                 items[index].content = .transfer(transfer)

@@ -31,18 +31,18 @@ final class PipedConversation: Sendable {
         case stopped
     }
 
-    private let door: any NodeClient
+    private let client: any NodeClient
     private let order: Order
     private let input: LineReader
     private let happenings: AsyncStream<Happening>
     private let sink: AsyncStream<Happening>.Continuation
 
     /// Seconds that somebody is waited for who is not known.
-    private static let findPatience = 10.0
+    private static let findTimeout = Duration.seconds(10)
     private static let maximumHistory = 500
 
-    init(door: any NodeClient, order: Order, input: Int32 = STDIN_FILENO) {
-        self.door = door
+    init(client: any NodeClient, order: Order, input: Int32 = STDIN_FILENO) {
+        self.client = client
         self.order = order
         self.input = LineReader(input, maximumLineByteCount: ChatMessage.maximumTextByteCount * 2)
         (happenings, sink) = AsyncStream.makeStream(of: Happening.self)
@@ -56,22 +56,18 @@ final class PipedConversation: Sendable {
 
     func run() async throws {
         // Before anything is said, so that no mark is missed.
-        let events = try await door.events()
+        let events = try await client.events()
         let conversation: Conversation
         var name = "everybody"
         if let peer = order.peer {
-            guard case .people(let found) = try await door.ask(.find(peer, seconds: Self.findPatience)),
-                let person = found.first
-            else {
-                throw CommandFailure(.peerNotFound, "nobody near is called \(TerminalText.escaped(peer, columns: 40))")
-            }
+            let person = try await client.find(peer, timeout: Self.findTimeout)
             conversation = .peer(person.id)
             name = person.name.shown
         } else {
             conversation = .everybody
         }
         let report = ChatReport(conversation: conversation, name: name, isJSON: order.isJSON, says: order.follows)
-        if order.isJSON, case .people(let people) = try await door.ask(.people) { report.say(.people(people)) }
+        if order.isJSON { report.say(.contacts(try await client.contacts())) }
         if order.history > 0 { try await sayHistory(conversation, report) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
@@ -101,7 +97,7 @@ final class PipedConversation: Sendable {
                 pipe.take(event)
                 report.say(event)
                 if order.follows, case .entry(let entry) = event, entry.conversation == conversation, !entry.isOurs {
-                    _ = try await door.ask(.markRead(conversation))
+                    try await client.markRead(conversation)
                 }
             case .accepted(let id, let line):
                 pipe.accepted(id)
@@ -118,11 +114,9 @@ final class PipedConversation: Sendable {
                     }
                 }
             case .look:
-                guard !pipe.open.isEmpty,
-                    case .entries(let entries) = try await door.ask(
-                        .history(conversation, before: nil, limit: min(Self.maximumHistory, pipe.open.count + 50)))
-                else { break }
-                for entry in entries { pipe.take(entry) }
+                guard !pipe.open.isEmpty else { break }
+                let limit = min(Self.maximumHistory, pipe.open.count + 50)
+                for entry in try await client.history(of: conversation, limit: limit) { pipe.take(entry) }
             case .timedOut:
                 let isNear = try await isNear(conversation)
                 if let failure = pipe.failure(name: name, isNear: isNear, timedOutAfter: order.timeout.inSeconds) {
@@ -142,8 +136,8 @@ final class PipedConversation: Sendable {
     }
 
     private func isNear(_ conversation: Conversation) async throws -> Bool {
-        guard case .peer(let id) = conversation, case .people(let people) = try await door.ask(.people) else { return false }
-        return people.contains { $0.id == id && $0.isNear }
+        guard case .peer(let id) = conversation else { return false }
+        return try await client.contacts().contains { $0.id == id && $0.isNear }
     }
 
     /// Hands each line over before the next one is read.
@@ -158,7 +152,7 @@ final class PipedConversation: Sendable {
                         .refused,
                         "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
                 }
-                sink.yield(.accepted(try await door.order(.say(line, in: conversation)), line: number))
+                sink.yield(.accepted(try await client.say(line, in: conversation), line: number))
             } catch {
                 sink.yield(.refused(error, line: number))
             }
@@ -167,12 +161,10 @@ final class PipedConversation: Sendable {
     }
 
     private func sayHistory(_ conversation: Conversation, _ report: ChatReport) async throws {
-        guard case .entries(let entries) = try await door.ask(.history(conversation, before: nil, limit: order.history)) else {
-            return
-        }
+        let entries = try await client.history(of: conversation, limit: order.history)
         for entry in entries { report.say(.entry(entry)) }
         if order.follows, entries.contains(where: { !$0.isOurs && $0.status < .read }) {
-            _ = try await door.ask(.markRead(conversation))
+            try await client.markRead(conversation)
         }
     }
 }
@@ -230,25 +222,25 @@ struct ChatReport: Sendable {
                     "reason": JSONValue(reason),
                 ]
             )
-        case .people(let people): return ("people", ["people": .list(people.map { .object(fields($0)) })])
+        case .contacts(let contacts): return ("people", ["people": .list(contacts.map { .object(fields($0)) })])
         case .transfer(let transfer):
             guard conversation == .peer(transfer.peer) else { return nil }
             return (
                 "transfer",
                 [
-                    "transfer": .text(transfer.id), "incoming": .flag(transfer.isIncoming), "name": .text(transfer.name),
+                    "transfer": .text(transfer.id.hex), "incoming": .flag(transfer.isIncoming), "name": .text(transfer.name),
                     "done": .number(transfer.done), "total": JSONValue(transfer.total),
-                    "outcome": JSONValue(transfer.outcome), "detail": JSONValue(transfer.detail),
+                    "outcome": JSONValue(transfer.outcome?.word), "detail": JSONValue(transfer.detail),
                 ]
             )
         case .notice(let text): return ("notice", ["text": .text(text)])
-        case .marked, .messageChanged, .arrived: return nil
+        case .marked, .messageChanged, .received: return nil
         }
     }
 
-    private static func fields(_ person: Person) -> [String: JSONValue] {
+    private static func fields(_ person: Contact) -> [String: JSONValue] {
         [
-            "id": .text(person.id.hex), "name": .text(person.name.claimed), "standing": .text(person.trustStatus),
+            "id": .text(person.id.hex), "name": .text(person.name.claimed), "standing": .text(person.trustStatus.label),
             "friend": .flag(person.isFriend), "near": .flag(person.isNear),
             "software": .text(person.software.rawValue),
         ]

@@ -63,10 +63,10 @@ struct ChatCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "by a pipe it has to be said to whom: nearshare chat PEER, or --public")
             }
             let machine = try LocalMachine()
-            let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
+            let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
             guard let terminal else {
-                return try await withNodeClient(machine, options) { [order] door in
-                    let piping = PipedConversation(door: door, order: order)
+                return try await withNodeClient(machine, options, .command) { [order] client in
+                    let piping = PipedConversation(client: client, order: order)
                     try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run() }
                 }
             }
@@ -76,9 +76,9 @@ struct ChatCommand: AsyncParsableCommand {
             }
             let keyboard = KeyboardReader(terminal)
             let screen = Monitor(ChatScreen(settings))
-            try await withNodeClient(machine, options, carriesOn: true) { door in
+            try await withNodeClient(machine, options, .command, continues: true) { client in
                 try await ChatTerminal(
-                    door: door, machine: machine, terminal: terminal, keyboard: keyboard, screen: screen
+                    client: client, machine: machine, terminal: terminal, keyboard: keyboard, screen: screen
                 ).run()
             }
         }

@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 struct FriendsCommand: AsyncParsableCommand {
@@ -73,7 +74,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let friend: Candidate
-            if Address.parse(peer) == nil, let known = try PeerSelection.findIfKnown(peer, in: machine.trust.read()) {
+            if LinkAddress(parsing: peer) == nil, let known = try machine.trust.read().peer(named: peer) {
                 friend = Candidate(fingerprint: known.fingerprint, name: known.entry.name, known: known.entry)
             } else {
                 friend = try await meet(from: machine)
@@ -109,7 +110,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
         Console.say("looking for \(TerminalText.escaped(peer))…")
         let meeting = PeerConnector(
             machine: machine, interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
-        return try await meeting.connect(to: peer) { connection in
+        return try await meeting.connect(to: peer, interruption: SignalInterruption()) { connection in
             let name = try await connection.peerName
             let known = try machine.trust.read()[connection.proven.fingerprint]
             if known == nil,
@@ -158,9 +159,12 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let friends = try machine.trust.read().entries.filter { $0.value.isFriend }
-            let found = try PeerSelection.choose(
-                peer, among: friends.map { ($0.key, $0.value.name) },
-                otherwise: "\(TerminalText.escaped(peer)) is not among your friends; `nearshare friends` lists them")
+            let keys = friends.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+            guard let found = try NamedKey.find(peer, among: keys) else {
+                throw CommandFailure(
+                    .peerNotFound,
+                    "\(TerminalText.escaped(peer)) is not among your friends; `nearshare friends` lists them")
+            }
             _ = try machine.trust.update { $0.setFriend(found.fingerprint, false) }
             Console.say("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
         }

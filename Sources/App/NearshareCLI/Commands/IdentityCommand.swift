@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 struct IdentityCommand: AsyncParsableCommand {

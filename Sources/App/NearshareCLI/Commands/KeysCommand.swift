@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
 internal import NearshareBundles
+internal import NearshareService
 internal import NearshareTerminal
 
 struct KeysCommand: AsyncParsableCommand {
@@ -171,9 +172,11 @@ struct KeysForgetCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let contacts = try KnownKeys(machine).contacts
-            let found = try PeerSelection.choose(
-                peer, among: contacts.map { ($0.fingerprint, $0.name) },
-                otherwise: "there are no keys of \(TerminalText.escaped(peer)); `nearshare keys` lists them")
+            let keys = contacts.map { NamedKey(fingerprint: $0.fingerprint, name: $0.name) }
+            guard let found = try NamedKey.find(peer, among: keys) else {
+                throw CommandFailure(
+                    .peerNotFound, "there are no keys of \(TerminalText.escaped(peer)); `nearshare keys` lists them")
+            }
             try machine.contacts.update { $0.remove(found.fingerprint) }
             Console.say("the keys of \(found.name.shown) (\(found.fingerprint.peerID)) are forgotten")
         }

@@ -42,13 +42,15 @@ struct MeshRunCommand: AsyncParsableCommand {
                 // What the configuration says is nobody's slip on the command line.
                 throw CommandFailure(profile == nil ? .failure : .usage, error.description)
             }
-            var options = NodeOptions(receiving, log: global.logger)
-            (options.profile, options.isStanding, options.isJSON) = (profile, true, json)
-            try await runNode(machine, options) { [json] door in
-                let events = await door.events()
-                guard case .status(let status) = try await door.ask(.status) else { return }
-                Self.greet(status, isJSON: json)
-                for await event in events { NodeEventText.show(event, isJSON: json) }
+            var options = receiving.nodeOptions(log: global.logger)
+            options.profile = profile
+            let reporter: any Reporter = json ? JSONReporter(showsProgress: true) : TextReporter()
+            let environment = NodeEnvironment(
+                interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
+            try await runNode(machine, options, environment) { [json] node in
+                let events = await node.events()
+                Self.greet(try await node.status(), isJSON: json)
+                for await event in events { reporter.report(.node(event)) }
             }
         }
     }
@@ -62,26 +64,6 @@ struct MeshRunCommand: AsyncParsableCommand {
     }
 
     static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }
-
-}
-
-/// An event of the node, as users and programs read it on standard output.
-enum NodeEventText {
-    static func show(_ event: ControlEvent, isJSON: Bool) {
-        switch event {
-        case .arrived(let arrival): MessageLine.show(arrival, isJSON: isJSON)
-        case .entry(let entry):
-            // What was carried is told as a message already.
-            guard !entry.isOurs, BundleID(hex: entry.id) == nil || entry.conversation == .everybody else { return }
-            ChatLine.show(entry, isJSON: isJSON)
-        case .messageChanged(let id, let state, let detail):
-            guard isJSON else { return }
-            JSONEvents.emit(
-                "message_changed", ["id": .text(id), "state": .text(state.rawValue), "detail": JSONValue(detail)])
-        case .notice(let line): Console.say(line)
-        case .marked, .people, .transfer: break
-        }
-    }
 }
 
 struct MeshStatusCommand: AsyncParsableCommand {
@@ -95,16 +77,16 @@ struct MeshStatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            try await throughRunningNode { door in
-                guard case .status(let status) = try await door.ask(.status) else { return }
+            try await withStandingNode { client in
+                let status = try await client.status()
                 if json { return JSONEvents.emit("status", Self.describe(status)) }
                 for line in Table.lines(Self.rows(status)) { Console.result(line) }
                 guard !status.neighbours.isEmpty else { return Console.result("nobody is near") }
                 let rows = status.neighbours.map { neighbour in
                     [
-                        "  \(neighbour.person.name.shown)", neighbour.person.id.hex, neighbour.person.trustStatus,
-                        neighbour.person.software.rawValue, neighbour.isDirect ? "linked" : "through others",
-                        status.secureSessions.contains(neighbour.person.id) ? "secure session" : "",
+                        "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.label,
+                        neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "through others",
+                        status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
                     ]
                 }
                 Console.result("near:")
@@ -124,10 +106,20 @@ struct MeshStatusCommand: AsyncParsableCommand {
             ["profile", MeshRunCommand.shown(profile)],
             ["  hop limit", "\(profile.hopLimit)"], ["  time to live", "\(profile.timeToLive) s"],
             ["  sharing time", "\(profile.sharingTime) ms"], ["  maximum propagation", "\(profile.maximumPropagation)"],
-            ["  tracklist limit", "\(profile.tracklistLimit)"], ["port", "\(status.port)"], ["bluetooth", status.bluetooth],
+            ["  tracklist limit", "\(profile.tracklistLimit)"], ["port", "\(status.port)"],
+            ["bluetooth", text(status.bluetooth)],
             ["inbox", TerminalText.escaped(status.inbox, columns: 1000)], ["messages carried", "\(status.carriedCount)"],
             ["sessions count as secure", "for \(status.sessionLifetime) s, \(status.secureSessions.count) do"],
         ]
+    }
+
+    private static func text(_ bluetooth: NodeStatus.Bluetooth) -> String {
+        switch bluetooth {
+        case .starting: "not there yet"
+        case .notUsed: "not used"
+        case .on(let channel): "on, channel \(channel)"
+        case .unavailable(let reason): "not available: \(reason)"
+        }
     }
 
     static func describe(_ status: NodeStatus) -> [String: JSONValue] {
@@ -141,15 +133,16 @@ struct MeshStatusCommand: AsyncParsableCommand {
                 "time_to_live": number(profile.timeToLive), "sharing_time": number(profile.sharingTime),
                 "maximum_propagation": number(profile.maximumPropagation), "tracklist_limit": number(profile.tracklistLimit),
             ]),
-            "carried": number(status.carriedCount), "bluetooth": .text(status.bluetooth), "inbox": .text(status.inbox),
+            "carried": number(status.carriedCount), "bluetooth": .text(text(status.bluetooth)), "inbox": .text(status.inbox),
             "session_lifetime": number(status.sessionLifetime),
             "near": .list(
                 status.neighbours.map { neighbour in
                     .object([
-                        "id": .text(neighbour.person.id.hex), "name": .text(neighbour.person.name.claimed),
-                        "standing": .text(neighbour.person.trustStatus), "software": .text(neighbour.person.software.rawValue),
+                        "id": .text(neighbour.contact.id.hex), "name": .text(neighbour.contact.name.claimed),
+                        "standing": .text(neighbour.contact.trustStatus.label),
+                        "software": .text(neighbour.contact.software.rawValue),
                         "linked": .flag(neighbour.isDirect),
-                        "secure": .flag(status.secureSessions.contains(neighbour.person.id)),
+                        "secure": .flag(status.secureSessions.contains(neighbour.contact.id)),
                     ])
                 }),
         ]
@@ -163,10 +156,10 @@ struct MeshStopCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            try await throughRunningNode { door in
-                guard case .status(let status) = try await door.ask(.status) else { return }
+            try await withStandingNode { client in
+                let status = try await client.status()
                 do throws(ControlFailure) {
-                    _ = try await door.ask(.stop)
+                    try await client.stop()
                 } catch {
                     // A node that ends may be gone before it has answered.
                     guard error.kind == .gone else { throw error }
@@ -184,8 +177,8 @@ struct MeshStopCommand: AsyncParsableCommand {
     return PropagationProfile.named.map(\.name) + own.filter { TerminalText.escaped($0) == $0 }
 }
 
-/// Asks the node that runs on this machine; none is begun.
-private func throughRunningNode(_ body: @Sendable (any NodeClient) async throws -> Void) async throws {
-    let isDone: Void? = try await askRunningNode(of: LocalMachine()) { try await body($0) }
+/// Runs `body` with a client of the node that runs on this machine; none is started.
+private func withStandingNode(_ body: @Sendable (any NodeClient) async throws -> Void) async throws {
+    let isDone: Void? = try await withRunningNode(of: LocalMachine()) { try await body($0) }
     if isDone == nil { throw CommandFailure(.failure, "no node runs on this machine; `nearshare mesh run` starts one") }
 }

@@ -12,10 +12,6 @@ struct MessageCommand: AsyncParsableCommand {
             The message's id is written to standard output.
             """)
 
-    enum Wait: String, ExpressibleByArgument, CaseIterable {
-        case none, sent, delivered
-    }
-
     @Argument(help: ArgumentHelp("What to say; - reads it from standard input.", valueName: "text"))
     var text: String?
 
@@ -52,7 +48,7 @@ struct MessageCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "Wait until it is sent (somebody has taken it; the default) or delivered, or for none of that.", valueName: "event")
     )
-    var wait: Wait?
+    var wait: MessageOperation.Goal?
 
     @Option(
         help: ArgumentHelp(
@@ -98,16 +94,14 @@ struct MessageCommand: AsyncParsableCommand {
             let path = try file.map(AbsolutePath.of)
             // What is wrong with it is told before a node is looked for or begun.
             let value = try json.map(StructuredJSON.value)
-            let sending = MessageSending(
-                mode: effectiveMode, peer: peer, isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate,
-                file: path, wait: wait, timeout: timeout?.duration ?? .seconds(10),
-                filePatience: timeout?.duration ?? .seconds(30))
-            let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
+            let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
             let said = text == "-" ? try Self.readStandardInput() : text
-            let stage = Monitor(MessageSending.Stage.looking)
-            try await withNodeClient(machine, options, carriesOn: true) { door in
-                try await sending.run(stage, value ?? .object(["text": .string(said ?? "")]), through: door)
-            }
+            let operation = MessageOperation(
+                value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,
+                isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
+                timeout: timeout?.duration ?? .seconds(10), fileTimeout: timeout?.duration ?? .seconds(30),
+                reporter: TextReporter())
+            try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
         }
     }
 
@@ -130,3 +124,5 @@ struct MessageCommand: AsyncParsableCommand {
 }
 
 extension MessageMode: ExpressibleByArgument {}
+
+extension MessageOperation.Goal: ExpressibleByArgument {}

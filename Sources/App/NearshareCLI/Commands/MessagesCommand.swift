@@ -27,84 +27,72 @@ struct MessagesCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let options = NodeOptions(radio: radio, interface: interface, log: global.logger)
-            guard follow else { return try await list(machine) }
+            let reporter: any Reporter = json ? JSONReporter() : TextReporter()
+            guard follow else { return try await list(machine, reporter) }
+            let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
             let last = Monitor(after)
-            try await withNodeClient(machine, options, carriesOn: true) { [json] door in
-                try await Self.follow(after: last, through: door, isJSON: json)
+            try await withNodeClient(machine, options, .command, continues: true) { client in
+                try await Self.follow(after: last, through: client, reporter)
             }
         }
     }
 
-    /// - Parameter last: the number of what was shown last.
-    private static func follow(after last: Monitor<Int>, through door: any NodeClient, isJSON: Bool) async throws {
-        // Before the list is asked for, so that nothing falls between the two.
-        let events = try await door.events()
-        let show: (Arrival) -> Void = { arrival in
-            MessageLine.show(arrival, isJSON: isJSON)
-            last.withLock { $0 = arrival.number }
+    /// - Parameter last: the number of the message that was shown last.
+    private static func follow(
+        after last: Monitor<Int>, through client: any NodeClient, _ reporter: any Reporter
+    ) async throws {
+        // Subscribed before the list is requested, so that no message is lost between the two.
+        let events = try await client.events()
+        let show: (ReceivedMessage) -> Void = { message in
+            reporter.report(.node(.received(message)))
+            last.withLock { $0 = message.number }
         }
-        for arrival in try await all(after: last.withLock { $0 }, through: door) { show(arrival) }
-        for await case .arrived(let arrival) in events where arrival.number > last.withLock({ $0 }) { show(arrival) }
-        // The one in this process was told to end.
-        if !(door is NodeService) { throw ControlFailure(.gone, "the node has ended") }
+        for message in try await all(after: last.withLock { $0 }, through: client) { show(message) }
+        for await case .received(let message) in events where message.number > last.withLock({ $0 }) { show(message) }
+        // The node in this process was told to stop.
+        if !(client is NodeService) { throw ControlFailure(.gone, "the node has ended") }
     }
 
-    /// What is kept can be looked at without being a part of the mesh.
-    private func list(_ machine: LocalMachine) async throws {
-        let isDone: Void? = try await askRunningNode(of: machine) { client in
-            for arrival in try await Self.all(after: after, through: client) { MessageLine.show(arrival, isJSON: json) }
+    /// Lists the stored messages; no node is started for it.
+    private func list(_ machine: LocalMachine, _ reporter: any Reporter) async throws {
+        let isDone: Void? = try await withRunningNode(of: machine) { client in
+            for message in try await Self.all(after: after, through: client) { reporter.report(.node(.received(message))) }
         }
         if isDone != nil { return }
         let store = try NodeStores(directory: machine.state.path).conversations
-        let people = try KnownPeople(machine)
+        let contacts = try ContactDirectory(machine).snapshot()
         var last = after
         while true {
-            let arrivals = try store.arrivals(after: last, limit: 1_000)
-            guard let newest = arrivals.last else { break }
-            for arrival in arrivals {
-                let name = people.sender(of: arrival).flatMap(people.name)
-                MessageLine.show(Arrival(arrival, senderName: name), isJSON: json)
+            let messages = try store.arrivals(after: last, limit: 1_000)
+            guard let newest = messages.last else { break }
+            for message in messages {
+                let name = contacts.sender(of: message).flatMap(contacts.knownName)
+                reporter.report(.node(.received(ReceivedMessage(message, senderName: name))))
             }
             last = newest.number
         }
     }
 
-    private static func all(after number: Int, through door: any NodeClient) async throws -> [Arrival] {
-        var all: [Arrival] = []
-        while case .arrivals(let some) = try await door.ask(.arrivals(after: all.last?.number ?? number, limit: 1_000)),
-            !some.isEmpty
-        {
+    private static func all(after number: Int, through client: any NodeClient) async throws -> [ReceivedMessage] {
+        var all: [ReceivedMessage] = []
+        while true {
+            let some = try await client.messages(after: all.last?.number ?? number)
+            guard !some.isEmpty else { return all }
             all += some
         }
-        return all
     }
 }
 
-extension Arrival {
-    init(_ kept: ReceivedBundle, senderName: DisplayName?) {
-        self.init(
-            number: kept.number, id: kept.id.hex, sender: kept.sender, senderName: senderName, signer: kept.signer.hex,
-            content: kept.content, isForEverybody: kept.isForEverybody, created: kept.created, received: kept.received,
-            hops: kept.hops)
-    }
-}
-
-/// A message that has come, as people and programs read it.
+/// A received message, as users and programs read it.
 enum MessageLine {
-    static func show(_ arrival: Arrival, isJSON: Bool) {
-        let content = (try? BundleContent(decoding: arrival.content[...])) ?? .other(0, [])
-        if isJSON { JSONEvents.emit("message", describe(arrival, content)) } else { Console.result(text(arrival, content)) }
-    }
-
-    private static func describe(_ arrival: Arrival, _ content: BundleContent) -> [String: JSONValue] {
+    static func fields(_ message: ReceivedMessage) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [
-            "number": .number(UInt64(arrival.number)), "id": .text(arrival.id), "from": JSONValue(arrival.sender?.hex),
-            "name": JSONValue(arrival.senderName?.claimed), "signer": .text(arrival.signer),
-            "broadcast": .flag(arrival.isForEverybody), "created": .integer(arrival.created.milliseconds),
-            "received": .integer(arrival.received.milliseconds), "hops": .number(UInt64(max(0, arrival.hops))),
+            "number": .number(UInt64(message.number)), "id": .text(message.id.hex), "from": JSONValue(message.sender?.hex),
+            "name": JSONValue(message.senderName?.claimed), "signer": .text(message.signer.hex),
+            "broadcast": .flag(message.isBroadcast), "created": .integer(message.created.milliseconds),
+            "received": .integer(message.received.milliseconds), "hops": .number(UInt64(max(0, message.hops))),
         ]
-        switch content {
+        switch message.content {
         case .structured(let value): fields["content"] = StructuredJSON.json(value)
         case .besideFile(let value, let name):
             fields["content"] = StructuredJSON.json(value)
@@ -114,16 +102,16 @@ enum MessageLine {
         return fields
     }
 
-    static func text(_ arrival: Arrival, _ content: BundleContent) -> String {
-        var who = arrival.senderName?.shown ?? arrival.sender?.hex ?? "unproven \(arrival.signer)"
-        if arrival.isForEverybody { who += " to everybody" }
+    static func text(_ message: ReceivedMessage) -> String {
+        var who = message.senderName?.shown ?? message.sender?.hex ?? "unproven \(message.signer.hex)"
+        if message.isBroadcast { who += " to everybody" }
         let said =
-            switch content {
+            switch message.content {
             case .structured(let value): text(value)
             case .besideFile(let value, let name): "\(text(value))  [\(TerminalText.escaped(name))]"
             case .other: "(something that a later nearshare can read)"
             }
-        return "\(arrival.received.forPeople)  \(who): \(TerminalText.escaped(said, columns: 4_096))"
+        return "\(message.received.forPeople)  \(who): \(TerminalText.escaped(said, columns: 4_096))"
     }
 
     private static func text(_ value: StructuredValue) -> String {

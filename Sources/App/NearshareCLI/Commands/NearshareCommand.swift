@@ -2,6 +2,7 @@ package import ArgumentParser
 internal import CNearshareShims
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 /// `nearshare`

@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 struct PeersCommand: AsyncParsableCommand {
@@ -74,7 +75,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let meeting = PeerConnector(
                 machine: machine, interface: nil, radio: LocalMachine.radio(log: global.logger), log: global.logger)
-            try await meeting.connect(to: peer) { connection in
+            try await meeting.connect(to: peer, interruption: SignalInterruption()) { connection in
                 let code = try await connection.shortCode
                 let name = try await connection.peerName
                 terminal.write(
@@ -156,7 +157,7 @@ struct PeersUnblockCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
+            let found = try machine.trust.read().requirePeer(named: whom.peer)
             let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
             guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
             _ = try machine.trust.update { $0.setBlocked(found.fingerprint, false) }
@@ -174,7 +175,7 @@ struct PeersForgetCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try PeerSelection.find(whom.peer, in: machine.trust.read())
+            let found = try machine.trust.read().requirePeer(named: whom.peer)
             try machine.contacts.update { $0.remove(found.fingerprint) }
             try machine.trust.update { $0.remove(found.fingerprint) }
             Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
@@ -185,7 +186,7 @@ struct PeersForgetCommand: AsyncParsableCommand {
 private func changePeer(_ text: String, _ done: String, _ change: (inout TrustStore, Fingerprint) -> Bool) async throws {
     try await runCommand {
         let machine = try LocalMachine()
-        let found = try PeerSelection.find(text, in: machine.trust.read())
+        let found = try machine.trust.read().requirePeer(named: text)
         _ = try machine.trust.update { change(&$0, found.fingerprint) }
         Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) \(done)")
     }

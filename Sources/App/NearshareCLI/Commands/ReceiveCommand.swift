@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Glibc
 internal import Logging
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 struct ReceiveCommand: AsyncParsableCommand {
@@ -31,105 +32,85 @@ struct ReceiveCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let log = global.logger
-            let limits = receiving.limits(machine)
-            let place: ReceivingPlace
-            if stdout {
-                place = .standardOutput(limit: limits.maximumSize)
-            } else {
-                let inbox = try machine.inbox(receiving.inbox, limits: limits)
-                do {
-                    try inbox.check()
-                } catch {
-                    // Nothing that is accepted is lost: it waits in the spool.
-                    Console.complain("\(error); what arrives waits in the spool until the inbox is there")
-                }
-                inbox.removeStaleTransfers(now: SystemClock.wall())
-                place = .inbox(inbox)
-            }
-            let terminal = TerminalDevice()
-            let policy = try machine.configuration.policy(receiving.accept, terminal)
+            let destination = try makeDestination(machine)
+            let display: TerminalPromptDisplay? = .terminal
             let settings = try machine.nodeSettings(
                 name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
                 radio: receiving.radio.radio(log: log), log: log)
+            let reporter: any Reporter = json ? JSONReporter(showsProgress: true) : TextReporter()
             let controller = ReceiveController(
-                machine: machine, place: place, policy: policy,
-                quota: receiving.quota(machine), voice: DeskVoice(isJSON: json),
-                endsAfterFirst: once || stdout, terminal: terminal, log: log)
+                machine: machine, destination: destination,
+                accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),
+                quota: receiving.quota(machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
             // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
             let role = try PrimaryRole.claimIfFree(on: machine)
             try await withNode(settings) { [options = receiving, json] node in
-                let receiving = try node.listen(
-                    port: options.port ?? machine.configuration.port ?? 0,
-                    usesRadio: role != nil, joinsMesh: role != nil)
+                let listener = try node.listen(
+                    port: options.port ?? machine.configuration.port ?? 0, usesRadio: role != nil, joinsMesh: role != nil)
+                let facts = NodeService.Facts(
+                    isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
+                    profileName: machine.configuration.profile)
                 let service = try role?.start(
-                    on: node,
-                    NodeService.Facts(
-                        isStanding: false, handsOver: true, port: receiving.port, inbox: place.inboxPath ?? "",
-                        started: SystemClock.monotonic(), profileName: machine.configuration.profile),
-                    profile: nil, observe: { if place.inboxPath != nil { NodeEventText.show($0, isJSON: json) } })
-                if json {
-                    JSONEvents.emit(
-                        "ready",
-                        [
-                            "name": .text(node.name.claimed), "id": .text(node.id.hex), "port": .number(UInt64(receiving.port)),
-                            "discovery": JSONValue(settings.discovery?.engine),
-                        ])
-                } else {
-                    Console.say("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(receiving.port)")
-                    Console.say(place.announcement)
-                }
+                    on: node, facts,
+                    // Standard output is for the content, where it is used for that.
+                    observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
+                Self.greet(node, listener, destination, engine: settings.discovery?.engine, isJSON: json)
                 try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
-                        group.addTask { await Self.tellRadio(receiving, isJSON: json, isWanted: options.radio.adapter != nil) }
-                        if let role, let service { group.addTask { try await role.run(service, on: node, receiving) } }
-                        try await controller.serve(receiving, on: node)
+                        group.addTask {
+                            await Self.reportRadio(listener, isJSON: json, isRequested: options.radio.adapter != nil)
+                        }
+                        if let role, let service { group.addTask { try await role.run(service, on: node, listener) } }
+                        try await controller.serve(listener, on: node)
                         group.cancelAll()
                     }
                 }
             }
         }
     }
-}
 
-extension ReceiveCommand {
-    /// - Parameter isWanted: the person has asked for it by name; without, a machine that has no Bluetooth is nothing to talk about.
-    private static func tellRadio(_ receiving: Listener, isJSON: Bool, isWanted: Bool) async {
-        switch await receiving.radio {
+    private func makeDestination(_ machine: LocalMachine) throws -> ReceiveDestination {
+        let limits = receiving.limits(machine)
+        if stdout { return .standardOutput(limit: limits.maximumSize) }
+        let inbox = try machine.inbox(receiving.inbox, limits: limits)
+        do {
+            try inbox.check()
+        } catch {
+            // Accepted items are not lost: they wait in the spool.
+            Console.complain("\(error); received items wait in the spool until the inbox is available")
+        }
+        inbox.removeStaleTransfers(now: SystemClock.wall())
+        return .inbox(inbox)
+    }
+
+    private static func greet(
+        _ node: Node, _ listener: Listener, _ destination: ReceiveDestination, engine: String?, isJSON: Bool
+    ) {
+        if isJSON {
+            return JSONEvents.emit(
+                "ready",
+                [
+                    "name": .text(node.name.claimed), "id": .text(node.id.hex), "port": .number(UInt64(listener.port)),
+                    "discovery": JSONValue(engine),
+                ])
+        }
+        Console.say("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(listener.port)")
+        switch destination {
+        case .inbox(let inbox): Console.say("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
+        case .standardOutput: Console.say("what is accepted goes to standard output; Ctrl-C ends this")
+        }
+    }
+
+    /// - Parameter isRequested: the user has named an adapter; otherwise a machine without Bluetooth is not worth a message.
+    private static func reportRadio(_ listener: Listener, isJSON: Bool, isRequested: Bool) async {
+        switch await listener.radio {
         case .on(let channel)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .text("on"), "channel": .number(UInt64(channel))]) }
-            if !isJSON { Console.say("those in range find it over Bluetooth, too") }
+            if !isJSON { Console.say("peers in range find it over Bluetooth, too") }
         case .unavailable(let reason)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .text("unavailable"), "reason": .text(reason)]) }
-            if isWanted, !isJSON { Console.complain("not over Bluetooth: \(reason)") }
+            if isRequested, !isJSON { Console.complain("not over Bluetooth: \(reason)") }
         case nil: break
-        }
-    }
-}
-
-/// Where received content goes.
-enum ReceivingPlace: Sendable {
-    case inbox(Inbox)
-    case standardOutput(limit: UInt64?)
-
-    var announcement: String {
-        switch self {
-        case .inbox(let inbox): "files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this"
-        case .standardOutput: "what is accepted goes to standard output; Ctrl-C ends this"
-        }
-    }
-
-    /// nil where nothing is kept.
-    var inboxPath: String? {
-        switch self {
-        case .inbox(let inbox): inbox.path
-        case .standardOutput: nil
-        }
-    }
-
-    var freeSpace: UInt64? {
-        switch self {
-        case .inbox(let inbox): inbox.freeSpace
-        case .standardOutput: nil
         }
     }
 }

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 internal import Synchronization
 
@@ -64,102 +65,52 @@ struct SendCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let voice = SendVoice(isJSON: json, isQuiet: quiet || json)
-            let source = try makeSource(machine, receivers: max(1, peers.count))
-            for note in source.notes { Console.complain("left out: \(note)") }
+            let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
+            let source = try makeSource(receivers: max(1, peers.count))
+            for file in source.skipped { Console.complain("left out: \(file)") }
             let settings = try way.nodeSettings(machine, for: peers, log: global.logger)
-            let sending = SendOperation(
-                machine: machine, source: source, voice: voice,
+            let operation = SendOperation(
+                machine: machine, source: source, reporter: reporter,
                 timeout: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-                resumes: !noResume, via: way.via)
-            try await withNode(settings) { [peers] node in
-                try await SignalHandling.run(onSignal: { sending.interrupt() }) {
+                resumes: !noResume, transport: way.via)
+            try await withNode(settings) { [peers, way] node in
+                try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                     let wanted =
                         peers.isEmpty
-                        ? [try await PeerPicker.pick(on: node, sending.media, knowing: machine.trust.read())]
+                        ? [try await PeerPicker.pick(on: node, Transport.media(for: way.via), knowing: machine.trust.read())]
                         : peers.map { .text($0) }
-                    try await sending.run(to: wanted, on: node)
+                    try await operation.run(to: wanted, on: node)
                 }
             }
         }
     }
 
-    private func makeSource(_ machine: LocalMachine, receivers: Int) throws -> NamedSource {
-        if let text {
-            let source = try TextSource(text)
-            return NamedSource(
-                sources: Array(repeating: source, count: receivers), carried: .text(text), label: "message", canResume: true,
-                notes: [])
-        }
+    private func makeSource(receivers: Int) throws -> SendSource {
+        if let text { return try .text(text, receivers: receivers) }
         if files == ["-"] {
             guard let name = ClaimedFileName(sentName ?? "stdin") else {
                 throw CommandFailure(.usage, "the name after --as is longer than 255 bytes")
             }
-            let stream = StreamSource(descriptor: STDIN_FILENO, name: name, receivers: receivers)
-            return NamedSource(sources: stream.readers, carried: .stream, label: name.shown, canResume: false, notes: [])
+            return .standardInput(named: name, receivers: receivers)
         }
         var options = FileSource.Options()
         options.links = links
         options.keepModes = keepModes
-        let source = try FileSource(paths: files, options: options)
-        return NamedSource(
-            sources: Array(repeating: source, count: receivers), carried: .files(files),
-            label: InvitationText.summary(source.offer), canResume: true, notes: source.skipped,
-            parts: { [files, options] in try files.map { try FileSource(paths: [$0], options: options) } })
+        return try .files(files, options: options, receivers: receivers)
     }
 }
 
-/// How something gets to its receiver.
-enum Way: String, ExpressibleByArgument, CaseIterable {
-    case lan
-    case bluetooth
-    case mesh
-
-    init(_ medium: LinkAddress.Medium) {
-        self =
-            switch medium {
-            case .network: .lan
-            case .bluetooth: .bluetooth
-            }
+extension SendOperation {
+    /// Cancels the transfers at a signal; where none runs, there is nothing to end in order.
+    func cancelOrExit() {
+        if !cancel() { SignalHandling.exitNow() }
     }
 }
 
-/// What is sent, and what it is called here.
-struct NamedSource: Sendable {
-    /// What another process is told of it.
-    enum Carried: Sendable {
-        case files([String])
-        case text(String)
-        case stream
-    }
-
-    /// One for each receiver.
-    var sources: [any ResourceSource]
-    var carried: Carried
-    var label: String
-    /// The same can be read again by another run of the command.
-    var canResume: Bool
-    /// What was left out.
-    var notes: [String]
-    /// The same one by one, for a way that carries one thing at a time; nil where it is one anyway.
-    var parts: (@Sendable () throws -> [any ResourceSource])?
-}
-
-/// Addresses as people write them: `192.168.1.20:4000`, `[fe80::1%eth0]:4000`, `anna.local:4000`.
-enum Address {
-    static func parse(_ text: String) -> LinkAddress? {
-        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
-            return nil
-        }
-        var host = String(text[..<colon])
-        if host.hasPrefix("["), host.hasSuffix("]") {
-            host = String(host.dropFirst().dropLast())
-        } else if host.contains(":") {
-            // An IPv6 address without a port.
-            return nil
-        }
-        return host.isEmpty ? nil : LinkAddress(host: host, port: port)
-    }
+/// The reporter of a command that sends.
+func makeSendReporter(isJSON: Bool, isQuiet: Bool) -> any Reporter {
+    if isJSON { return JSONReporter() }
+    return isQuiet ? SilentReporter() : TextReporter()
 }
 
 /// Names of those who were seen lately, for the shell's completion.

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
 internal import NearshareAudio
+internal import NearshareService
 internal import NearshareTerminal
 
 struct VoiceCommand: AsyncParsableCommand {
@@ -148,7 +149,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         // One node from beginning to end: neighbours that were found stay while somebody speaks.
         try await withNode(settings) { node in
             var order = order
-            let reach: VoiceReach = try await SignalHandling.run(onSignal: { SignalHandling.exitNow() }) {
+            let reach: VoiceNoteReach = try await SignalHandling.run(onSignal: { SignalHandling.exitNow() }) {
                 try await self.reach(from: machine, on: node)
             }
             for remark in reach.remarks where !quiet && !json { Console.say(remark) }
@@ -159,32 +160,27 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     }
 
     /// Looks for the receivers before anything is recorded: what the way to them carries is what a note may be.
-    private func reach(from machine: LocalMachine, on node: Node) async throws -> VoiceReach {
+    private func reach(from machine: LocalMachine, on node: Node) async throws -> VoiceNoteReach {
         // A line that goes away: it is said again, and stays, when the note is sent.
         let names = peers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
         if !quiet, !json, TerminalProperties.isTerminal(STDERR_FILENO) { StatusDisplay.shared.show(["looking for \(names)…"]) }
         defer { StatusDisplay.shared.show([]) }
-        let locator = PeerResolver(
-            machine: machine, voice: SendVoice(isJSON: false, isQuiet: true),
-            via: way.via)
+        let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: way.via)
         // A file that is there already can wait until somebody is; what is about to be said can't.
-        return try await VoiceReach.look(for: peers, with: locator, on: node, needsAll: input != nil)
+        return try await VoiceNoteReach.resolve(peers, with: resolver, on: node, requiresAll: input != nil)
     }
 
     private func send(_ note: VoiceFacts, from machine: LocalMachine, on node: Node) async throws {
-        let voice = SendVoice(isJSON: json, isQuiet: quiet || json)
         let source = try FileSource(paths: [note.path])
-        let named = NamedSource(
-            sources: Array(repeating: source, count: peers.count), carried: .files([note.path]),
-            label: "voice note, \(note.duration.asClock)",
-            canResume: true, notes: [])
-        let sending = SendOperation(
-            machine: machine, source: named, voice: voice,
-            timeout: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-            resumes: true, via: way.via)
+        let named = SendSource(
+            sources: Array(repeating: source, count: peers.count), content: .files([note.path]),
+            label: "voice note, \(note.duration.asClock)", canResume: true)
+        let operation = SendOperation(
+            machine: machine, source: named, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
+            timeout: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30), resumes: true, transport: way.via)
         do {
             let targets = peers.map { SendOperation.Target.text($0) }
-            try await SignalHandling.run(onSignal: sending.interrupt) { try await sending.run(to: targets, on: node) }
+            try await SignalHandling.run(onSignal: operation.cancelOrExit) { try await operation.run(to: targets, on: node) }
         } catch {
             // Nothing that was said is lost because nobody could be reached.
             Console.complain("the note is kept; `nearshare send` sends \(TerminalText.escaped(note.path, columns: 4096))")

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Glibc
 internal import Logging
 internal import Nearshare
+internal import NearshareService
 
 /// What every command understands.
 struct GlobalOptions: ParsableArguments {
@@ -57,7 +58,7 @@ struct TransportOptions: ParsableArguments {
             "The way to take: lan (a connection over the network), bluetooth (a channel to somebody in range) or mesh (from "
                 + "neighbour to neighbour, at most 5 MiB a file). Without, the first of these that there is.",
             valueName: "way"))
-    var via: Way?
+    var via: Transport?
 
     @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
     var interface: String?
@@ -66,7 +67,7 @@ struct TransportOptions: ParsableArguments {
 
     /// Whether the way fits those to whom something is to be sent, as the person named them.
     func check(_ peers: [String]) throws {
-        let address = peers.first { Address.parse($0) != nil }.map { TerminalText.escaped($0) }
+        let address = peers.first { LinkAddress(parsing: $0) != nil }.map { TerminalText.escaped($0) }
         switch via {
         case .mesh:
             if let address { throw ValidationError("\(address) is an address; in the mesh peers go by name or id") }
@@ -79,7 +80,7 @@ struct TransportOptions: ParsableArguments {
 
     /// A node that finds those who are named; for addresses alone, none that looks for anybody.
     func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
-        let looks = peers.isEmpty || peers.contains { Address.parse($0) == nil }
+        let looks = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
             interface: interface, discovery: looks && via != .bluetooth ? machine.discovery() : nil,
             radio: via == .lan ? nil : radio.radio(log: log), log: log)
@@ -168,3 +169,5 @@ struct TimeoutArgument: ExpressibleByArgument {
 }
 
 extension Configuration.Accept: ExpressibleByArgument {}
+
+extension Transport: ExpressibleByArgument {}

@@ -1,5 +1,7 @@
 internal import ArgumentParser
+internal import Logging
 internal import Nearshare
+internal import NearshareService
 
 /// How a machine is visible, and what it takes: of `receive` and of `mesh run`.
 struct ReceivingOptions: ParsableArguments {
@@ -36,5 +38,15 @@ struct ReceivingOptions: ParsableArguments {
         return limits
     }
 
-    func quota(_ machine: LocalMachine) -> PeerQuota { PeerQuota(maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer) }
+    func quota(_ machine: LocalMachine) -> PeerQuota {
+        PeerQuota(limit: maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer)
+    }
+
+    /// The options of a node that the user runs.
+    func nodeOptions(log: Logger) -> NodeOptions {
+        var options = NodeOptions(purpose: .standing, interface: interface, radio: radio.radio(log: log), log: log)
+        (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)
+        (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
+        return options
+    }
 }

@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 /// A list of the peers nearby, updated while it is shown, from which the user picks one with the arrow keys.

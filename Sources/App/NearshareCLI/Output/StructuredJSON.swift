@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Nearshare
+internal import NearshareService
 
 /// Structured values as JSON. Bytes, which JSON has none of, are an object with one member: `{"$base64": "…"}`.
 enum StructuredJSON {

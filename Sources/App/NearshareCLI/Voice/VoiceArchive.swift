@@ -2,6 +2,7 @@ internal import FoundationEssentials
 internal import Glibc
 internal import Nearshare
 internal import NearshareAudio
+internal import NearshareService
 
 /// The notes of this person: recorded here, and received.
 struct VoiceArchive {

@@ -70,11 +70,11 @@ enum VoiceArrival {
         return try? VoiceFacts(path: item.path)
     }
 
-    static func tell(_ note: VoiceFacts, _ voice: DeskVoice) {
+    static func lines(_ note: VoiceFacts) -> [String] {
         let speaker = note.speaker.map { " of \($0)" } ?? ""
-        voice.result("  voice note\(speaker), \(note.duration.asClock); hear it with `nearshare voice play \(note.id)`")
+        let title = "  voice note\(speaker), \(note.duration.asClock); hear it with `nearshare voice play \(note.id)`"
         let style = ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO))
         let columns = TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : 80
-        for line in VoiceScreen.summary(note, columns: columns - 2, style: style) { voice.result("  \(line)") }
+        return [title] + VoiceScreen.summary(note, columns: columns - 2, style: style).map { "  \($0)" }
     }
 }

@@ -35,3 +35,18 @@ package struct BundleID: Sendable, Hashable {
 extension BundleID: CustomStringConvertible {
     package var description: String { hex }
 }
+
+extension BundleID: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let bytes = Hex.decode(try container.decode(String.self)), let value = BundleID(bytes: bytes) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a bundle id is 32 hexadecimal digits")
+        }
+        self = value
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}

@@ -28,3 +28,18 @@ package struct EndpointID: Sendable, Hashable {
 extension EndpointID: CustomStringConvertible {
     package var description: String { hex }
 }
+
+extension EndpointID: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let bytes = Hex.decode(try container.decode(String.self)), let value = EndpointID(bytes: bytes) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "an endpoint id is 16 hexadecimal digits")
+        }
+        self = value
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}

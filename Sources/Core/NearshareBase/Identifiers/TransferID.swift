@@ -20,3 +20,18 @@ package struct TransferID: Sendable, Hashable {
 extension TransferID: CustomStringConvertible {
     package var description: String { hex }
 }
+
+extension TransferID: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let bytes = Hex.decode(try container.decode(String.self)), bytes.count == 8 else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a transfer id is 16 hexadecimal digits")
+        }
+        self.init(rawValue: bytes.reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(hex)
+    }
+}

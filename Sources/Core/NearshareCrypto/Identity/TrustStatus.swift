@@ -11,7 +11,7 @@ public enum TrustLevel: String, Sendable, Hashable, Codable {
 }
 
 /// The trust in a peer, looked up by its key and the name that it claims.
-public enum TrustStatus: Sendable, Hashable {
+public enum TrustStatus: Sendable, Hashable, Codable {
     /// The key is not known.
     case new
     /// The key is known.

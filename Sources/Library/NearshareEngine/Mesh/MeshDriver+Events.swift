@@ -14,10 +14,12 @@ extension MeshDriver {
         case .peerChanged(let peer):
             settings.log.debug("in the mesh: \(peer.name.shown) (\(peer.id))")
             messages.withLock { $0 }?.neighboursChanged()
+            peerChanges.publish(peer.id)
             tellText(.peerChanged(peer.id))
         case .peerLost(let id):
             settings.log.debug("left the mesh: \(id)")
             messages.withLock { $0 }?.neighboursChanged()
+            peerChanges.publish(id)
             tellText(.peerChanged(id))
         case .bundlePacket(let bytes, let peer):
             guard let packet = try? BundlePacket(decoding: bytes[...]) else { return }

@@ -85,6 +85,8 @@ package final class MeshDriver: Sendable {
     let texts = Mutex<(@Sendable (MeshText) -> Bool)?>(nil)
     /// Where what others offer goes; nil for a node that takes nothing.
     let invitations: AsyncStream<Invitation>.Continuation?
+    /// Peers that came, changed or went.
+    let peerChanges = Broadcast<PeerID>()
     /// The node stops.
     let stopping = Promise<Bool>()
     /// All threads and tasks of the mesh have ended.
@@ -332,25 +334,24 @@ package final class MeshDriver: Sendable {
     /// Everybody who has been heard of, neighbours and those whom others reach.
     package var peers: [MeshPeer] { look { $0.knownPeers } }
 
-    /// Waits until somebody is heard of whom `text` means: an id, a name, or the beginning of one.
+    /// Waits until a peer appears that `text` means: an id, a name, or the beginning of one.
     /// - Throws: ``PeerLookupError``.
     package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
+        // Subscribed before the peers are read, so that no change is lost between the two.
+        let changes = peerChanges.subscribe()
         let finder = PeerFinder(text: text, clock: settings.clock)
-        let end = settings.clock() + timeout
-        while true {
-            for peer in peers {
-                finder.take(.change(.found(NearbyPeer(id: peer.id, name: peer.name, addresses: []))))
+        for peer in peers { finder.receive(.present(Self.nearby(peer))) }
+        let found = try await finder.find(timeout: timeout) { update in
+            for await id in changes {
+                update(self.look { $0.peer(id) }.map { .present(Self.nearby($0)) } ?? .absent(id))
             }
-            let isLate = settings.clock() >= end
-            if let verdict = isLate ? finder.lastVerdict() : finder.verdict() {
-                let found = try verdict.get()
-                // Gone in this moment: then there is nobody.
-                if let peer = look({ $0.peer(found.id) }) { return peer }
-                throw PeerLookupError.notFound(text, nearby: [])
-            }
-            try await Task.sleep(for: .milliseconds(20))
         }
+        // It may have gone in this moment.
+        guard let peer = look({ $0.peer(found.id) }) else { throw PeerLookupError.notFound(text, nearby: []) }
+        return peer
     }
+
+    private static func nearby(_ peer: MeshPeer) -> NearbyPeer { NearbyPeer(id: peer.id, name: peer.name, addresses: []) }
 }
 
 /// The node's randomness for the router.

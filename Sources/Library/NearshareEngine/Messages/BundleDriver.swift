@@ -218,6 +218,7 @@ package final class BundleDriver: Sendable {
             // end: only a receipt says that a message is kept.
             let link = BundleLink(isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: false)
             change { carrier, now in carrier.neighbourUp(address, link, now: now) }
+            tell(.neighbourAppeared(neighbour.id))
         }
     }
 
@@ -312,6 +313,8 @@ package enum BundleDriverEvent: Sendable, Hashable {
     case failed(BundleID, String)
     /// A message for us, or for everybody.
     case received(ReceivedMeshMessage)
+    /// Messages can be sent to a peer directly now.
+    case neighbourAppeared(PeerID)
 }
 
 /// A message for us, or for everybody.

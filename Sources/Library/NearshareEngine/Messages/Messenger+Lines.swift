@@ -147,6 +147,7 @@ extension Messenger {
                 try advance(id.hex, to: .failed, why)
                 listeners.publish(.changed(id, .failed(why)))
             case .received(let message): try take(message)
+            case .neighbourAppeared(let id): listeners.publish(.peerChanged(id))
             }
         }
     }

@@ -137,20 +137,11 @@ extension Node {
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
         on media: Set<LinkAddress.Medium>
     ) async throws -> NearbyPeer {
-        let finder = PeerFinder(text: text, clock: settings.clock)
-        return try await withThrowingTaskGroup(of: Void.self) { group in
-            defer { group.cancelAll() }
-            let changes = try await browse(media, for: service)
-            group.addTask {
-                for try await change in changes { finder.take(change) }
+        let changes = try await browse(media, for: service)
+        return try await PeerFinder(text: text, clock: settings.clock).find(timeout: timeout) { update in
+            for try await case .change(let change) in changes {
+                update(change.isThere ? .present(change.peer) : .absent(change.peer.id))
             }
-            // The clock that decides is the node's; sleeping only says when to look at it again.
-            let end = settings.clock() + timeout
-            while settings.clock() < end {
-                if let verdict = finder.verdict() { return try verdict.get() }
-                try await Task.sleep(for: .milliseconds(10))
-            }
-            return try finder.lastVerdict().get()
         }
     }
 }

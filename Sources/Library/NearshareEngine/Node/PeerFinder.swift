@@ -1,16 +1,33 @@
 internal import NearshareBase
 internal import Synchronization
 
-/// Decides when a peer that was asked for counts as found.
+/// Decides when the peer that a text means counts as found: at an event, or at a deadline after one.
 final class PeerFinder: Sendable {
+    enum Verdict {
+        case found(NearbyPeer)
+        case failed(PeerLookupError)
+        /// Nothing changes before the next event, or before this time.
+        case undecided(until: MonotonicInstant?)
+    }
+
+    enum Change: Sendable {
+        case present(NearbyPeer)
+        case absent(PeerID)
+    }
+
+    private enum Wake: Sendable {
+        case changed
+        case alarm
+    }
+
     private struct State {
         var peers: [PeerID: NearbyPeer] = [:]
         var foundAt: MonotonicInstant?
     }
 
-    /// So long a second peer of the same name may take to show itself after the first.
+    /// Time for a second peer of the same name to appear.
     private static let twinTime = Duration.milliseconds(60)
-    /// So long after everything seemed to be there the beginning of a name is taken for somebody.
+    /// Time for all peers to appear before the beginning of a name is decided.
     private static let prefixTime = Duration.milliseconds(500)
 
     private let text: String
@@ -22,14 +39,12 @@ final class PeerFinder: Sendable {
         self.clock = clock
     }
 
-    func take(_ nearby: Node.Nearby) {
+    func receive(_ change: Change) {
         let now = clock()
         state.withLock { state in
-            switch nearby {
-            // By the clock, not by this: a slow network settles late.
-            case .settled: break
-            case .change(.found(let peer)), .change(.updated(let peer)): state.peers[peer.id] = peer
-            case .change(.lost(let peer)): state.peers[peer.id] = nil
+            switch change {
+            case .present(let peer): state.peers[peer.id] = peer
+            case .absent(let id): state.peers[id] = nil
             }
             if case .none = PeerTable.find(text, among: state.peers) {
                 state.foundAt = nil
@@ -39,29 +54,69 @@ final class PeerFinder: Sendable {
         }
     }
 
-    /// nil while it is too early to tell.
-    func verdict() -> Result<NearbyPeer, PeerLookupError>? {
-        let now = clock()
+    func verdict(at now: MonotonicInstant) -> Verdict {
         let (peers, found) = state.withLock { ($0.peers, $0.foundAt) }
-        guard let found else { return nil }
+        guard let found else { return .undecided(until: nil) }
         switch PeerTable.find(text, among: peers) {
         case .one(let peer, let isExact):
-            // An id has no twin.
-            let isID = PeerID(hex: text) == peer.id
-            let wait = isExact ? Self.twinTime : Self.prefixTime
-            return isID || now - found >= wait ? .success(peer) : nil
-        case .several(let several): return now - found >= Self.prefixTime ? .failure(.ambiguous(text, several)) : nil
-        case .none: return nil
+            // An id belongs to one peer.
+            if PeerID(hex: text) == peer.id { return .found(peer) }
+            let decision = found + (isExact ? Self.twinTime : Self.prefixTime)
+            return now >= decision ? .found(peer) : .undecided(until: decision)
+        case .several(let several):
+            let decision = found + Self.prefixTime
+            return now >= decision ? .failed(.ambiguous(text, several)) : .undecided(until: decision)
+        case .none: return .undecided(until: nil)
         }
     }
 
-    /// What is known when time has run out.
+    /// The verdict when time has run out.
     func lastVerdict() -> Result<NearbyPeer, PeerLookupError> {
         let peers = state.withLock { $0.peers }
         switch PeerTable.find(text, among: peers) {
         case .one(let peer, _): return .success(peer)
         case .several(let several): return .failure(.ambiguous(text, several))
         case .none: return .failure(.notFound(text, nearby: PeerTable.sorted(peers)))
+        }
+    }
+
+    /// Waits for the verdict.
+    /// - Parameter changes: calls its argument with each change, until it is cancelled.
+    func find(
+        timeout: Duration, following changes: @escaping @Sendable (@Sendable (Change) -> Void) async throws -> Void
+    ) async throws -> NearbyPeer {
+        let (wakes, sink) = AsyncStream.makeStream(of: Wake.self)
+        let end = clock() + timeout
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            group.addTask {
+                try await changes { change in
+                    self.receive(change)
+                    sink.yield(.changed)
+                }
+            }
+            var alarm: MonotonicInstant?
+            sink.yield(.changed)
+            for await wake in wakes {
+                if case .alarm = wake { alarm = nil }
+                let now = clock()
+                if now >= end { break }
+                var next = end
+                switch verdict(at: now) {
+                case .found(let peer): return peer
+                case .failed(let error): throw error
+                case .undecided(let deadline): if let deadline { next = min(deadline, end) }
+                }
+                // One timer at a time, unless an event brings an earlier deadline.
+                if let alarm, alarm <= next { continue }
+                alarm = next
+                group.addTask {
+                    try await Task.sleep(for: next - now)
+                    sink.yield(.alarm)
+                }
+            }
+            try Task.checkCancellation()
+            return try lastVerdict().get()
         }
     }
 }

@@ -1,7 +1,7 @@
 /// How a transfer ended. Both ends come to the same one.
-public enum TransferOutcome: Sendable, Hashable {
+public enum TransferOutcome: Sendable, Hashable, Codable {
     /// An end of a transfer, seen from here.
-    public enum Side: Sendable, Hashable {
+    public enum Side: Sendable, Hashable, Codable {
         /// This end.
         case here
         /// The other end.

@@ -1,7 +1,7 @@
 package import NearshareBase
 
 /// Why a receiver does not take an offer. Shown to the sender's person.
-public enum DeclineReason: UInt8, Sendable, Hashable {
+public enum DeclineReason: UInt8, Sendable, Hashable, Codable {
     /// The person said no, or nobody answered in time.
     case declined = 0
     /// Nobody answered in time.
@@ -21,7 +21,7 @@ public enum DeclineReason: UInt8, Sendable, Hashable {
 }
 
 /// Why a transfer ends before its end. From either side, at any time.
-public enum CancelReason: UInt8, Sendable, Hashable {
+public enum CancelReason: UInt8, Sendable, Hashable, Codable {
     /// The person stopped it.
     case cancelled = 0
     /// Nobody answered the invitation in time.

@@ -1,0 +1,100 @@
+package import Nearshare
+
+/// The user's contacts: the files of this machine together with the peers that a messenger has in range.
+package struct ContactDirectory: Sendable {
+    private let machine: LocalMachine
+    /// nil where no node runs in this process.
+    private let messenger: Messenger?
+
+    /// BlueChat peers are considered only after this time, because nothing proves their names.
+    private static let blueChatDelay = Duration.seconds(2)
+
+    package init(_ machine: LocalMachine, messenger: Messenger? = nil) {
+        self.machine = machine
+        self.messenger = messenger
+    }
+
+    /// The contacts as they are now. Reads the files once.
+    package func snapshot() throws(StorageError) -> ContactSnapshot {
+        ContactSnapshot(
+            trust: try machine.trust.read(), addressBook: try machine.contacts.read(),
+            presence: messenger.map { ContactSnapshot.Presence(of: $0) } ?? ContactSnapshot.Presence())
+    }
+
+    /// The contacts of a list, see ``ContactSnapshot/listed(with:)``.
+    package func listed() async throws -> [Contact] {
+        let conversations = try await conversationIDs()
+        return try snapshot().listed(with: conversations)
+    }
+
+    private func conversationIDs() async throws -> [PeerID] {
+        try await messenger?.conversations().compactMap {
+            if case .peer(let id) = $0.conversation { id } else { nil }
+        } ?? []
+    }
+
+    /// Waits until a peer that `text` means is known or in range.
+    /// - Throws: ``PeerLookupError`` when the time is over, ``ControlFailure`` when the text is empty or means several peers.
+    package func find(_ text: String, timeout: Duration) async throws -> Contact {
+        if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
+        let known = try await knownContact(text)
+        if let known { return known }
+        guard let messenger else { throw PeerLookupError.notFound(text, nearby: []) }
+        return try await withThrowingTaskGroup(of: Contact.self) { group in
+            defer { group.cancelAll() }
+            group.addTask {
+                let peer = try await messenger.find(text, timeout: timeout)
+                return try self.snapshot().contact(peer.id)
+            }
+            // Nothing but an event of the messenger makes a contact appear.
+            let changes = messenger.events()
+            group.addTask {
+                let start = SystemClock.monotonic()
+                if timeout > Self.blueChatDelay {
+                    try await Task.sleep(for: Self.blueChatDelay)
+                    if let contact = try self.snapshot().blueChatPeer(named: text) { return contact }
+                }
+                for await case .peerChanged in changes {
+                    if let contact = try await self.knownContact(text) { return contact }
+                    guard SystemClock.monotonic() - start >= Self.blueChatDelay else { continue }
+                    if let contact = try self.snapshot().blueChatPeer(named: text) { return contact }
+                }
+                // The messenger has stopped, or the other search has an answer.
+                throw CancellationError()
+            }
+            do {
+                // Safe: a group with tasks has a next result.
+                return try await group.next()!
+            } catch let error as PeerLookupError {
+                // A last look: a short timeout does not wait for BlueChat.
+                if case .notFound = error, let contact = try snapshot().blueChatPeer(named: text) { return contact }
+                throw error
+            }
+        }
+    }
+
+    /// The contact that a text means without waiting, see ``ContactSnapshot/contact(named:with:)``.
+    package func knownContact(_ text: String) async throws -> Contact? {
+        let conversations = try await conversationIDs()
+        return try snapshot().contact(named: text, with: conversations)
+    }
+
+    /// Stores the keys of a peer that is in range. A session with a friend is started, so that its keys are proven.
+    package func recordMeeting(with id: PeerID) throws {
+        guard let messenger, let (keys, isProven) = messenger.announcedKeys(of: id),
+            let peer = messenger.peers.first(where: { $0.id == id })
+        else { return }
+        let trust = try machine.trust.read()
+        if !isProven, trust.entries[keys.fingerprint]?.isFriend == true { messenger.secure(id) }
+        let isFriend: (Fingerprint) -> Bool = { trust.entries[$0]?.isFriend ?? false }
+        let now = SystemClock.wall()
+        func record(in contacts: inout ContactBook) -> Bool {
+            contacts.recordMeeting(
+                agreementKey: keys.agreementKey, signingKey: keys.signingKey, name: peer.name, isProven: isProven,
+                isFriend: isFriend, at: now)
+        }
+        // A copy is changed first: most meetings change nothing, and a change locks and writes the file.
+        var copy = try machine.contacts.read()
+        if record(in: &copy) { try machine.contacts.update { _ = record(in: &$0) } }
+    }
+}

@@ -1,0 +1,142 @@
+package import Nearshare
+package import NearshareMesh
+
+/// The user's address book and the peers in range, at one moment.
+package struct ContactSnapshot: Sendable {
+    /// The peers that are in range.
+    package struct Presence: Sendable {
+        package var meshPeers: [PeerID: MeshPeer] = [:]
+        package var blueChatPeers: [PeerID: BlueChatPerson] = [:]
+        /// Whether messages can be sealed for a peer.
+        package var hasKeys: @Sendable (PeerID) -> Bool = { _ in false }
+
+        package init() {}
+
+        package init(of messenger: Messenger) {
+            meshPeers = Dictionary(messenger.peers.map { ($0.id, $0) }) { first, _ in first }
+            blueChatPeers = Dictionary(messenger.blueChatPeople.map { ($0.id, $0) }) { first, _ in first }
+            hasKeys = { messenger.contact($0) != nil }
+        }
+
+        package var ids: Set<PeerID> { Set(meshPeers.keys).union(blueChatPeers.keys) }
+    }
+
+    package let trust: TrustStore
+    package let addressBook: ContactBook
+    package let presence: Presence
+
+    package init(trust: TrustStore, addressBook: ContactBook, presence: Presence = Presence()) {
+        self.trust = trust
+        self.addressBook = addressBook
+        self.presence = presence
+    }
+
+    /// Peers whose keys were imported or met.
+    package var addressBookIDs: [PeerID] { addressBook.entries.keys.map(\.peerID) }
+    package var friendIDs: [PeerID] { trust.entries.filter { $0.value.isFriend }.keys.map(\.peerID) }
+
+    package func contacts(_ ids: some Sequence<PeerID>) -> [Contact] { ids.map(contact) }
+
+    package func contact(_ id: PeerID) -> Contact {
+        if let peer = presence.blueChatPeers[id] {
+            // Without a key there is nothing to trust or to block.
+            return Contact(id: id, name: peer.name, trustStatus: .new, isNear: true, software: .blueChat, hasKeys: false)
+        }
+        let known = trust.entry(claiming: id)
+        let keys = addressBook.entry(of: id)
+        let peer = presence.meshPeers[id]
+        let fingerprint = known?.fingerprint ?? peer?.fingerprint ?? keys?.fingerprint
+        let name = known?.entry.givenName ?? peer?.name ?? known?.entry.claimedName ?? keys?.name
+        return Contact(
+            id: id, name: name ?? DisplayName(of: id),
+            trustStatus: fingerprint.map { trust.trustStatus(of: $0, claiming: peer?.name) } ?? .new, isNear: peer != nil,
+            software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
+            hasKeys: presence.hasKeys(id))
+    }
+
+    /// The name of a peer that is in the trust book or in the address book; nil for others.
+    package func knownName(of id: PeerID) -> DisplayName? {
+        trust.entry(claiming: id)?.entry.name ?? addressBook.entry(of: id)?.name
+    }
+
+    /// Those that are shown in a list: in range, friends and `conversations`; near ones first, then by name.
+    package func listed(with conversations: [PeerID]) -> [Contact] {
+        contacts(presence.ids.union(friendIDs).union(conversations)).filter { !$0.trustStatus.isBlocked }.sorted {
+            ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
+                $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
+            )
+        }
+    }
+
+    /// The peer that a text means among those that the user deals with: in range, friends, imported keys, conversations. Peers that
+    /// run BlueChat are left out, because nothing proves their names; see ``blueChatPeer(named:)``.
+    /// - Returns: nil when it means none.
+    /// - Throws: ``ControlFailure`` when it means several.
+    package func contact(named text: String, with conversations: [PeerID]) throws(ControlFailure) -> Contact? {
+        let all = contacts(presence.ids.union(friendIDs).union(conversations).union(addressBookIDs))
+        if let id = PeerID(hex: text), let contact = all.first(where: { $0.id == id }) { return contact }
+        // A blocked peer does not make another peer's name ambiguous.
+        return try match(text, among: all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked })
+    }
+
+    /// The BlueChat peer that a text means.
+    package func blueChatPeer(named text: String) throws(ControlFailure) -> Contact? {
+        try match(text, among: contacts(presence.blueChatPeers.keys))
+    }
+
+    /// The peer that a text means among all that the user has ever dealt with, in range or not; nil for none, and for several.
+    package func remembered(_ text: String) -> Contact? {
+        let known = contacts(trust.entries.keys.map(\.peerID))
+        if let id = PeerID(hex: text) { return known.first { $0.id == id } }
+        let all = known + contacts(presence.ids.subtracting(known.map(\.id)))
+        guard case .one(let contact) = NameMatch(of: text, among: all) else { return nil }
+        return contact
+    }
+
+    private func match(_ text: String, among contacts: [Contact]) throws(ControlFailure) -> Contact? {
+        switch NameMatch(of: text, among: contacts) {
+        case .none: return nil
+        case .one(let contact): return contact
+        case .several(let several): throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+        }
+    }
+
+    /// Whether a sender is blocked by the name it claims, also where nothing proves it: a peer that claims a blocked identity is
+    /// not heard.
+    package func isBlocked(_ sender: ClaimedSender) -> Bool {
+        let id: PeerID? =
+            switch sender {
+            case .announced(let id): id
+            case .signing(let address): addressBook.signer(address)?.id
+            }
+        return id.flatMap { trust.entry(claiming: $0) }?.entry.trust == .blocked
+    }
+
+    /// The peer that sealed a message, or that signed a public one; nil when neither is certain.
+    package func sender(of message: ReceivedBundle) -> PeerID? {
+        message.sender ?? addressBook.signer(message.signer)?.id
+    }
+
+    /// The name of ``sender(of:)``.
+    package func senderName(of message: ReceivedBundle) -> DisplayName? {
+        sender(of: message).map { contact($0).name }
+    }
+}
+
+extension ContactBook {
+    /// The owner of a signing key, where that is certain: any peer can announce a signing key of its own beside the agreement key
+    /// of another one.
+    fileprivate func signer(_ address: EndpointID) -> Entry? {
+        entries.values.first {
+            ($0.isProven || $0.origin == .imported) && EndpointID(of: $0.signingKey) == address
+        }
+    }
+}
+
+extension DisplayName {
+    /// A name for a peer without one.
+    init(of id: PeerID) {
+        // Safe: 16 hexadecimal digits are neither empty nor too long.
+        self = DisplayName(truncating: id.hex)!
+    }
+}

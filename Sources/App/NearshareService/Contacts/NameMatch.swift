@@ -1,0 +1,41 @@
+package import Nearshare
+
+/// A peer that a text on the command line or in a conversation can mean.
+package protocol NamedPeer {
+    var id: PeerID { get }
+    var name: DisplayName { get }
+}
+
+/// The peers that a text means: by id, by the whole name, or by the beginning of a name. Case is ignored.
+package enum NameMatch<Candidate: NamedPeer> {
+    case none
+    case one(Candidate)
+    /// Several peers have this name, or a name that begins so.
+    case several([Candidate])
+
+    /// - Parameter text: an empty text, the beginning of every name, means no peer.
+    package init(of text: String, among candidates: [Candidate]) {
+        let wanted = text.lowercased()
+        guard !wanted.allSatisfy(\.isWhitespace) else {
+            self = .none
+            return
+        }
+        if let id = PeerID(hex: wanted), let candidate = candidates.first(where: { $0.id == id }) {
+            self = .one(candidate)
+            return
+        }
+        var found = candidates.filter { $0.name.claimed.lowercased() == wanted }
+        if found.isEmpty { found = candidates.filter { $0.name.claimed.lowercased().hasPrefix(wanted) } }
+        switch found.count {
+        case 0: self = .none
+        case 1: self = .one(found[0])
+        default: self = .several(found)
+        }
+    }
+
+    /// The sentence for a text that means several peers.
+    package static func ambiguity(of text: String, _ candidates: [Candidate]) -> String {
+        let list = candidates.map { "\n  \($0.name.shown)  \($0.id)" }.sorted().joined()
+        return "\(TerminalText.escaped(text)) can mean several peers; choose one by its id:\(list)"
+    }
+}

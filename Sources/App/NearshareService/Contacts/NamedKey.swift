@@ -1,0 +1,45 @@
+package import Nearshare
+
+/// A key of the user's files, and the name of its peer.
+package struct NamedKey: Sendable, Hashable, NamedPeer {
+    package let fingerprint: Fingerprint
+    package let name: DisplayName
+
+    package var id: PeerID { fingerprint.peerID }
+
+    package init(fingerprint: Fingerprint, name: DisplayName) {
+        self.fingerprint = fingerprint
+        self.name = name
+    }
+
+    /// The key that a text means: a fingerprint, an id, a name or the beginning of one.
+    /// - Returns: nil when it means none.
+    /// - Throws: ``CommandFailure`` when it means several.
+    package static func find(_ text: String, among keys: [NamedKey]) throws(CommandFailure) -> NamedKey? {
+        let wanted = text.lowercased()
+        if let key = keys.first(where: { $0.fingerprint.hex == wanted }) { return key }
+        switch NameMatch(of: text, among: keys) {
+        case .none: return nil
+        case .one(let key): return key
+        case .several(let several):
+            throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+        }
+    }
+}
+
+extension TrustStore {
+    /// The known peer that a text means, see ``NamedKey/find(_:among:)``.
+    package func peer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry)? {
+        let keys = entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+        guard let key = try NamedKey.find(text, among: keys), let entry = self[key.fingerprint] else { return nil }
+        return (key.fingerprint, entry)
+    }
+
+    /// As ``peer(named:)``.
+    /// - Throws: also when the text means no peer.
+    package func requirePeer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry) {
+        if let peer = try peer(named: text) { return peer }
+        throw CommandFailure(
+            .peerNotFound, "\(TerminalText.escaped(text)) is not among the known peers; `nearshare peers` lists them")
+    }
+}

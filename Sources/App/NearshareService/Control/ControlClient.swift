@@ -1,0 +1,94 @@
+internal import Glibc
+internal import Nearshare
+internal import Synchronization
+
+/// A client of a node that runs in another process.
+package final class ControlClient: NodeClient {
+    private struct State {
+        var pending: [Int: CheckedContinuation<ControlReply?, Never>] = [:]
+        var lastNumber = 0
+        var hasEnded = false
+        var isSubscribed = false
+    }
+
+    private let link: LineLink
+    private let state = Mutex(State())
+    private let subscribers: Broadcast<ControlEvent>
+
+    /// Limit on the events that wait for one slow reader.
+    private static let maximumBufferedEvents = 1_024
+
+    /// - Returns: nil when no node listens at the path.
+    package init?(path: String) {
+        guard let descriptor = UnixSocket.connect(to: path) else { return nil }
+        link = LineLink(descriptor)
+        subscribers = Broadcast(bound: Self.maximumBufferedEvents)
+    }
+
+    /// Whether a node listens at the path.
+    package static func isAnswered(at path: String) -> Bool {
+        guard let descriptor = UnixSocket.connect(to: path) else { return false }
+        Glibc.close(descriptor)
+        return true
+    }
+
+    /// Receives replies and events until the node ends or the task is cancelled. Runs beside all calls.
+    package func run() async {
+        await withTaskCancellationHandler {
+            for await bytes in link.lines {
+                switch ControlLine(bytes) {
+                case .reply(let number, let reply)?:
+                    state.withLock { $0.pending.removeValue(forKey: number) }?.resume(returning: reply)
+                case .event(let event)?: subscribers.publish(event)
+                // A later version writes lines that this one does not know.
+                case .request?, nil: continue
+                }
+            }
+        } onCancel: {
+            link.close()
+        }
+        let pending = state.withLock { state in
+            state.hasEnded = true
+            defer { state.pending = [:] }
+            return Array(state.pending.values)
+        }
+        for continuation in pending { continuation.resume(returning: nil) }
+        subscribers.finish()
+    }
+
+    /// Closes the connection; pending requests fail.
+    package func close() {
+        link.close()
+    }
+
+    package func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+        let reply = await withCheckedContinuation { continuation in
+            let number: Int? = state.withLock { state in
+                guard !state.hasEnded else { return nil }
+                state.lastNumber += 1
+                state.pending[state.lastNumber] = continuation
+                return state.lastNumber
+            }
+            guard let number else { return continuation.resume(returning: nil) }
+            if let line = ControlLine.request(number, request).encoded { return link.send(line) }
+            let failure = ControlFailure(.refused, "the request cannot be written")
+            state.withLock { $0.pending.removeValue(forKey: number) }?.resume(returning: .failed(failure))
+        }
+        switch reply {
+        case .failed(let failure)?: throw failure
+        case let reply?: return reply
+        case nil: throw ControlFailure(.gone, "the node ended before it replied; try again")
+        }
+    }
+
+    package func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> {
+        let stream = subscribers.subscribe()
+        let isFirst = state.withLock { state in
+            defer { state.isSubscribed = true }
+            return !state.isSubscribed
+        }
+        // One subscription on the connection serves all readers here.
+        if isFirst { _ = try await submit(.subscribe) }
+        return stream
+    }
+}

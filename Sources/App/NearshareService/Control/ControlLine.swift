@@ -1,0 +1,22 @@
+internal import FoundationEssentials
+
+/// One line on the control socket: a JSON object.
+enum ControlLine: Codable {
+    /// Numbered by the client.
+    case request(Int, ControlRequest)
+    case reply(Int, ControlReply)
+    case event(ControlEvent)
+
+    /// The line, without its end. nil for a value that cannot be encoded, such as content that breaks a rule.
+    var encoded: [UInt8]? {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return (try? encoder.encode(self)).map { Array($0) }
+    }
+
+    /// - Returns: nil for bytes that are no line of this protocol.
+    init?(_ bytes: [UInt8]) {
+        guard let line = try? JSONDecoder().decode(ControlLine.self, from: Data(bytes)) else { return nil }
+        self = line
+    }
+}

@@ -1,0 +1,218 @@
+package import Nearshare
+package import NearshareBundles
+
+/// What a command asks the node that runs on this machine. Internal: both ends are of one version.
+package enum ControlRequest: Sendable, Hashable, Codable {
+    /// Reply: ``ControlReply/status(_:)``.
+    case status
+    /// The contacts in range, friends, and those with a conversation. Reply: ``ControlReply/contacts(_:)``.
+    case contacts
+    /// Waits until a peer is known or in range whose id or name, or the beginning of whose name, is `name`.
+    /// Reply: ``ControlReply/contact(_:)``.
+    case find(name: String, timeout: Duration)
+    /// Reply: ``ControlReply/messageAccepted(_:)``; ``ControlEvent/messageChanged(_:_:detail:)`` follows.
+    case sendMessage(MessageSubmission)
+    /// Whether a message from here still waits to be delivered. Reply: ``ControlReply/isPending(_:)``.
+    case isPending(BundleID)
+    /// Messages that were received, after a number. Reply: ``ControlReply/messages(_:)``.
+    case messages(after: Int, limit: Int)
+    /// Writes a line in a conversation. Reply: ``ControlReply/lineAccepted(id:)``; ``ControlEvent/entry(_:)`` follows.
+    case say(String, in: Conversation)
+    /// Reply: ``ControlReply/conversations(_:)``.
+    case conversations
+    /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/entries(_:)``.
+    case history(Conversation, before: Int?, limit: Int)
+    /// The user has seen the lines of a conversation. Reply: ``ControlReply/done``.
+    case markRead(Conversation)
+    /// Sends a file. Reply: ``ControlReply/transferAccepted(_:)``; ``ControlEvent/transfer(_:)`` follows.
+    /// - Parameters:
+    ///   - path: absolute.
+    ///   - timeout: for the receiver's answer; nil for the usual one.
+    case sendFile(path: String, to: PeerID, timeout: Duration? = nil)
+    /// Subscribes to events. Reply: ``ControlReply/done``, before the first event.
+    case subscribe
+    /// Asks the node of a `receive` to hand its role over to the asking process, which acquires the lock next.
+    /// Reply: ``ControlReply/done``; the socket closes afterwards.
+    case handOver
+    /// Stops the node. Reply: ``ControlReply/done``.
+    case stop
+}
+
+/// The reply to one request.
+package enum ControlReply: Sendable, Hashable, Codable {
+    case done
+    case status(NodeStatus)
+    case contacts([Contact])
+    case contact(Contact)
+    case messageAccepted(BundleID)
+    case lineAccepted(id: String)
+    case transferAccepted(TransferID)
+    case isPending(Bool)
+    case messages([ReceivedMessage])
+    case conversations([ConversationSummary])
+    case entries([ChatMessage])
+    case failed(ControlFailure)
+}
+
+/// What happens in the node.
+package enum ControlEvent: Sendable, Hashable, Codable {
+    /// A message from here has come further, or failed.
+    case messageChanged(BundleID, MessageState, detail: String?)
+    case received(ReceivedMessage)
+    /// A line was written, here or by a peer, and is in the conversation now.
+    case entry(ChatMessage)
+    /// A line from here has come further, or failed for a reason.
+    case marked(id: String, conversation: Conversation, mark: MessageStatus, reason: String?)
+    /// All contacts, after one has appeared, changed or gone.
+    case contacts([Contact])
+    case transfer(TransferStatus)
+    /// A sentence for the user.
+    case notice(String)
+}
+
+/// How far a message from here has come.
+package enum MessageState: String, Sendable, Hashable, Codable {
+    /// A carrier, or the receiver, has it.
+    case sent
+    /// The receiver has acknowledged it.
+    case delivered
+    case failed
+}
+
+/// Why a request failed.
+package struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringConvertible {
+    package enum Kind: String, Sendable, Hashable, Codable {
+        /// The request breaks a rule.
+        case refused
+        case peerNotFound
+        case storage
+        case unavailable
+        /// More than the path carries.
+        case tooLarge
+        /// The peer is blocked.
+        case blocked
+        /// The node ended before it replied.
+        case gone
+    }
+
+    package var kind: Kind
+    /// What failed, then what to try.
+    package var description: String
+
+    package init(_ kind: Kind, _ description: String) {
+        self.kind = kind
+        self.description = description
+    }
+}
+
+/// A message that is to be sent.
+package struct MessageSubmission: Sendable, Hashable, Codable {
+    package var content: BundleContent
+    package var mode: MessageMode
+    /// nil for a broadcast.
+    package var receiver: PeerID?
+    package var isEncrypted: Bool
+    package var isPrivate: Bool
+    /// Absolute path of a file that goes beside it.
+    package var file: String?
+    /// For the receiver's answer to the file; nil for the usual one.
+    package var timeout: Duration?
+
+    package init(
+        content: BundleContent, mode: MessageMode, receiver: PeerID?, isEncrypted: Bool, isPrivate: Bool = false,
+        file: String? = nil, timeout: Duration? = nil
+    ) {
+        self.content = content
+        self.mode = mode
+        self.receiver = receiver
+        self.isEncrypted = isEncrypted
+        self.isPrivate = isPrivate
+        self.file = file
+        self.timeout = timeout
+    }
+}
+
+/// A message that was received.
+package struct ReceivedMessage: Sendable, Hashable, Codable {
+    /// Position in the order of arrival, from 1.
+    package var number: Int
+    package var id: BundleID
+    /// The peer whose key sealed it; nil for a message that was not sealed.
+    package var sender: PeerID?
+    package var senderName: DisplayName?
+    /// The address of the key that signed it.
+    package var signer: EndpointID
+    package var content: BundleContent
+    package var isBroadcast: Bool
+    /// By the sender's clock.
+    package var created: WallTime
+    package var received: WallTime
+    package var hops: Int
+
+    package init(
+        number: Int, id: BundleID, sender: PeerID?, senderName: DisplayName?, signer: EndpointID, content: BundleContent,
+        isBroadcast: Bool, created: WallTime, received: WallTime, hops: Int
+    ) {
+        self.number = number
+        self.id = id
+        self.sender = sender
+        self.senderName = senderName
+        self.signer = signer
+        self.content = content
+        self.isBroadcast = isBroadcast
+        self.created = created
+        self.received = received
+        self.hops = hops
+    }
+
+    package init(_ stored: ReceivedBundle, senderName: DisplayName?) {
+        self.init(
+            number: stored.number, id: stored.id, sender: stored.sender, senderName: senderName, signer: stored.signer,
+            // Content that this version cannot decode is shown as content of a later version.
+            content: (try? BundleContent(decoding: stored.content[...])) ?? .other(0, []),
+            isBroadcast: stored.isForEverybody, created: stored.created, received: stored.received, hops: stored.hops)
+    }
+}
+
+/// The state of a file transfer.
+package struct TransferStatus: Sendable, Hashable, Codable {
+    package enum ID: Sendable, Hashable, Codable {
+        case transfer(TransferID)
+        /// The file beside a message.
+        case message(BundleID)
+
+        package var hex: String {
+            switch self {
+            case .transfer(let id): id.hex
+            case .message(let id): id.hex
+            }
+        }
+    }
+
+    package var id: ID
+    package var isIncoming: Bool
+    package var peer: PeerID
+    /// The file's name as it was claimed, not escaped.
+    package var name: String
+    /// Bytes.
+    package var done: UInt64
+    package var total: UInt64?
+    /// nil while it runs.
+    package var outcome: TransferOutcome?
+    /// A sentence for the user: about a running transfer, or how it ended.
+    package var detail: String?
+
+    package init(
+        id: ID, isIncoming: Bool, peer: PeerID, name: String, done: UInt64, total: UInt64?, outcome: TransferOutcome? = nil,
+        detail: String? = nil
+    ) {
+        self.id = id
+        self.isIncoming = isIncoming
+        self.peer = peer
+        self.name = name
+        self.done = done
+        self.total = total
+        self.outcome = outcome
+        self.detail = detail
+    }
+}

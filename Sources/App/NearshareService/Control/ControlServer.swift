@@ -1,0 +1,110 @@
+internal import Glibc
+package import Nearshare
+
+/// Serves a node to the user's other processes, over a Unix socket.
+package final class ControlServer: Sendable {
+    private let path: String
+    private let listener: Int32
+
+    /// Limit on the connections at a time.
+    private static let maximumClientCount = 32
+
+    /// Listens at a path, and replaces a listener of before. The directory exists, and only its owner can use it.
+    package init(path: String) throws(StorageError) {
+        self.path = path
+        listener = try UnixSocket.listen(at: path)
+    }
+
+    /// Serves until the task is cancelled; then all connections are closed.
+    package func run(_ node: any NodeClient) async {
+        let (clients, continuation) = AsyncStream.makeStream(of: Int32.self)
+        await withTaskCancellationHandler {
+            await withDiscardingTaskGroup { group in
+                group.addTask {
+                    await withCheckedContinuation { done in
+                        BlockingThread.start {
+                            while let client = UnixSocket.accept(self.listener) { continuation.yield(client) }
+                            continuation.finish()
+                            done.resume()
+                        }
+                    }
+                }
+                let count = ClientCount(limit: Self.maximumClientCount)
+                for await client in clients {
+                    guard !Task.isCancelled, count.increment() else {
+                        close(client)
+                        continue
+                    }
+                    group.addTask {
+                        await Self.serve(LineLink(client), node)
+                        count.decrement()
+                    }
+                }
+            }
+        } onCancel: {
+            shutdown(listener, Int32(SHUT_RDWR))
+        }
+        unlink(path)
+        close(listener)
+    }
+
+    private static func serve(_ link: LineLink, _ node: any NodeClient) async {
+        await withTaskCancellationHandler {
+            await withDiscardingTaskGroup { group in
+                for await bytes in link.lines {
+                    guard case .request(let number, let request)? = ControlLine(bytes) else { break }
+                    // Concurrently: one request may wait for a peer to appear.
+                    group.addTask { await reply(to: request, number: number, link, node) }
+                }
+                link.close()
+                group.cancelAll()
+            }
+        } onCancel: {
+            link.close()
+        }
+    }
+
+    private static func reply(to request: ControlRequest, number: Int, _ link: LineLink, _ node: any NodeClient) async {
+        do throws(ControlFailure) {
+            guard case .subscribe = request else {
+                return send(.reply(number, try await node.submit(request)), link)
+            }
+            let events = try await node.events()
+            send(.reply(number, .done), link)
+            for await event in events { send(.event(event), link) }
+            // The node has ended; the end of the connection announces it.
+            link.close()
+        } catch {
+            send(.reply(number, .failed(error)), link)
+        }
+    }
+
+    private static func send(_ line: ControlLine, _ link: LineLink) {
+        if let bytes = line.encoded { return link.send(bytes) }
+        // A client must not wait for a reply that cannot be written.
+        if case .reply(let number, _) = line {
+            let failure = ControlLine.reply(number, .failed(ControlFailure(.unavailable, "the reply cannot be written")))
+            link.send(failure.encoded ?? [])
+        }
+    }
+}
+
+private final class ClientCount: Sendable {
+    private let count = Monitor(0)
+    private let limit: Int
+
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    /// - Returns: false at the limit.
+    func increment() -> Bool {
+        count.withLock { count in
+            guard count < limit else { return false }
+            count += 1
+            return true
+        }
+    }
+
+    func decrement() { count.withLock { $0 -= 1 } }
+}

@@ -1,0 +1,90 @@
+package import Nearshare
+
+/// A client of a node: of the one in this process, or of one that runs beside it.
+package protocol NodeClient: Sendable {
+    /// - Throws: ``ControlFailure``, also for ``ControlReply/failed(_:)``.
+    func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply
+
+    /// Events from now on, in their order, until the node ends. A slow reader loses the oldest.
+    func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
+}
+
+extension NodeClient {
+    package func status() async throws(ControlFailure) -> NodeStatus {
+        guard case .status(let status) = try await submit(.status) else { throw .unexpectedReply }
+        return status
+    }
+
+    package func contacts() async throws(ControlFailure) -> [Contact] {
+        guard case .contacts(let contacts) = try await submit(.contacts) else { throw .unexpectedReply }
+        return contacts
+    }
+
+    /// - Parameter name: an id, a name, or the beginning of one.
+    package func find(_ name: String, timeout: Duration) async throws(ControlFailure) -> Contact {
+        guard case .contact(let contact) = try await submit(.find(name: name, timeout: timeout)) else { throw .unexpectedReply }
+        return contact
+    }
+
+    package func sendMessage(_ message: MessageSubmission) async throws(ControlFailure) -> BundleID {
+        guard case .messageAccepted(let id) = try await submit(.sendMessage(message)) else { throw .unexpectedReply }
+        return id
+    }
+
+    /// Whether a message from here still waits to be delivered.
+    package func isPending(_ message: BundleID) async throws(ControlFailure) -> Bool {
+        guard case .isPending(let isPending) = try await submit(.isPending(message)) else { throw .unexpectedReply }
+        return isPending
+    }
+
+    package func messages(after number: Int, limit: Int = 1_000) async throws(ControlFailure) -> [ReceivedMessage] {
+        guard case .messages(let messages) = try await submit(.messages(after: number, limit: limit)) else {
+            throw .unexpectedReply
+        }
+        return messages
+    }
+
+    /// - Returns: the id of the line.
+    package func say(_ text: String, in conversation: Conversation) async throws(ControlFailure) -> String {
+        guard case .lineAccepted(let id) = try await submit(.say(text, in: conversation)) else { throw .unexpectedReply }
+        return id
+    }
+
+    package func conversations() async throws(ControlFailure) -> [ConversationSummary] {
+        guard case .conversations(let conversations) = try await submit(.conversations) else { throw .unexpectedReply }
+        return conversations
+    }
+
+    package func history(
+        of conversation: Conversation, before number: Int? = nil, limit: Int
+    ) async throws(ControlFailure) -> [ChatMessage] {
+        guard case .entries(let entries) = try await submit(.history(conversation, before: number, limit: limit)) else {
+            throw .unexpectedReply
+        }
+        return entries
+    }
+
+    package func markRead(_ conversation: Conversation) async throws(ControlFailure) {
+        guard case .done = try await submit(.markRead(conversation)) else { throw .unexpectedReply }
+    }
+
+    /// - Parameter path: absolute.
+    package func sendFile(
+        _ path: String, to peer: PeerID, timeout: Duration? = nil
+    ) async throws(ControlFailure) -> TransferID {
+        guard case .transferAccepted(let id) = try await submit(.sendFile(path: path, to: peer, timeout: timeout)) else {
+            throw .unexpectedReply
+        }
+        return id
+    }
+
+    package func stop() async throws(ControlFailure) {
+        guard case .done = try await submit(.stop) else { throw .unexpectedReply }
+    }
+}
+
+extension ControlFailure {
+    static var unexpectedReply: ControlFailure {
+        ControlFailure(.unavailable, "unexpected reply from the running node; update nearshare or stop the node")
+    }
+}

@@ -1,0 +1,94 @@
+package import Nearshare
+internal import NearshareBundles
+
+/// The state of a node.
+package struct NodeStatus: Sendable, Hashable, Codable {
+    package struct Profile: Sendable, Hashable, Codable {
+        /// nil for a profile without a name.
+        package var name: String?
+        package var hopLimit: Int
+        /// Seconds.
+        package var timeToLive: Int
+        /// Milliseconds.
+        package var sharingTime: Int
+        package var maximumPropagation: Int
+        package var tracklistLimit: Int
+
+        package init(
+            name: String?, hopLimit: Int, timeToLive: Int, sharingTime: Int, maximumPropagation: Int, tracklistLimit: Int
+        ) {
+            self.name = name
+            self.hopLimit = hopLimit
+            self.timeToLive = timeToLive
+            self.sharingTime = sharingTime
+            self.maximumPropagation = maximumPropagation
+            self.tracklistLimit = tracklistLimit
+        }
+
+        init(_ profile: PropagationProfile, name: String?) {
+            self.init(
+                name: profile.name ?? name, hopLimit: profile.hopLimit, timeToLive: profile.timeToLive,
+                sharingTime: profile.sharingTime, maximumPropagation: profile.maximumPropagation,
+                tracklistLimit: profile.tracklistLimit)
+        }
+    }
+
+    /// A peer in the mesh.
+    package struct Neighbour: Sendable, Hashable, Codable {
+        package var contact: Contact
+        /// Linked, rather than reached through other peers.
+        package var isDirect: Bool
+
+        package init(contact: Contact, isDirect: Bool) {
+            self.contact = contact
+            self.isDirect = isDirect
+        }
+    }
+
+    package enum Bluetooth: Sendable, Hashable, Codable {
+        case starting
+        case notUsed
+        case on(channel: UInt16)
+        case unavailable(reason: String)
+    }
+
+    package var id: PeerID
+    package var name: DisplayName
+    /// Process id.
+    package var process: Int32
+    /// Seconds since the start.
+    package var uptime: Int
+    /// Started by `mesh run`, rather than by a command that needs a node while it runs.
+    package var isStanding: Bool
+    package var profile: Profile
+    package var port: UInt16
+    package var neighbours: [Neighbour]
+    /// Messages that are carried, from here and from others.
+    package var carriedCount: Int
+    /// Seconds that a secure session is used for.
+    package var sessionLifetime: Int
+    package var secureSessions: [PeerID]
+    package var bluetooth: Bluetooth
+    /// Empty where received files are not kept.
+    package var inbox: String
+
+    package init(
+        id: PeerID, name: DisplayName, process: Int32, uptime: Int, isStanding: Bool, profile: Profile, port: UInt16,
+        neighbours: [Neighbour], carriedCount: Int, sessionLifetime: Int, secureSessions: [PeerID], bluetooth: Bluetooth,
+        inbox: String
+    ) {
+        self.id = id
+        self.name = name
+        self.process = process
+        self.uptime = uptime
+        self.isStanding = isStanding
+        self.profile = profile
+        self.port = port
+        self.neighbours = neighbours
+        self.carriedCount = carriedCount
+        self.sessionLifetime = sessionLifetime
+        self.secureSessions = secureSessions
+        self.bluetooth = bluetooth
+        self.inbox = inbox
+    }
+}

@@ -1,0 +1,187 @@
+internal import CNearshareShims
+package import Nearshare
+internal import NearshareDiscovery
+
+/// Looks for reasons why peers may not be found or files may not arrive. Findings are reported as they are made.
+package struct MachineDiagnosis: Sendable {
+    /// One finding, and what the user can do about it.
+    package struct Finding: Sendable, Hashable {
+        package enum Severity: Int, Sendable, Hashable, Comparable {
+            case fine, note, warning, problem
+
+            package static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }
+        }
+
+        package var severity: Severity
+        package var subject: String
+        package var text: String
+        package var advice: String?
+
+        package init(_ severity: Severity, _ subject: String, _ text: String, advice: String? = nil) {
+            self.severity = severity
+            self.subject = subject
+            self.text = text
+            self.advice = advice
+        }
+    }
+
+    /// The result of a connection to a peer.
+    package struct PeerAnswer: Sendable {
+        package var name: DisplayName
+        package var id: PeerID
+        /// Between the peer's clock and this one.
+        package var clockDifference: Duration?
+        /// Why the peer did not answer.
+        package var failure: String?
+
+        package init(name: DisplayName, id: PeerID, clockDifference: Duration? = nil, failure: String? = nil) {
+            self.name = name
+            self.id = id
+            self.clockDifference = clockDifference
+            self.failure = failure
+        }
+    }
+
+    private let machine: LocalMachine
+    private let report: @Sendable (Finding) -> Void
+
+    /// Limit on the peers that are connected to.
+    private static let maximumPeerCount = 8
+    /// Time in which peers announce themselves on the network.
+    private static let networkTime = Duration.seconds(2)
+    /// Over Bluetooth a name is learnt by connecting.
+    private static let radioTime = Duration.seconds(5)
+    /// A phone discards packets of a sender whose clock differs by more (bitchat specification, section 3).
+    private static let maximumClockDifference = Duration.seconds(120)
+
+    package init(machine: LocalMachine, report: @escaping @Sendable (Finding) -> Void) {
+        self.machine = machine
+        self.report = report
+    }
+
+    /// - Parameter engine: the name of the discovery engine.
+    package func checkNetwork(engine: String) {
+        for finding in NetworkDiagnosis.collect(engine: engine).findings {
+            let severity: Finding.Severity =
+                switch finding.severity {
+                case .fine: .fine
+                case .note: .note
+                case .warning: .warning
+                case .problem: .problem
+                }
+            report(Finding(severity, finding.subject.rawValue, finding.text, advice: finding.advice))
+        }
+    }
+
+    /// - Parameter adapter: nil for the first one that is switched on.
+    package func checkRadio(adapter: String?) {
+        for finding in LocalMachine.diagnoseRadio(adapter: adapter) {
+            let severity: Finding.Severity =
+                switch finding.severity {
+                case .fine: .fine
+                case .note: .note
+                case .problem: .problem
+                }
+            report(Finding(severity, "bluetooth", finding.text, advice: finding.advice))
+        }
+    }
+
+    /// - Parameter path: nil for the configured inbox.
+    package func checkInbox(at path: String?) {
+        do {
+            let inbox = try machine.inbox(path)
+            try inbox.check()
+            let free = inbox.freeSpace.map { ", \($0.asByteCount) free" } ?? ""
+            report(Finding(.fine, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) is writable\(free)"))
+            let waiting = inbox.pendingPaths.count
+            guard waiting > 0 else { return }
+            report(
+                Finding(
+                    .warning, "inbox", "\(waiting) received items wait in the spool",
+                    advice: "`nearshare receive` moves them when the inbox is available; `nearshare inbox` lists them"))
+        } catch {
+            report(
+                Finding(.problem, "inbox", "\(error)", advice: "mount it, change its owner, or choose another one with --inbox")
+            )
+        }
+    }
+
+    package func checkClock() {
+        if nearshare_clock_is_synchronized() == 1 {
+            report(Finding(.fine, "clock", "a time service sets the clock"))
+        } else {
+            report(
+                Finding(
+                    .note, "clock", "no time service sets the clock",
+                    advice: "`timedatectl set-ntp true` turns one on; phones ignore a machine whose clock is two minutes off"))
+        }
+    }
+
+    /// Connects to the peers nearby.
+    package func checkPeers(on node: Node) async {
+        let peers = await peersNearby(node)
+        let answers = await withTaskGroup(of: PeerAnswer.self) { group in
+            for peer in peers.prefix(Self.maximumPeerCount) {
+                group.addTask {
+                    var answer = PeerAnswer(name: peer.name, id: peer.id)
+                    do {
+                        answer.clockDifference = try await node.withConnection(to: peer.destination) {
+                            try await $0.clockDifference
+                        }
+                    } catch {
+                        answer.failure = CommandFailure(error).message
+                    }
+                    return answer
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        for finding in Self.findings(answers) { report(finding) }
+    }
+
+    private func peersNearby(_ node: Node) async -> [NearbyPeer] {
+        let found = Monitor<[PeerID: NearbyPeer]>([:])
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                guard let changes = try? await node.browse([.network, .bluetooth]) else { return }
+                do {
+                    for try await case .change(let change) in changes where change.isThere {
+                        found.withLock { $0[change.peer.id] = change.peer }
+                    }
+                } catch {
+                    // Findings about the network say why.
+                }
+            }
+            group.addTask { try? await Task.sleep(for: node.hasRadio ? Self.radioTime : Self.networkTime) }
+            await group.next()
+            group.cancelAll()
+        }
+        return PeerTable.sorted(found.withLock { $0 })
+    }
+
+    package static func findings(_ answers: [PeerAnswer]) -> [Finding] {
+        guard !answers.isEmpty else {
+            return [
+                Finding(
+                    .note, "peers", "no peer is nearby at the moment",
+                    advice:
+                        "start `nearshare receive` on another machine in this network; some Wi-Fi networks isolate their clients"
+                )
+            ]
+        }
+        return answers.map { answer in
+            let name = "\(answer.name.shown) (\(answer.id))"
+            if let failure = answer.failure {
+                return Finding(
+                    .warning, "peers", "\(name) is seen but does not answer: \(failure)",
+                    advice: "a firewall on either side may drop connections")
+            }
+            if let difference = answer.clockDifference, max(difference, .zero - difference) > maximumClockDifference {
+                let shown = max(difference, .zero - difference).asClock
+                return Finding(
+                    .warning, "clock", "\(name)'s clock is \(shown) off from this one", advice: "set the wrong one of the two")
+            }
+            return Finding(.fine, "peers", "\(name) answers")
+        }
+    }
+}

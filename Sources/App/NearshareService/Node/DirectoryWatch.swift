@@ -1,0 +1,37 @@
+internal import Glibc
+internal import Nearshare
+
+/// Waits for changes in a directory: files that are created or moved into it, and calls of ``touch(_:)``.
+final class DirectoryWatch: Sendable {
+    private let descriptor: Int32
+
+    /// - Returns: nil where the kernel has no watch left.
+    init?(_ path: String) {
+        descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+        guard descriptor >= 0 else { return nil }
+        let events = UInt32(IN_CREATE) | UInt32(IN_MOVED_TO) | UInt32(IN_ATTRIB)
+        guard inotify_add_watch(descriptor, path, events) >= 0 else { return nil }
+    }
+
+    /// Wakes the processes that watch a directory.
+    static func touch(_ path: String) {
+        utimensat(AT_FDCWD, path, nil, 0)
+    }
+
+    deinit { close(descriptor) }
+
+    /// Returns at a change since the last call, or when the time is over.
+    func awaitChange(timeout: Duration) async {
+        // Rounded up, so that the time is over when this returns at its end.
+        let milliseconds = Int32(min(max(timeout, .zero).inSeconds * 1_000, 60_000).rounded(.up))
+        await withCheckedContinuation { continuation in
+            BlockingThread.start { [self] in
+                var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+                _ = poll(&request, 1, milliseconds)
+                var events = [UInt8](repeating: 0, count: 4_096)
+                while read(descriptor, &events, events.count) > 0 {}
+                continuation.resume()
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+internal import Nearshare
+
+/// Publishes the states of the files that a node sends for other commands.
+final class FileTransferFollower: Sendable {
+    private let contacts: ContactDirectory
+    private let transfers: AsyncStream<(status: TransferStatus, transfer: Transfer)>
+    private let continuation: AsyncStream<(status: TransferStatus, transfer: Transfer)>.Continuation
+
+    init(_ contacts: ContactDirectory) {
+        self.contacts = contacts
+        (transfers, continuation) = AsyncStream.makeStream()
+    }
+
+    func add(_ transfer: Transfer, _ status: TransferStatus) {
+        continuation.yield((status, transfer))
+    }
+
+    /// No transfer is added any more.
+    func finish() {
+        continuation.finish()
+    }
+
+    /// Runs until ``finish()`` was called and all transfers have ended.
+    func run(_ publish: @escaping @Sendable (TransferStatus) -> Void) async {
+        await withDiscardingTaskGroup { group in
+            for await (status, transfer) in transfers {
+                group.addTask { await self.follow(transfer, status, publish) }
+            }
+        }
+    }
+
+    private func follow(
+        _ transfer: Transfer, _ initial: TransferStatus, _ publish: @Sendable (TransferStatus) -> Void
+    ) async {
+        var status = initial
+        for await progress in transfer.progress {
+            (status.done, status.total) = (progress.done, progress.total)
+            publish(status)
+        }
+        let result = await transfer.result
+        let name = (try? contacts.snapshot().contact(status.peer).name.shown) ?? status.peer.hex
+        status.outcome = result.outcome
+        status.detail = result.detail ?? result.outcome.sentence(name)
+        publish(status)
+    }
+}

@@ -1,0 +1,57 @@
+package import Logging
+package import Nearshare
+
+/// The options of a node; nil stands for the configuration's value.
+package struct NodeOptions: Sendable {
+    /// The purpose for which a node runs.
+    package enum Purpose: Sendable {
+        /// `mesh run`: it runs until it is stopped, and asks on the terminal.
+        case standing
+        /// It serves one command while that runs, and asks nothing.
+        case command
+    }
+
+    package var purpose: Purpose
+    /// A profile's name.
+    package var profile: String?
+    package var inbox: String?
+    package var name: DisplayName?
+    package var accept: Configuration.Accept?
+    /// Bytes.
+    package var maximumSize: UInt64?
+    /// Bytes.
+    package var maximumPerPeer: UInt64?
+    package var port: UInt16?
+    package var interface: String?
+    /// nil for no Bluetooth.
+    package var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
+    package var log: Logger
+
+    package init(
+        purpose: Purpose = .command, interface: String? = nil,
+        radio: (@Sendable () throws(DiscoveryError) -> Radio)?, log: Logger
+    ) {
+        self.purpose = purpose
+        self.interface = interface
+        self.radio = radio
+        self.log = log
+    }
+}
+
+/// What the command line provides for a node in its process.
+package struct NodeEnvironment: Sendable {
+    package var interruption: any InterruptionHandler
+    /// Asks the user; nil where that is not possible.
+    package var display: (any PromptDisplay)?
+    /// Makes the reporter of received files. The argument publishes a sentence to the commands that use the node.
+    package var makeReporter: @Sendable (_ publish: @escaping @Sendable (String) -> Void) -> any Reporter
+
+    package init(
+        interruption: any InterruptionHandler, display: (any PromptDisplay)? = nil,
+        makeReporter: @escaping @Sendable (_ publish: @escaping @Sendable (String) -> Void) -> any Reporter
+    ) {
+        self.interruption = interruption
+        self.display = display
+        self.makeReporter = makeReporter
+    }
+}

@@ -1,0 +1,105 @@
+internal import Glibc
+package import Nearshare
+
+/// Another process of this user runs a node.
+package struct NodeRunsAlready: Error, CustomStringConvertible {
+    /// Process id.
+    let process: Int32?
+
+    package var description: String {
+        "a node runs already\(process.map { " (process \($0))" } ?? ""); `nearshare mesh status` shows it, "
+            + "`nearshare mesh stop` stops it"
+    }
+}
+
+/// Runs `body` with a client of the node that runs on this machine; where none runs, with a node that this process runs meanwhile
+/// and that other commands can use as well.
+/// - Parameter continues: `body` can continue through another node. When the node in another process ends, so that `body` throws a
+///   ``ControlFailure`` of kind `gone`, it is called again.
+package func withNodeClient(
+    _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment, continues: Bool = false,
+    _ body: @escaping @Sendable (any NodeClient) async throws -> Void
+) async throws {
+    let isInterrupted = Monitor(false)
+    // Around all of it: a signal may come while one node has ended and the next one has not started.
+    let stop: @Sendable () -> Void = { isInterrupted.update { $0 = true } }
+    try await environment.interruption.run(onInterrupt: stop) {
+        while !isInterrupted.withLock({ $0 }) {
+            if try await withOneNodeClient(machine, options, environment, continues, body) { return }
+        }
+    }
+}
+
+/// - Returns: false when another node is to be used.
+private func withOneNodeClient(
+    _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment, _ continues: Bool,
+    _ body: @escaping @Sendable (any NodeClient) async throws -> Void
+) async throws -> Bool {
+    do {
+        let isDone: Void? = try await withRunningNode(of: machine) { client in
+            try await environment.interruption.run(onInterrupt: { client.close() }) { try await body(client) }
+        }
+        if isDone != nil { return true }
+    } catch let failure as ControlFailure where failure.kind == .gone && continues {
+        return false
+    }
+    do {
+        try await runNode(machine, options, environment) { try await body($0) }
+        return true
+    } catch is NodeRunsAlready {
+        // Started by a command that was a moment faster.
+        return false
+    }
+}
+
+/// Runs `body` with a client of the node that runs on this machine; none is started.
+/// - Returns: nil when none runs.
+package func withRunningNode<Result: Sendable>(
+    of machine: LocalMachine, _ body: (ControlClient) async throws -> Result
+) async throws -> Result? {
+    guard let client = ControlClient(path: try machine.controlSocketPath()) else { return nil }
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { await client.run() }
+        defer { group.cancelAll() }
+        return try await body(client)
+    }
+}
+
+/// Runs a node until `body` returns: it receives files, carries messages and serves other commands.
+/// - Throws: ``NodeRunsAlready`` when another process runs one, and what `body` throws.
+package func runNode(
+    _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment,
+    _ body: @escaping @Sendable (NodeService) async throws -> Void
+) async throws {
+    let isStanding = options.purpose == .standing
+    let role = try await PrimaryRole.claim(on: machine, fromReceiver: isStanding)
+    let configuration = machine.configuration
+    let display = isStanding ? environment.display : nil
+    let accept =
+        isStanding
+        ? try configuration.acceptance(given: options.accept, canAsk: display != nil) : configuration.unattendedAcceptance
+    var limits = InboxLimits()
+    limits.maximumSize = options.maximumSize ?? configuration.maximumSize
+    let settings = try machine.nodeSettings(
+        name: options.name, interface: options.interface, discovery: machine.discovery(), radio: options.radio, log: options.log
+    )
+    let inbox = try machine.inbox(options.inbox, limits: limits)
+    let quota = PeerQuota(limit: options.maximumPerPeer ?? configuration.maximumPerPeer)
+    try await withNode(settings) { node in
+        let listener = try node.listen(port: options.port ?? configuration.port ?? 0)
+        let facts = NodeService.Facts(
+            isStanding: isStanding, port: listener.port, inbox: inbox.path,
+            profileName: options.profile ?? configuration.profile)
+        let service = try role.start(on: node, facts, profile: options.profile)
+        let controller = ReceiveController(
+            machine: machine, destination: .inbox(inbox), accept: accept, quota: quota,
+            reporter: environment.makeReporter { service.publish(.notice($0)) }, endsAfterFirst: false, display: display)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await role.run(service, on: node, listener) }
+            group.addTask { try await controller.serve(listener, on: node) }
+            defer { group.cancelAll() }
+            try await environment.interruption.run(onInterrupt: { controller.interrupt(node) }) { try await body(service) }
+            node.beginShutdown()
+        }
+    }
+}

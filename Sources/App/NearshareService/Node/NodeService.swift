@@ -1,0 +1,338 @@
+internal import Glibc
+internal import Nearshare
+internal import NearshareBundles
+internal import NearshareMesh
+internal import Synchronization
+
+/// The node in this process, as commands use it: requests are answered by its ``Messenger`` and the user's files.
+package final class NodeService: NodeClient {
+    /// The node's properties from its start on.
+    package struct Facts: Sendable {
+        package var isStanding: Bool
+        /// It hands its role over to a process that requests it.
+        package var handsOver: Bool
+        package var port: UInt16
+        /// Empty where received files are not kept.
+        package var inbox: String
+        /// The profile's name in the configuration.
+        package var profileName: String?
+
+        package init(isStanding: Bool, handsOver: Bool = false, port: UInt16, inbox: String, profileName: String?) {
+            self.isStanding = isStanding
+            self.handsOver = handsOver
+            self.port = port
+            self.inbox = inbox
+            self.profileName = profileName
+        }
+    }
+
+    private let node: Node
+    private let messenger: Messenger
+    private let contacts: ContactDirectory
+    private let facts: Facts
+    private let started = SystemClock.monotonic()
+    /// Subscribed before the node starts, so that no early event is lost.
+    private let messengerEvents: AsyncStream<MessengerEvent>
+    private let subscribers: Broadcast<ControlEvent>
+    private let observe: @Sendable (ControlEvent) -> Void
+    private let files: FileTransferFollower
+    private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
+    /// Yields when another process is to take the role over.
+    let handOverRequests: AsyncStream<Void>
+    private let handOverContinuation: AsyncStream<Void>.Continuation
+
+    /// A peer appears a moment before messages can be sent to it.
+    private static let linkTimeout = Duration.seconds(3)
+    /// Limit on the entries of one reply.
+    private static let maximumEntryCount = 1_000
+    private static let answerTimeout = Duration.seconds(60)
+    private static let timeouts = Duration.milliseconds(100)...Duration.seconds(600)
+
+    init(
+        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ facts: Facts, subscribers: Broadcast<ControlEvent>,
+        observe: @escaping @Sendable (ControlEvent) -> Void
+    ) {
+        self.node = node
+        self.messenger = messenger
+        self.facts = facts
+        self.subscribers = subscribers
+        self.observe = observe
+        messengerEvents = messenger.events()
+        contacts = ContactDirectory(machine, messenger: messenger)
+        files = FileTransferFollower(contacts)
+        (handOverRequests, handOverContinuation) = AsyncStream.makeStream()
+    }
+
+    // MARK: Events
+
+    package func events() async -> AsyncStream<ControlEvent> { subscribers.subscribe() }
+
+    func publish(_ event: ControlEvent) {
+        observe(event)
+        subscribers.publish(event)
+    }
+
+    /// Publishes the messenger's events until the node leaves the mesh.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            group.addTask { await self.files.run { self.publish(.transfer($0)) } }
+            for await event in messengerEvents { await handle(event) }
+            files.finish()
+        }
+        subscribers.finish()
+        handOverContinuation.finish()
+    }
+
+    func followRadio(of listener: Listener) async {
+        guard node.hasRadio else { return bluetooth.withLock { $0 = .notUsed } }
+        switch await listener.radio {
+        case .on(let channel)?: bluetooth.withLock { $0 = .on(channel: channel) }
+        case .unavailable(let reason)?: bluetooth.withLock { $0 = .unavailable(reason: reason) }
+        case nil: break
+        }
+    }
+
+    private func handle(_ event: MessengerEvent) async {
+        switch event {
+        case .changed(let id, .sent): publish(.messageChanged(id, .sent, detail: nil))
+        case .changed(let id, .delivered): publish(.messageChanged(id, .delivered, detail: nil))
+        case .changed(let id, .failed(let reason)): publish(.messageChanged(id, .failed, detail: reason))
+        case .arrived(let message):
+            publish(.received(ReceivedMessage(message, senderName: try? contacts.snapshot().senderName(of: message))))
+        case .entry(let entry): publish(.entry(entry))
+        case .marked(let entry, let reason):
+            publish(.marked(id: entry.id, conversation: entry.conversation, mark: entry.status, reason: reason))
+        case .peerChanged(let id):
+            do {
+                try contacts.recordMeeting(with: id)
+                publish(.contacts(try await contacts.listed()))
+            } catch {
+                publish(.notice("\(error)"))
+            }
+        }
+    }
+
+    // MARK: Requests
+
+    package func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+        do {
+            return try await reply(to: request)
+        } catch {
+            throw ControlFailure(error)
+        }
+    }
+
+    private func reply(to request: ControlRequest) async throws -> ControlReply {
+        switch request {
+        case .status: return .status(try currentStatus())
+        case .contacts: return .contacts(try await contacts.listed())
+        case .find(let name, let timeout): return .contact(try await findContact(name, timeout: timeout))
+        case .sendMessage(let message): return .messageAccepted(try await send(message))
+        case .isPending(let id): return .isPending(await messenger.waits(id))
+        case .messages(let number, let limit):
+            let messages = try await messenger.arrivals(after: number, limit: Self.entryCount(limit))
+            // Without the names they can be read as well.
+            let snapshot = try? contacts.snapshot()
+            return .messages(messages.map { ReceivedMessage($0, senderName: snapshot?.senderName(of: $0)) })
+        case .say(let text, let conversation): return .lineAccepted(id: try await messenger.say(text, in: conversation).id)
+        case .conversations: return .conversations(try await messenger.conversations())
+        case .history(let conversation, let number, let limit):
+            return .entries(
+                try await messenger.history(of: conversation, before: number, limit: Self.entryCount(limit)))
+        case .markRead(let conversation):
+            try await messenger.markRead(conversation)
+            return .done
+        case .sendFile(let path, let peer, let timeout):
+            return .transferAccepted(try startFile(path, to: peer, timeout: timeout))
+        case .subscribe: return .done
+        case .handOver:
+            guard facts.handsOver else { throw ControlFailure(.refused, "this node does not hand its role over") }
+            handOverContinuation.yield()
+            return .done
+        case .stop:
+            node.beginShutdown()
+            return .done
+        }
+    }
+
+    private static func entryCount(_ limit: Int) -> Int { min(max(limit, 0), maximumEntryCount) }
+
+    private static func clamp(_ timeout: Duration?) -> Duration {
+        min(max(timeout ?? answerTimeout, timeouts.lowerBound), timeouts.upperBound)
+    }
+
+    // MARK: Contacts
+
+    private func findContact(_ name: String, timeout: Duration) async throws -> Contact {
+        // Nobody waits for a peer that would be refused.
+        if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name),
+            contact.trustStatus.isBlocked
+        {
+            throw Self.blocked(contact)
+        }
+        do {
+            let timeout = min(max(timeout, .zero), Self.timeouts.upperBound)
+            let contact = try await contacts.find(name, timeout: timeout)
+            guard !contact.trustStatus.isBlocked else { throw Self.blocked(contact) }
+            return contact
+        } catch PeerLookupError.notFound(let text, let nearby) {
+            if let contact = try contacts.snapshot().remembered(text) {
+                throw ControlFailure(
+                    .peerNotFound,
+                    "\(contact.name.shown) (\(contact.id)) is known here as \(contact.trustStatus.label), but is not near, and the "
+                        + "keys for sealing messages are missing; run `nearshare mesh run` on both machines while they are near each "
+                        + "other, or `nearshare keys import` theirs")
+            }
+            guard nearby.isEmpty else { throw PeerLookupError.notFound(text, nearby: nearby) }
+            throw ControlFailure(
+                .peerNotFound,
+                "\(TerminalText.escaped(text)) is not known here, and no peer is near; run `nearshare mesh run` there, or "
+                    + "`nearshare keys import` the keys of a peer that is away")
+        }
+    }
+
+    private static func blocked(_ contact: Contact) -> ControlFailure {
+        ControlFailure(
+            .blocked, "\(contact.name.shown) is blocked here; `nearshare peers unblock \(contact.id.hex)` unblocks it")
+    }
+
+    // MARK: Sending
+
+    private func startFile(_ path: String, to peer: PeerID, timeout: Duration?) throws -> TransferID {
+        let source = try FileSource(paths: [path])
+        try refuseTooLarge(source, to: peer)
+        let transfer = try messenger.send(source, to: peer, timeout: Self.clamp(timeout))
+        follow(transfer, source, to: peer, as: .transfer(transfer.id))
+        return transfer.id
+    }
+
+    private func follow(_ transfer: Transfer, _ source: FileSource, to peer: PeerID, as id: TransferStatus.ID) {
+        let name = source.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
+        let size = source.offer.totalSize
+        files.add(
+            transfer,
+            TransferStatus(
+                id: id, isIncoming: false, peer: peer, name: name, done: 0, total: size,
+                detail: size.flatMap { estimate(forSending: $0, to: peer) }))
+    }
+
+    private func refuseTooLarge(_ source: FileSource, to peer: PeerID) throws {
+        guard let size = source.offer.totalSize, let item = source.offer.items.first, item.kind != .folder,
+            let limit = messenger.peers.first(where: { $0.id == peer })?.software.contentLimit, size > limit
+        else { return }
+        let (file, name) = (item.name.shown, try contacts.snapshot().contact(peer).name.shown)
+        throw ControlFailure(
+            .tooLarge,
+            "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "
+                // The command is copied to a shell, so it contains no name that a peer has chosen.
+                + "`nearshare send FILE --to \(peer.hex)` sends it directly")
+    }
+
+    /// A sentence about the time that a file takes; nil for a short one.
+    private func estimate(forSending byteCount: UInt64, to peer: PeerID) -> String? {
+        guard let (time, needsRadio) = messenger.estimate(byteCount: byteCount, to: peer), time >= .seconds(2) else {
+            return nil
+        }
+        let limit = UInt64(MessageRule.recommendedRadioFileByteCount)
+        let advice =
+            needsRadio && byteCount > limit ? ", as it goes over Bluetooth; up to \(limit.asByteCount) is best there" : ""
+        return "\(time.asClock) at least\(advice)"
+    }
+
+    private func send(_ message: MessageSubmission) async throws -> BundleID {
+        guard case .structured(let content) = message.content else {
+            throw ControlFailure(.refused, "this node does not support that kind of message; update it")
+        }
+        let route = try MessageRoute(message.mode, to: message.receiver)
+        guard let path = message.file else {
+            return try await whenLinked { () throws(MessengerError) in
+                try self.messenger.send(
+                    content, using: route, isEncrypted: message.isEncrypted, isPrivate: message.isPrivate)
+            }
+        }
+        // Checked before the file is opened.
+        guard case .direct(let peer) = route else { throw MessageRule.fileNeedsDirectMode(message.mode) }
+        let source = try FileSource(paths: [path])
+        let (id, transfer) = try await whenLinked { () throws(MessengerError) in
+            try self.messenger.send(
+                content, with: source, to: peer, isEncrypted: message.isEncrypted, timeout: Self.clamp(message.timeout))
+        }
+        follow(transfer, source, to: peer, as: .message(id))
+        return id
+    }
+
+    /// Tries `body` again with each event of the messenger while the receiver's keys, which come a moment after its name, are
+    /// missing.
+    private func whenLinked<Result: Sendable>(
+        _ body: @escaping @Sendable () throws(MessengerError) -> Result
+    ) async throws -> Result {
+        let events = messenger.events()
+        func attempt() throws(MessengerError) -> Result? {
+            do throws(MessengerError) {
+                return try body()
+            } catch {
+                switch error {
+                case .rule(.receiverNotInRange), .rule(.receiverKeyUnknown), .rule(.receiverTakesNone): return nil
+                default: throw error
+                }
+            }
+        }
+        if let result = try attempt() { return result }
+        let result: Result? = try await withThrowingTaskGroup(of: Result?.self) { group in
+            group.addTask {
+                for await _ in events { if let result = try attempt() { return result } }
+                return nil
+            }
+            group.addTask {
+                try await Task.sleep(for: Self.linkTimeout)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+        return try result ?? body()
+    }
+
+    // MARK: Status
+
+    private func currentStatus() throws -> NodeStatus {
+        let snapshot = try contacts.snapshot()
+        let neighbours = messenger.peers.map { peer in
+            NodeStatus.Neighbour(contact: snapshot.contact(peer.id), isDirect: peer.isDirect)
+        }
+        return NodeStatus(
+            id: node.id, name: node.name, process: getpid(),
+            uptime: Int((SystemClock.monotonic() - started).components.seconds), isStanding: facts.isStanding,
+            profile: NodeStatus.Profile(messenger.settings.profile, name: facts.profileName), port: facts.port,
+            neighbours: neighbours.sorted { $0.contact.name.claimed < $1.contact.name.claimed },
+            carriedCount: messenger.carriedCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),
+            secureSessions: messenger.secureSessions, bluetooth: bluetooth.withLock { $0 }, inbox: facts.inbox)
+    }
+}
+
+extension ControlFailure {
+    /// The failure for an error of any module below.
+    init(_ error: any Error) {
+        switch error {
+        case let failure as ControlFailure: self = failure
+        case let error as MessengerError:
+            switch error {
+            case .storage: self.init(.storage, error.description)
+            case .rule(let rule): self.init(rule)
+            case .file: self.init(.unavailable, error.description)
+            case .nothingToSay, .tooLong: self.init(.refused, error.description)
+            }
+        case let rule as MessageRule:
+            switch rule {
+            // Not a mistake in the request.
+            case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone: self.init(.peerNotFound, rule.description)
+            default: self.init(.refused, rule.description)
+            }
+        case let error as PeerLookupError: self.init(.peerNotFound, error.description)
+        case let error as StorageError: self.init(.storage, error.description)
+        case let error as NodeError: self.init(.unavailable, error.description)
+        case is CancellationError: self.init(.gone, "the node ended before it replied; try again")
+        default: self.init(.unavailable, "\(error)")
+        }
+    }
+}

@@ -1,0 +1,15 @@
+package import Nearshare
+internal import NearshareBundles
+internal import NearshareDatabase
+
+/// The SQLite stores of a node. Only a command that becomes a node opens them, or one that lists messages without a node.
+package struct NodeStores: Sendable {
+    package let bundles: any BundleStore
+    package let conversations: any ConversationStore
+
+    /// - Parameter directory: the state directory.
+    package init(directory: String) throws(StorageError) {
+        bundles = try SQLiteBundleStore(directory: directory)
+        conversations = try SQLiteConversationStore(directory: directory)
+    }
+}

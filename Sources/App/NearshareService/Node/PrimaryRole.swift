@@ -1,0 +1,130 @@
+package import Nearshare
+internal import NearshareBundles
+internal import Synchronization
+
+/// The part of a node that only one process of a user runs at a time: the place in the mesh, the messages and the control socket.
+package final class PrimaryRole: Sendable {
+    private let machine: LocalMachine
+    private let stores: NodeStores
+    private let server: ControlServer
+    /// nil once another process has taken the role over.
+    private let lock: Mutex<NodeLock?>
+    private let subscribers = Broadcast<ControlEvent>()
+
+    /// Another command that runs a node may be about to end, or about to listen.
+    private static let claimTimeout = Duration.seconds(2)
+    /// A `receive` leaves the mesh before it releases the lock.
+    private static let handOverTimeout = Duration.seconds(5)
+
+    private init(_ machine: LocalMachine, _ lock: NodeLock) throws {
+        self.machine = machine
+        self.lock = Mutex(lock)
+        stores = try NodeStores(directory: machine.state.path)
+        server = try ControlServer(path: try machine.controlSocketPath())
+    }
+
+    deinit { release() }
+
+    /// Releases the lock, and wakes a process that waits for it.
+    private func release() {
+        let isHeld = lock.withLock { lock in
+            defer { lock = nil }
+            return lock != nil
+        }
+        if isHeld { DirectoryWatch.touch(machine.directories.runtime) }
+    }
+
+    /// - Returns: nil when another process has the role.
+    package static func claimIfFree(on machine: LocalMachine) throws -> PrimaryRole? {
+        try machine.state.acquireNodeLock().map { try PrimaryRole(machine, $0) }
+    }
+
+    /// - Parameter fromReceiver: a `receive` that has the role hands it over.
+    /// - Throws: ``NodeRunsAlready`` once another node answers.
+    static func claim(on machine: LocalMachine, fromReceiver: Bool) async throws -> PrimaryRole {
+        var isHandedOver = false
+        if fromReceiver, let process = try machine.state.nodeProcessID() {
+            isHandedOver = try await requestHandOver(machine)
+            guard isHandedOver else { throw NodeRunsAlready(process: process) }
+        }
+        let socketPath = try machine.controlSocketPath()
+        // Made before the first try, so that no change is lost between the two.
+        let watch = DirectoryWatch(machine.directories.runtime)
+        let end = SystemClock.monotonic() + (isHandedOver ? handOverTimeout : claimTimeout)
+        while true {
+            if let role = try claimIfFree(on: machine) { return role }
+            if !isHandedOver, ControlClient.isAnswered(at: socketPath) {
+                throw NodeRunsAlready(process: try machine.state.nodeProcessID())
+            }
+            let remaining = end - SystemClock.monotonic()
+            guard let watch, remaining > .zero else { break }
+            await watch.awaitChange(timeout: remaining)
+        }
+        let process = try machine.state.nodeProcessID().map { " (process \($0))" } ?? ""
+        throw CommandFailure(
+            .failure,
+            "another nearshare\(process) is this machine's node, but does not answer at \(socketPath); "
+                + "stop it, or use the same XDG_RUNTIME_DIR")
+    }
+
+    /// - Returns: false when the node refuses.
+    private static func requestHandOver(_ machine: LocalMachine) async throws -> Bool {
+        let isAccepted: Bool? = try await withRunningNode(of: machine) { client in
+            do throws(ControlFailure) {
+                return try await client.submit(.handOver) == .done
+            } catch {
+                // It has just ended.
+                return error.kind == .gone
+            }
+        }
+        // None answers: it is about to listen, or to end.
+        return isAccepted ?? true
+    }
+
+    /// Starts the messenger.
+    /// - Parameter observe: receives each event before the commands that use the node.
+    package func start(
+        on node: Node, _ facts: NodeService.Facts, profile: String? = nil,
+        observe: @escaping @Sendable (ControlEvent) -> Void = { _ in }
+    ) throws -> NodeService {
+        var settings = MessengerSettings(carried: stores.bundles, conversations: stores.conversations) { [machine] id in
+            // Without the address book only peers in range can be written to.
+            guard let entry = try? machine.contacts.read().entry(of: id) else { return nil }
+            return EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey)
+        }
+        settings.profile = try machine.propagationProfile(profile)
+        settings.usesBlueChat = true
+        settings.isBlocked = { [machine] sender in
+            // Without the files no peer is known, and none is trusted.
+            (try? ContactDirectory(machine).snapshot())?.isBlocked(sender) ?? false
+        }
+        // A text for a `receive` is offered like a file, unless a command follows the conversations.
+        if facts.handsOver { settings.acceptsTexts = { [subscribers] in subscribers.hasSubscribers } }
+        let messenger = try node.startMessenger(settings)
+        return NodeService(machine, node, messenger, facts, subscribers: subscribers, observe: observe)
+    }
+
+    /// Serves other commands until the task is cancelled.
+    func serve(_ node: any NodeClient) async {
+        await server.run(node)
+    }
+
+    /// Serves other commands until the node shuts down, the role is handed over, or the task is cancelled.
+    package func run(_ service: NodeService, on node: Node, _ listener: Listener) async throws {
+        let isHandedOver = try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await self.serve(service) }
+            group.addTask { await service.followRadio(of: listener) }
+            defer { group.cancelAll() }
+            async let ended: Void = service.run()
+            var isHandedOver = false
+            for await _ in service.handOverRequests {
+                isHandedOver = true
+                try await node.leaveMesh(listener)
+            }
+            await ended
+            return isHandedOver
+        }
+        // Otherwise it is held until all of the node has ended.
+        if isHandedOver { release() }
+    }
+}

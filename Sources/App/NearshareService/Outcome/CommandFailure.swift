@@ -1,0 +1,55 @@
+internal import Nearshare
+
+/// The failure of a command: a sentence for the user and an exit code for scripts.
+package struct CommandFailure: Error, Sendable {
+    package var status: ExitStatus
+    /// What failed, then what to try; empty when it has been reported already.
+    package var message: String
+
+    package init(_ status: ExitStatus, _ message: String) {
+        self.status = status
+        self.message = message
+    }
+
+    /// The failure for an error of any module below.
+    package init(_ error: any Error) {
+        switch error {
+        case let failure as CommandFailure: self = failure
+        case let error as NodeError:
+            let status: ExitStatus =
+                switch error {
+                case .unreachable: .peerNotFound
+                case .timedOut: .timedOut
+                case .incompatible: .incompatible
+                case .identityMismatch, .blocked: .notTrusted
+                case .refused: .declined
+                case .connectionLost: .peerGone
+                case .unavailable: .failure
+                }
+            self.init(status, error.description)
+        case let error as PeerLookupError: self.init(.peerNotFound, error.description)
+        case let error as StorageError:
+            self.init(error.code == .noSpace || error.code == .overLimit ? .noSpace : .failure, error.description)
+        case let error as AudioError:
+            let status: ExitStatus =
+                switch error.code {
+                case .noSpace, .overLimit: .noSpace
+                case .damaged: .damaged
+                case .unavailable, .deviceGone, .failed: .failure
+                }
+            self.init(status, error.description)
+        case let error as ControlFailure:
+            let status: ExitStatus =
+                switch error.kind {
+                case .peerNotFound: .peerNotFound
+                case .refused: .usage
+                case .tooLarge: .noSpace
+                case .blocked: .notTrusted
+                case .storage, .unavailable, .gone: .failure
+                }
+            self.init(status, error.description)
+        case is CancellationError: self.init(.interrupted, "interrupted")
+        default: self.init(.failure, "\(error)")
+        }
+    }
+}

@@ -1,0 +1,36 @@
+package import Nearshare
+
+/// The exit codes of `nearshare`, as `nearshare(1)` lists them.
+package enum ExitStatus: Int32, Sendable {
+    case ok = 0
+    case failure = 1
+    case usage = 2
+    case peerNotFound = 3
+    case declined = 4
+    case notTrusted = 5
+    case partly = 6
+    case noSpace = 7
+    case damaged = 8
+    case timedOut = 9
+    case peerGone = 10
+    case incompatible = 11
+    case interrupted = 130
+
+    /// The exit code for a transfer that ended so.
+    package init(_ outcome: TransferOutcome) {
+        self =
+            switch outcome {
+            case .completed: .ok
+            case .declined(.noSpace), .declined(.tooLarge): .noSpace
+            case .declined(.identityChanged): .notTrusted
+            case .declined: .declined
+            case .expired: .timedOut
+            case .cancelled(by: .here): .interrupted
+            case .cancelled(by: .there): .declined
+            case .failed(.noSpace, _): .noSpace
+            case .failed(.sourceChanged, _): .damaged
+            case .failed: .failure
+            case .interrupted: .peerGone
+            }
+    }
+}

@@ -1,0 +1,120 @@
+package import Nearshare
+
+/// Decides about an offer without asking the user, or that the user is to be asked.
+package struct AcceptancePolicy: Sendable {
+    package enum Verdict: Sendable, Hashable {
+        case accept
+        case ask
+        /// - Parameter detail: a sentence for the user here.
+        case decline(DeclineReason, detail: String? = nil)
+    }
+
+    /// The peers whose offers are accepted.
+    package let accept: Configuration.Accept
+    /// nil for standard output, which takes one file of any size.
+    package let limits: InboxLimits?
+    /// The user can be asked.
+    package let canAsk: Bool
+    package let quota: PeerQuota
+
+    package init(accept: Configuration.Accept, limits: InboxLimits?, canAsk: Bool, quota: PeerQuota) {
+        self.accept = accept
+        self.limits = limits
+        self.canAsk = canAsk
+        self.quota = quota
+    }
+
+    /// - Parameter freeSpace: bytes that received files may use; nil when unknown.
+    package func verdict(
+        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?
+    ) -> Verdict {
+        if let refusal = refusal(of: offer, freeSpace: freeSpace) { return refusal }
+        switch accept {
+        case .none: return .decline(.takesNothing)
+        case .all:
+            // A peer that claims the name of another one is declined even where all others are accepted (K2).
+            if case .nameClash = trustStatus { return .decline(.identityChanged) }
+            return reserve(offer, for: peer)
+        case .friends: return trustStatus.isFriend ? reserve(offer, for: peer) : .decline(.notAllowed)
+        case .ask: return canAsk ? .ask : .decline(.notAllowed)
+        }
+    }
+
+    /// Takes back what ``verdict(on:from:trustStatus:freeSpace:)`` has reserved for a transfer that was not completed.
+    package func release(_ offer: Offer, from peer: Fingerprint) {
+        if accept != .ask { quota.release(offer.totalSize, for: peer) }
+    }
+
+    private func refusal(of offer: Offer, freeSpace: UInt64?) -> Verdict? {
+        guard let limits else {
+            guard offer.items.count > 1 || offer.items.first?.kind == .folder else { return nil }
+            // The other end of a pipe sees no names: several files would become one.
+            return .decline(.declined, detail: "standard output takes one file; receive several files or a folder with --inbox")
+        }
+        let total = offer.totalSize ?? 0
+        if let limit = limits.maximumSize, total > limit {
+            return .decline(.tooLarge, detail: "it is \(total.asByteCount), and --max-size is \(limit.asByteCount)")
+        }
+        if offer.entryCount > limits.maximumEntries {
+            return .decline(
+                .tooLarge, detail: "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are accepted at once")
+        }
+        if let freeSpace, total > freeSpace {
+            return .decline(
+                .noSpace,
+                detail: "it needs \(total.asByteCount), and there is room for \(freeSpace.asByteCount), as "
+                    + "\(limits.reserve.asByteCount) of the disk stay free")
+        }
+        return nil
+    }
+
+    private func reserve(_ offer: Offer, for peer: Fingerprint) -> Verdict {
+        switch quota.reserve(offer.totalSize, for: peer) {
+        case .reserved: return .accept
+        case .unknownSize: return .decline(.tooLarge, detail: "its size is not known, and --max-per-peer sets a limit")
+        case .exceeds(let limit, let used):
+            let size = offer.totalSize ?? 0
+            return .decline(
+                .tooLarge,
+                detail: "it is \(size.asByteCount), and after the \(used.asByteCount) of before --max-per-peer leaves "
+                    + "\((limit - min(limit, used)).asByteCount) of \(limit.asByteCount)")
+        }
+    }
+}
+
+extension DeclineReason {
+    /// The reason in a few words, for the user who declined.
+    package var words: String {
+        switch self {
+        case .declined: "declined"
+        case .expired: "not answered in time"
+        case .notAllowed: "not a friend"
+        case .takesNothing: "nothing is accepted, by --accept none"
+        case .tooLarge: "too large"
+        case .noSpace: "not enough room"
+        case .busy: "another invitation is waiting"
+        case .identityChanged: "known name, other key"
+        }
+    }
+}
+
+extension Configuration {
+    /// The policy for a process that can ask the user where `canAsk`.
+    /// - Parameter given: on the command line.
+    /// - Throws: ``CommandFailure`` when the user is to be asked and cannot be.
+    package func acceptance(given: Accept?, canAsk: Bool) throws(CommandFailure) -> Accept {
+        let accept = given ?? accept ?? (canAsk ? .ask : .friends)
+        guard accept != .ask || canAsk else {
+            throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
+        }
+        return accept
+    }
+
+    /// The policy for a node of another command, whose user looks at something else and cannot be asked.
+    package var unattendedAcceptance: Accept {
+        switch accept {
+        case .ask?, nil: .friends
+        case let accept?: accept
+        }
+    }
+}

@@ -1,0 +1,84 @@
+internal import Nearshare
+
+/// The questions that are open, and the answers that typed lines give. A value without any output.
+struct PendingPrompts<Reply> {
+    struct Prompt {
+        let number: Int
+        /// The peer's name, escaped.
+        let name: String
+        let question: String
+        let reply: Reply
+        /// Its number has been shown, because several were open at a time: the question and the line that was typed may lie far apart.
+        var isNumbered: Bool
+    }
+
+    enum Word: Sendable, Hashable {
+        case yes, no, block
+    }
+
+    enum Result: Hashable {
+        case answer(number: Int, Word)
+        /// The line answers none. The hint, if any, is to be shown.
+        case none(hint: String?)
+    }
+
+    private(set) var open: [Prompt] = []
+    private var lastNumber = 0
+
+    /// Limit on the questions in one prompt: a flood does not fill the screen (R4).
+    private static var maximumShown: Int { 4 }
+
+    /// - Returns: a number that no other question ever has, so that a late answer does not fit another question.
+    mutating func add(_ question: String, about name: String, _ reply: Reply) -> Int {
+        lastNumber += 1
+        open.append(Prompt(number: lastNumber, name: name, question: question, reply: reply, isNumbered: false))
+        if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
+        return lastNumber
+    }
+
+    /// - Returns: nil when the question is no longer open.
+    mutating func remove(_ number: Int) -> Reply? {
+        open.firstIndex { $0.number == number }.map { open.remove(at: $0).reply }
+    }
+
+    mutating func removeAll() -> [Reply] {
+        defer { open = [] }
+        return open.map(\.reply)
+    }
+
+    /// The line at the bottom of the terminal; nil when no question is open.
+    var prompt: String? {
+        guard let first = open.first else { return nil }
+        guard open.count > 1 else {
+            let about = first.isNumbered ? "number \(first.number), \(first.name): " : ""
+            return "\(about)\(first.question) [y]es, [n]o, [b]lock: "
+        }
+        let shown = open.prefix(Self.maximumShown).map { "number \($0.number), \($0.name): \($0.question)" }
+            .joined(separator: "  ")
+        let more = open.count > Self.maximumShown ? "  and \(open.count - Self.maximumShown) more" : ""
+        return "\(shown)\(more)  which one? [y]es, [n]o, [b]lock, as in \"y \(first.number)\": "
+    }
+
+    /// Parses a line. With several questions open it must contain a number: otherwise a bare word would answer whichever question
+    /// came last, and untrusted peers choose when they ask (R4).
+    func parse(_ line: String) -> Result {
+        let words = line.split(separator: " ")
+        guard let first = words.first else { return .none(hint: nil) }
+        let word: Word
+        switch first.lowercased() {
+        case "y", "yes": word = .yes
+        case "n", "no": word = .no
+        case "b", "block": word = .block
+        default: return .none(hint: "please answer y, n or b")
+        }
+        guard words.count > 1 else {
+            if let only = open.first, open.count == 1 { return .answer(number: only.number, word) }
+            let examples = open.prefix(Self.maximumShown).map { "\(first) \($0.number)" }.joined(separator: " or ")
+            return .none(hint: "which one? \(TerminalText.escaped(examples))")
+        }
+        guard words.count == 2, let number = Int(words[1]), open.contains(where: { $0.number == number }) else {
+            return .none(hint: "there is no such question")
+        }
+        return .answer(number: number, word)
+    }
+}

@@ -1,0 +1,193 @@
+internal import Glibc
+package import Nearshare
+internal import Synchronization
+
+/// Answers invitations by policy or by asking the user, and follows the transfers that were accepted.
+package final class ReceiveController: Sendable {
+    private enum Decision: Sendable {
+        case accept
+        case decline(DeclineReason, detail: String?)
+        case ended(TransferOutcome)
+    }
+
+    private let machine: LocalMachine
+    private let destination: ReceiveDestination
+    private let policy: AcceptancePolicy
+    private let prompts: PromptQueue?
+    private let trust: TrustRecorder
+    private let reporter: any Reporter
+    private let endsAfterFirst: Bool
+    private let running = RunningTransfers()
+    private let status = Mutex(ExitStatus.ok)
+
+    /// - Parameters:
+    ///   - display: asks the user, where the policy says so.
+    ///   - endsAfterFirst: shuts the node down after the first transfer that is complete.
+    package init(
+        machine: LocalMachine, destination: ReceiveDestination, accept: Configuration.Accept, quota: PeerQuota,
+        reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?
+    ) {
+        self.machine = machine
+        self.destination = destination
+        self.reporter = reporter
+        self.endsAfterFirst = endsAfterFirst
+        prompts = accept == .ask ? display.map { PromptQueue($0) } : nil
+        policy = AcceptancePolicy(
+            accept: accept, limits: destination.inbox?.limits, canAsk: prompts != nil, quota: quota)
+        trust = TrustRecorder(machine: machine, reporter: reporter)
+    }
+
+    /// Serves until the node shuts down.
+    /// - Throws: ``CommandFailure`` when it was to end after a transfer and none was complete.
+    package func serve(_ listener: Listener, on node: Node) async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.prompts?.run() }
+            group.addTask { await self.reporter.showProgress(of: self.running) }
+            if let inbox = destination.inbox {
+                let delivery = SpoolDelivery(inbox: inbox, state: machine.state, reporter: reporter)
+                group.addTask { await delivery.run() }
+            }
+            let verification = VerificationResponder(trust: trust, reporter: reporter, prompts: prompts)
+            group.addTask { await verification.run(listener.comparisons) }
+            await withDiscardingTaskGroup { answers in
+                for await invitation in listener.invitations {
+                    answers.addTask {
+                        let isLast = await self.answer(invitation)
+                        if isLast, self.endsAfterFirst { node.beginShutdown() }
+                    }
+                }
+            }
+            group.cancelAll()
+        }
+        let status = status.withLock { $0 }
+        if status != .ok, endsAfterFirst { throw CommandFailure(status, "") }
+    }
+
+    /// Declines what waits for an answer, cancels running transfers at both ends, and shuts the node down.
+    package func interrupt(_ node: Node) {
+        running.cancelAll()
+        prompts?.close()
+        node.beginShutdown()
+    }
+
+    // MARK: One invitation
+
+    /// - Returns: whether the transfer is complete, or nothing can be written any more.
+    private func answer(_ invitation: Invitation) async -> Bool {
+        reporter.report(.invited(invitation, freeSpace: destination.freeSpace))
+        switch await decide(invitation) {
+        case .decline(let reason, let detail):
+            invitation.decline(reason)
+            reportEnd(of: invitation, .declined(reason), detail: detail)
+            return false
+        case .ended(let outcome):
+            reportEnd(of: invitation, outcome)
+            return false
+        case .accept:
+            return await receive(invitation)
+        }
+    }
+
+    private func decide(_ invitation: Invitation) async -> Decision {
+        let peer = invitation.peer
+        var clash: String?
+        if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
+        let verdict = policy.verdict(
+            on: invitation.offer, from: peer.proven.fingerprint, trustStatus: peer.trustStatus,
+            freeSpace: destination.freeSpace)
+        switch verdict {
+        case .accept: return .accept
+        case .decline(let reason, let detail):
+            if let clash, reason == .identityChanged || reason == .notAllowed { reporter.report(.warning(clash)) }
+            return .decline(reason, detail: detail)
+        case .ask:
+            guard let prompts else { return .decline(.notAllowed, detail: nil) }
+            let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
+            let text = OfferText.describe(
+                invitation, digits: digits, freeSpace: destination.freeSpace, warning: clash)
+            let answer = await prompts.ask(
+                text, question: "accept?", about: peer.name.shown, until: { await invitation.ended })
+            switch answer {
+            case .yes: return .accept
+            case .no: return .decline(.declined, detail: nil)
+            case .block:
+                trust.block(peer)
+                return .decline(.declined, detail: nil)
+            case .ended(let outcome): return .ended(outcome)
+            }
+        }
+    }
+
+    private func receive(_ invitation: Invitation) async -> Bool {
+        let peer = invitation.peer
+        let sink: any ResourceSink
+        do {
+            sink = try destination.makeSink(for: invitation)
+        } catch {
+            let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
+            invitation.decline(reason)
+            policy.release(invitation.offer, from: peer.proven.fingerprint)
+            reportEnd(of: invitation, .declined(reason), detail: error.description)
+            return false
+        }
+        trust.recordMeeting(with: peer)
+        // A sender that cannot read its content again cannot resume.
+        let transfer = invitation.accept(into: sink, keepsPartial: invitation.offer.totalSize != nil)
+        let label = "\(peer.name.shown) → \(OfferText.summary(invitation.offer))"
+        let result = await running.following(transfer, label: label) {
+            reporter.report(.accepted(transfer.id, from: peer.id))
+            await followProgress(of: transfer)
+            return await transfer.result
+        }
+        for item in result.delivered {
+            // Recorded first, so that a voice note can be named by its id when it is reported.
+            record(item, from: peer)
+            reporter.report(.delivered(item, from: peer, transfer.id))
+        }
+        reportEnd(of: invitation, result.outcome, detail: result.detail, transfer: transfer.id)
+        guard result.outcome != .completed else { return true }
+        status.withLock { $0 = ExitStatus(result.outcome) }
+        policy.release(invitation.offer, from: peer.proven.fingerprint)
+        // The reader of standard output has gone after a part was written.
+        if case .standardOutput = destination, case .failed(.storageFailed, at: .here) = result.outcome { return true }
+        return false
+    }
+
+    private func followProgress(of transfer: Transfer) async {
+        for await progress in transfer.progress where progress.phase == .moving {
+            if progress.resumed > 0, progress.done == progress.resumed {
+                reporter.report(.resumed(transfer.id, offset: progress.resumed))
+            } else {
+                reporter.report(.progress(progress))
+            }
+        }
+    }
+
+    private func record(_ item: DeliveredItem, from peer: Peer) {
+        guard destination.inbox != nil else { return }
+        let entry = ReceiveHistory.Entry(
+            when: SystemClock.wall(), peer: peer.proven.fingerprint, peerName: peer.name,
+            claimedName: String(decoding: item.claimedName.bytes, as: UTF8.self), path: item.path, size: item.size,
+            type: item.detectedType, isFolder: item.kind == .folder)
+        do {
+            try ReceiveHistory(in: machine.state).append(entry)
+        } catch {
+            reporter.report(.warning("\(error)"))
+        }
+    }
+
+    private func reportEnd(
+        of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil
+    ) {
+        reporter.report(
+            .receiveEnded(
+                ReceiveResult(
+                    offer: invitation.offer, peer: invitation.peer.id, name: invitation.peer.name.shown, outcome: outcome,
+                    detail: detail, transfer: transfer)))
+    }
+
+    private static func clashWarning(_ peer: Peer) -> String {
+        "WARNING: \(peer.name.shown) is known here with another key. This may be another peer that claims the name, "
+            + "or a new machine. Compare the short code before you accept anything."
+    }
+}

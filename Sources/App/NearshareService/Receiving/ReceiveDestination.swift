@@ -1,0 +1,29 @@
+internal import Glibc
+package import Nearshare
+
+/// Where received content goes.
+package enum ReceiveDestination: Sendable {
+    case inbox(Inbox)
+    /// - Parameter limit: in bytes.
+    case standardOutput(limit: UInt64?)
+
+    /// nil where nothing is kept.
+    package var inbox: Inbox? {
+        switch self {
+        case .inbox(let inbox): inbox
+        case .standardOutput: nil
+        }
+    }
+
+    package var freeSpace: UInt64? { inbox?.freeSpace }
+
+    func makeSink(for invitation: Invitation) throws(StorageError) -> any ResourceSink {
+        switch self {
+        case .inbox(let inbox):
+            return try inbox.makeSink(
+                for: invitation.offer, from: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey,
+                clock: { SystemClock.monotonic() })
+        case .standardOutput(let limit): return OutputSink(descriptor: STDOUT_FILENO, limit: limit)
+        }
+    }
+}

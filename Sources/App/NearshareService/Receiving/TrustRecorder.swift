@@ -1,0 +1,43 @@
+internal import Nearshare
+
+/// Updates the trust book after the user or a transfer has decided something about a peer. A failure is reported and otherwise
+/// ignored: received files must not be lost for it.
+struct TrustRecorder: Sendable {
+    let machine: LocalMachine
+    let reporter: any Reporter
+
+    /// Pins the peer's key. A peer that claims another one's name is not recorded.
+    func recordMeeting(with peer: Peer) {
+        if case .nameClash = peer.trustStatus { return }
+        update { $0.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall()) }
+    }
+
+    func recordVerification(of peer: Peer) -> Bool {
+        update { $0.recordVerification(of: peer.proven, named: peer.name, at: SystemClock.wall()) }
+    }
+
+    /// The codes were not the same.
+    func recordDenial(of peer: Peer) {
+        update { $0.recordMismatch(with: peer.proven) }
+    }
+
+    func block(_ peer: Peer) {
+        update { trust in
+            trust.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall())
+            trust.setBlocked(peer.proven.fingerprint, true)
+        }
+        reporter.report(.notice("\(peer.name.shown) is blocked; `nearshare peers unblock \(peer.id.hex)` unblocks it"))
+    }
+
+    /// - Returns: whether the book was written.
+    @discardableResult
+    private func update(_ body: (inout TrustStore) -> Void) -> Bool {
+        do {
+            try machine.trust.update(body)
+            return true
+        } catch {
+            reporter.report(.warning("\(error)"))
+            return false
+        }
+    }
+}

@@ -1,0 +1,54 @@
+package import Nearshare
+
+/// An offer, as a user reads it.
+package enum OfferText {
+    /// Limit on the items that are listed.
+    private static let maximumListedItems = 10
+
+    static func describe(
+        _ invitation: Invitation, digits: ShortAuthenticationDigits?, freeSpace: UInt64?, warning: String?
+    ) -> String {
+        let peer = invitation.peer
+        let offer = invitation.offer
+        var text = ""
+        if let warning { text += "\(warning)\n" }
+        text += "\(peer.name.shown) (\(describe(peer.trustStatus)), \(peer.id.hex)) offers:\n"
+        for item in offer.items.prefix(maximumListedItems) {
+            text += "  \(line(item))\n"
+        }
+        let more = Int(offer.itemCount) - min(offer.items.count, maximumListedItems)
+        if more > 0 { text += "  … and \(more) more\n" }
+        var total = "  in all \(offer.totalSize?.asByteCount ?? "an unknown amount")"
+        if let freeSpace { total += ", \(freeSpace.asByteCount) are free here" }
+        text += total + "\n"
+        if let digits { text += "  short code \(digits): \(peer.name.shown) should see the same\n" }
+        return text
+    }
+
+    /// The first item, and the number of the others.
+    package static func summary(_ offer: Offer) -> String {
+        let first = offer.items.first.map { $0.kind == .text ? "a message" : $0.name.shown } ?? ""
+        return offer.itemCount > 1 ? "\(first) and \(offer.itemCount - 1) more" : first
+    }
+
+    private static func line(_ item: OfferedItem) -> String {
+        let size = item.size?.asByteCount ?? "size unknown"
+        switch item.kind {
+        case .file: return "\(item.name.shown)  \(size), \(TerminalText.escaped(item.mediaType.text))"
+        case .folder: return "\(item.name.shown)/  \(size) in \(item.entryCount) entries"
+        case .text: return "a message of \(size)"
+        }
+    }
+
+    package static func describe(_ status: TrustStatus) -> String {
+        switch status {
+        case .new: "new here"
+        case .known(.blocked, _): "blocked"
+        case .known(.verified, isFriend: true): "a verified friend"
+        case .known(_, isFriend: true): "a friend"
+        case .known(.verified, _): "verified"
+        case .known(.seen, _): "seen before, not verified"
+        case .nameClash: "KNOWN NAME, OTHER KEY"
+        }
+    }
+}

@@ -1,0 +1,39 @@
+package import Nearshare
+internal import Synchronization
+
+/// The transfers of an operation that have not ended.
+package final class RunningTransfers: Sendable {
+    private struct State {
+        var transfers: [(label: String, transfer: Transfer)] = []
+        var isCancelled = false
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// With a line that describes each, fit for a terminal.
+    package var current: [(label: String, transfer: Transfer)] { state.withLock { $0.transfers } }
+
+    /// ``cancelAll()`` was called.
+    package var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+    /// Lists a transfer while `body` runs.
+    func following<Result>(_ transfer: Transfer, label: String, _ body: () async -> Result) async -> Result {
+        state.withLock { $0.transfers.append((label, transfer)) }
+        defer { state.withLock { state in state.transfers.removeAll { $0.transfer === transfer } } }
+        return await body()
+    }
+
+    /// Cancels the transfers at both ends. What has arrived is kept for another try.
+    /// - Returns: false when there is none.
+    @discardableResult
+    func cancelAll() -> Bool {
+        let transfers = state.withLock { state in
+            state.isCancelled = true
+            return state.transfers
+        }
+        for (_, transfer) in transfers { transfer.cancel() }
+        return !transfers.isEmpty
+    }
+}

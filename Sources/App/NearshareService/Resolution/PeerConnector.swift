@@ -1,0 +1,42 @@
+package import Logging
+package import Nearshare
+
+/// Connects to a peer for the sake of its key; nothing is sent.
+package struct PeerConnector: Sendable {
+    private let machine: LocalMachine
+    private let interface: String?
+    private let radio: (@Sendable () throws(DiscoveryError) -> Radio)?
+    private let log: Logger
+
+    /// - Parameters:
+    ///   - interface: nil for the one of the configuration.
+    ///   - radio: nil to stay on the network.
+    package init(
+        machine: LocalMachine, interface: String?, radio: (@Sendable () throws(DiscoveryError) -> Radio)?, log: Logger
+    ) {
+        self.machine = machine
+        self.interface = interface
+        self.radio = radio
+        self.log = log
+    }
+
+    /// - Parameters:
+    ///   - peer: a name, the beginning of one, an id, or an address with a port.
+    ///   - body: runs while the connection lasts, with a peer that has proven its key.
+    package func connect<Result: Sendable>(
+        to peer: String, interruption: any InterruptionHandler,
+        _ body: @Sendable @escaping (Connection) async throws -> Result
+    ) async throws -> Result {
+        let needsDiscovery = LinkAddress(parsing: peer) == nil
+        let settings = try machine.nodeSettings(
+            interface: interface, discovery: needsDiscovery ? machine.discovery() : nil, radio: needsDiscovery ? radio : nil,
+            log: log)
+        let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: nil)
+        return try await withNode(settings) { node in
+            try await interruption.run(onInterrupt: { node.beginShutdown() }) {
+                let destination = try await resolver.resolveForMeeting(peer, on: node)
+                return try await node.withConnection(to: destination, body: body)
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+package import Nearshare
+package import NearshareMesh
+
+/// Finds the peer that a text means, and the way to it: on the network, over Bluetooth, or in the mesh.
+package struct PeerResolver: Sendable {
+    package enum Destination: Sendable {
+        case direct(PeerDestination)
+        case mesh(MeshDriver, MeshPeer)
+        /// Through the node of this user, which has its place in the mesh.
+        case node(Contact)
+    }
+
+    /// Times that a peer is looked for.
+    private enum Timeout {
+        static let network = Duration.seconds(5)
+        /// On the network, before the mesh is joined as well.
+        static let networkFirst = Duration.milliseconds(1_500)
+        /// Peers behind others, or in range of a radio, take longer to appear.
+        static let mesh = Duration.seconds(10)
+        static let bluetooth = Duration.seconds(15)
+        /// Neighbours are connected to one by one, and one at the edge of the range takes its time.
+        static let meshOverBluetooth = Duration.seconds(30)
+        /// For the sake of its key; nothing is sent.
+        static let meeting = Duration.seconds(8)
+    }
+
+    private let machine: LocalMachine
+    private let reporter: any Reporter
+    /// nil for the best one that there is.
+    package let transport: Transport?
+
+    package init(machine: LocalMachine, reporter: any Reporter, transport: Transport?) {
+        self.machine = machine
+        self.reporter = reporter
+        self.transport = transport
+    }
+
+    /// - Parameter text: a name, the beginning of one, an id, or an address with a port.
+    package func resolve(_ text: String, on node: Node) async throws -> Destination {
+        if let address = LinkAddress(parsing: text) { return .direct(PeerDestination(addresses: [address])) }
+        reporter.report(.searching(text))
+        let name = idOfGivenName(text)
+        switch transport {
+        case .mesh:
+            if let found = try await resolveThroughNode(name, timeout: Timeout.mesh) { return found }
+            let mesh = node.joinMesh()
+            return try await resolveInMesh(
+                name, mesh, timeout: await node.opensRadio() ? Timeout.meshOverBluetooth : Timeout.mesh)
+        case .bluetooth: return try await resolveDirectly(name, on: node, timeout: Timeout.bluetooth)
+        case .lan: return try await resolveDirectly(name, on: node, timeout: Timeout.network)
+        case nil: return try await resolveOnAnyTransport(name, on: node)
+        }
+    }
+
+    /// Looks for a peer again whose link broke, on all media of the transport.
+    /// - Returns: nil when it is not found in time.
+    func resolveAgain(_ id: PeerID, on node: Node) async -> PeerDestination? {
+        try? await node.find(id.hex, timeout: Timeout.bluetooth, on: Transport.media(for: transport)).destination
+    }
+
+    /// Looks for a peer to connect to for the sake of its key.
+    func resolveForMeeting(_ text: String, on node: Node) async throws -> PeerDestination {
+        if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
+        let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
+        return try await node.find(text, timeout: Timeout.meeting, on: media).destination
+    }
+
+    private func resolveOnAnyTransport(_ name: String, on node: Node) async throws -> Destination {
+        do {
+            return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])
+        } catch PeerLookupError.notFound {
+            if let found = try await resolveThroughNode(name, timeout: Timeout.network) { return found }
+            // Joined only now: most peers are found directly.
+            let mesh = node.joinMesh()
+            do {
+                let timeout = await node.opensRadio() ? Timeout.mesh : Timeout.network - Timeout.networkFirst
+                return try await resolveDirectly(name, on: node, timeout: timeout)
+            } catch let error as PeerLookupError {
+                guard case .notFound = error, let found = try? await resolveInMesh(name, mesh, timeout: .zero) else {
+                    throw error
+                }
+                return found
+            }
+        }
+    }
+
+    private func resolveDirectly(
+        _ name: String, on node: Node, timeout: Duration, media: Set<LinkAddress.Medium>? = nil
+    ) async throws -> Destination {
+        let peer = try await node.find(name, timeout: timeout, on: media ?? Transport.media(for: transport))
+        record(peer.id, peer.name, Transport(peer.addresses.first?.medium ?? .network))
+        return .direct(peer.destination)
+    }
+
+    private func resolveInMesh(_ name: String, _ mesh: MeshDriver, timeout: Duration) async throws -> Destination {
+        let peer = try await mesh.find(name, timeout: timeout)
+        record(peer.id, peer.name, .mesh)
+        return .mesh(mesh, peer)
+    }
+
+    /// - Returns: nil when no node runs on this machine.
+    private func resolveThroughNode(_ name: String, timeout: Duration) async throws -> Destination? {
+        try await withRunningNode(of: machine) { client in
+            let contact = try await client.find(name, timeout: timeout)
+            record(contact.id, contact.name, .mesh)
+            return .node(contact)
+        }
+    }
+
+    /// The id of the peer that the user has given this name; otherwise the text itself.
+    private func idOfGivenName(_ text: String) -> String {
+        guard let book = try? machine.trust.read() else { return text }
+        let given = book.entries.filter { $0.value.givenName?.claimed.lowercased() == text.lowercased() }
+        guard let peer = given.first, given.count == 1 else { return text }
+        return peer.key.peerID.hex
+    }
+
+    private func record(_ id: PeerID, _ name: DisplayName, _ transport: Transport) {
+        // Only the shell's completion depends on it.
+        try? RecentPeers.record([RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall())], in: machine.state)
+        reporter.report(.found(id, name, transport))
+    }
+}

@@ -1,0 +1,44 @@
+package import Nearshare
+
+/// The way by which something reaches a peer.
+package enum Transport: String, Sendable, Hashable, CaseIterable, Codable {
+    case lan
+    case bluetooth
+    case mesh
+
+    package init(_ medium: LinkAddress.Medium) {
+        self =
+            switch medium {
+            case .network: .lan
+            case .bluetooth: .bluetooth
+            }
+    }
+
+    /// The media on which peers are looked for.
+    /// - Parameter transport: nil for the best one that there is.
+    package static func media(for transport: Transport?) -> Set<LinkAddress.Medium> {
+        switch transport {
+        case .lan, .mesh: [.network]
+        case .bluetooth: [.bluetooth]
+        case nil: [.network, .bluetooth]
+        }
+    }
+}
+
+extension LinkAddress {
+    /// Parses an address with a port: `192.168.1.20:4000`, `[fe80::1%eth0]:4000`, `anna.local:4000`.
+    package init?(parsing text: String) {
+        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
+            return nil
+        }
+        var host = String(text[..<colon])
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = String(host.dropFirst().dropLast())
+        } else if host.contains(":") {
+            // An IPv6 address without a port.
+            return nil
+        }
+        guard !host.isEmpty else { return nil }
+        self.init(host: host, port: port)
+    }
+}

@@ -1,0 +1,206 @@
+package import Nearshare
+package import NearshareBundles
+
+/// Sends one message, from looking for the receiver to the state for which the user waits. It can continue through another node.
+package final class MessageOperation: Sendable {
+    /// The state for which the user waits.
+    package enum Goal: String, Sendable, Hashable, CaseIterable {
+        case none, sent, delivered
+    }
+
+    /// How far the message is, for the next node after one has ended.
+    private enum Stage: Sendable {
+        case searching
+        /// The node has been asked to send it, and has not replied.
+        case submitting
+        case waiting(PendingMessage)
+    }
+
+    private struct PendingMessage: Sendable {
+        let id: BundleID
+        /// The receiver's display name, escaped.
+        let name: String
+        let end: MonotonicInstant
+    }
+
+    private let value: StructuredValue
+    private let mode: MessageMode
+    private let peer: String?
+    private let isEncrypted: Bool
+    private let isPrivate: Bool
+    private let file: String?
+    private let goal: Goal?
+    private let timeout: Duration
+    private let fileTimeout: Duration
+    private let reporter: any Reporter
+    private let stage = Monitor(Stage.searching)
+
+    /// - Parameters:
+    ///   - peer: the receiver's name, the beginning of it, or its id; nil for a broadcast.
+    ///   - file: an absolute path.
+    ///   - goal: nil for ``Goal/sent``, where a timeout is no failure because the message is kept.
+    ///   - fileTimeout: for the receiver's answer to the file.
+    package init(
+        _ value: StructuredValue, mode: MessageMode, to peer: String?, isEncrypted: Bool, isPrivate: Bool, file: String?,
+        goal: Goal?, timeout: Duration, fileTimeout: Duration, reporter: any Reporter
+    ) {
+        self.value = value
+        self.mode = mode
+        self.peer = peer
+        self.isEncrypted = isEncrypted
+        self.isPrivate = isPrivate
+        self.file = file
+        self.goal = goal
+        self.timeout = timeout
+        self.fileTimeout = fileTimeout
+        self.reporter = reporter
+    }
+
+    /// Sends the message and waits for the goal, from the stage that an earlier node has reached.
+    package func run(through client: any NodeClient) async throws {
+        switch stage.withLock({ $0 }) {
+        case .searching: try await send(through: client)
+        case .submitting:
+            throw CommandFailure(
+                .failure, "the node ended while it was given the message, which may or may not be sent; send it again")
+        case .waiting(let message):
+            let events = try await client.events()
+            guard try await client.isPending(message.id) else {
+                // Its acknowledgement has removed it from the store.
+                return reporter.report(.notice("delivered to \(message.name)"))
+            }
+            try await awaitGoal(of: message, events)
+        }
+    }
+
+    private func send(through client: any NodeClient) async throws {
+        let content = BundleContent.structured(value)
+        do {
+            _ = try content.encoded()
+        } catch {
+            throw CommandFailure(.usage, error.description)
+        }
+        let events = try await client.events()
+        let fileEvents = file == nil ? nil : try await client.events()
+        var receiver: Contact?
+        if let peer { receiver = try await find(peer, through: client) }
+        stage.withLock { $0 = .submitting }
+        let id = try await client.sendMessage(
+            MessageSubmission(
+                content: content, mode: mode, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
+                file: file, timeout: fileTimeout))
+        reporter.report(.result(id.hex))
+        let message = PendingMessage(
+            id: id, name: receiver?.name.shown ?? "everybody", end: SystemClock.monotonic() + timeout)
+        if goal != Goal.none {
+            stage.withLock { $0 = .waiting(message) }
+            try await awaitGoal(of: message, events)
+        }
+        // The file is sent only while this process runs, which may be the node.
+        if let fileEvents { try await awaitFile(beside: id, to: message.name, fileEvents) }
+    }
+
+    // MARK: Looking for the receiver
+
+    private func find(_ name: String, through client: any NodeClient) async throws -> Contact {
+        reporter.report(.notice("looking for \(TerminalText.escaped(name))…"))
+        let contact = try await client.find(name, timeout: timeout)
+        guard mode == .direct, !contact.isNear else { return contact }
+        // Known from before; a peer in range appears soon.
+        return try await awaitRange(of: contact, through: client)
+    }
+
+    private func awaitRange(of contact: Contact, through client: any NodeClient) async throws -> Contact {
+        let events = try await client.events()
+        if let contact = try await client.contacts().first(where: { $0.id == contact.id && $0.isNear }) { return contact }
+        let found = try await withThrowingTaskGroup(of: Contact?.self) { group in
+            group.addTask {
+                for await case .contacts(let contacts) in events {
+                    if let contact = contacts.first(where: { $0.id == contact.id && $0.isNear }) { return contact }
+                }
+                return nil
+            }
+            group.addTask { [timeout] in
+                try await Task.sleep(for: timeout)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+        guard let found else { throw CommandFailure(.peerNotFound, MessageRule.receiverNotInRange.description) }
+        return found
+    }
+
+    // MARK: Waiting for the goal
+
+    private func awaitGoal(of message: PendingMessage, _ events: AsyncStream<ControlEvent>) async throws {
+        let isReached = try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await self.follow(message, events)
+                return true
+            }
+            group.addTask {
+                try await Task.sleep(for: message.end - SystemClock.monotonic())
+                return false
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? false
+        }
+        if isReached { return }
+        guard mode != .direct else {
+            throw CommandFailure(
+                .timedOut, "\(message.name) has not answered, and the message is not kept; come closer, or send it by mesh")
+        }
+        switch goal {
+        case .delivered?:
+            throw CommandFailure(
+                .timedOut,
+                "\(message.name) has not acknowledged it yet; it is kept, and delivered while a node runs (`nearshare mesh run`)"
+            )
+        case .sent?:
+            throw CommandFailure(
+                .timedOut, "no peer has received it yet; it is kept, and sent when a peer is near (`nearshare mesh run`)")
+        case Goal.none?, nil:
+            reporter.report(
+                .notice("no peer is near that could carry it; it is kept, and sent when one is (`nearshare mesh run`)"))
+        }
+    }
+
+    /// Returns once the goal is reached.
+    private func follow(_ message: PendingMessage, _ events: AsyncStream<ControlEvent>) async throws {
+        for await event in events {
+            guard case .messageChanged(message.id, let state, let detail) = event else { continue }
+            switch state {
+            case .failed:
+                throw CommandFailure(
+                    .failure, "could not be delivered to \(message.name)\(detail.map { ": \($0)" } ?? "")")
+            case .sent where goal == .delivered: reporter.report(.notice("sent; waiting for \(message.name)…"))
+            case .sent: return reporter.report(.notice("sent"))
+            case .delivered: return reporter.report(.notice("delivered to \(message.name)"))
+            }
+        }
+        guard mode != .direct else {
+            throw CommandFailure(.failure, "the node has ended, and the message is not kept; send it again")
+        }
+        throw ControlFailure(.gone, "the node has ended; the message is kept, and sent when one runs again")
+    }
+
+    private func awaitFile(beside id: BundleID, to name: String, _ events: AsyncStream<ControlEvent>) async throws {
+        var isReported = false
+        for await case .transfer(let status) in events where status.id == .message(id) {
+            let file = TerminalText.escaped(status.name)
+            guard let outcome = status.outcome else {
+                let time = status.detail.map { ", which takes \($0)" } ?? ""
+                if !isReported { reporter.report(.notice("waiting until \(name) accepts \(file)\(time)…")) }
+                isReported = true
+                continue
+            }
+            guard outcome == .completed else {
+                throw CommandFailure(
+                    ExitStatus(atNode: outcome), "\(file) has not been sent: \(status.detail ?? outcome.word)")
+            }
+            return reporter.report(.notice("\(name) has \(file)"))
+        }
+        throw CommandFailure(.peerGone, "the node ended before the file was sent; send it again")
+    }
+}

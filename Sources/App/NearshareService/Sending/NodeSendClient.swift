@@ -1,0 +1,96 @@
+internal import Glibc
+internal import Nearshare
+
+/// Sends through the node that runs on this machine: two processes with one key in the mesh would receive each other's answers.
+struct NodeSendClient: Sendable {
+    let client: any NodeClient
+    let reporter: any Reporter
+    /// For the delivery of a text, and for the receiver's answer to a file.
+    let timeout: Duration
+
+    func sendFile(_ path: String, to contact: Contact) async throws {
+        try refuseNameClash(contact)
+        let name = contact.name.shown
+        let events = try await client.events()
+        let id = try await client.sendFile(try AbsolutePath.of(path), to: contact.id, timeout: timeout)
+        reporter.report(
+            .inviting(
+                OutgoingInvitation(
+                    transfer: id, peer: contact.id, name: name, trustStatus: contact.trustStatus, path: .node)))
+        var hasReportedDetail = false
+        for await case .transfer(let status) in events where status.id == .transfer(id) {
+            let file = TerminalText.escaped(status.name)
+            guard let outcome = status.outcome else {
+                if let detail = status.detail, !hasReportedDetail { reporter.report(.notice("\(file): \(detail)")) }
+                hasReportedDetail = status.detail != nil
+                reporter.report(.nodeProgress(id, done: status.done, total: status.total))
+                continue
+            }
+            reporter.report(
+                .sent(
+                    SendResult(
+                        transfer: id, peer: contact.id, outcome: outcome, detail: status.detail, label: "\(file) → \(name)",
+                        byteCount: status.done)))
+            guard outcome == .completed else {
+                throw CommandFailure(ExitStatus(atNode: outcome), status.detail ?? outcome.sentence(name))
+            }
+            return
+        }
+        throw CommandFailure(.peerGone, "the node of this machine ended before the file was sent; send it again")
+    }
+
+    func sendText(_ text: String, to contact: Contact) async throws {
+        try refuseNameClash(contact)
+        let events = try await client.events()
+        let id = try await client.say(text, in: .peer(contact.id))
+        let isDelivered = try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                for await case .marked(id, _, let mark, let reason) in events where mark >= .delivered {
+                    guard mark != .failed else {
+                        throw CommandFailure(.failure, "could not be sent: \(reason ?? "the reason is not known")")
+                    }
+                    return true
+                }
+                return false
+            }
+            group.addTask {
+                try await Task.sleep(for: timeout)
+                return false
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? false
+        }
+        guard isDelivered else {
+            throw CommandFailure(
+                .timedOut, "not delivered to \(contact.name.shown) yet; the node keeps it, and delivers it when it can")
+        }
+        reporter.report(.textDelivered(to: contact.name))
+    }
+
+    /// A known name with another key stops the send (K2).
+    private func refuseNameClash(_ contact: Contact) throws(CommandFailure) {
+        guard contact.hasNameClash else { return }
+        throw CommandFailure(
+            .notTrusted,
+            "\(contact.name.shown) is known here with another key than \(contact.id); `nearshare peers verify` compares the code"
+        )
+    }
+}
+
+extension ExitStatus {
+    /// The exit code for a transfer of the node, which the user of this process has not cancelled.
+    init(atNode outcome: TransferOutcome) {
+        if case .cancelled = outcome { self = .declined } else { self.init(outcome) }
+    }
+}
+
+/// A path that is valid in a process with another working directory.
+package enum AbsolutePath {
+    package static func of(_ path: String) throws(CommandFailure) -> String {
+        guard let resolved = realpath(path, nil) else {
+            throw CommandFailure(.failure, "\(TerminalText.escaped(path)): \(String(cString: strerror(errno)))")
+        }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+}

@@ -1,0 +1,258 @@
+package import Nearshare
+internal import NearshareMesh
+
+/// Sends something to one or several peers, from looking for them to the last outcome.
+package final class SendOperation: Sendable {
+    package enum Target: Sendable {
+        case text(String)
+        case peer(NearbyPeer)
+    }
+
+    private let machine: LocalMachine
+    private let source: SendSource
+    private let reporter: any Reporter
+    private let timeout: Duration
+    private let resumes: Bool
+    private let resolver: PeerResolver
+    private let running = RunningTransfers()
+
+    /// Limit on the tries after the first one, of one send to one peer.
+    private static let maximumRetryCount = 3
+
+    /// - Parameters:
+    ///   - timeout: for the receiver's answer.
+    ///   - resumes: continues where an earlier send of the same content broke off.
+    ///   - transport: nil for the best one that there is.
+    package init(
+        machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
+        transport: Transport?
+    ) {
+        self.machine = machine
+        self.source = source
+        self.reporter = reporter
+        self.timeout = timeout
+        self.resumes = resumes
+        resolver = PeerResolver(machine: machine, reporter: reporter, transport: transport)
+    }
+
+    /// Cancels the running transfers at both ends. What has arrived is kept for another try.
+    /// - Returns: false when none runs, so that there is nothing to wait for.
+    package func cancel() -> Bool { running.cancelAll() }
+
+    /// - Throws: ``CommandFailure`` when a receiver did not get it.
+    package func run(to targets: [Target], on node: Node) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { progress in
+            defer { progress.cancelAll() }
+            progress.addTask { await self.reporter.showProgress(of: self.running) }
+            let failures = await withTaskGroup(of: CommandFailure?.self) { group in
+                for (target, source) in zip(targets, source.sources) {
+                    group.addTask { await self.send(source, to: target, on: node) }
+                }
+                var failures: [CommandFailure] = []
+                for await failure in group { if let failure { failures.append(failure) } }
+                return failures
+            }
+            guard let first = failures.first else { return }
+            if targets.count == 1 { throw first }
+            for failure in failures { reporter.report(.warning(failure.message)) }
+            let isTotal = failures.count == targets.count
+            throw CommandFailure(
+                isTotal ? first.status : .partly, "\(failures.count) of \(targets.count) receivers did not get it")
+        }
+    }
+
+    private func send(_ source: any ResourceSource, to target: Target, on node: Node) async -> CommandFailure? {
+        // The other receivers of a shared stream must not wait for one that has ended.
+        defer { (source as? StreamSource.Reader)?.cancel() }
+        do {
+            switch try await destination(of: target, on: node) {
+            case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
+            case .mesh(let mesh, let peer): try await sendThroughMesh(source, to: peer, mesh)
+            case .node(let contact): try await sendThroughNode(to: contact)
+            }
+            return nil
+        } catch {
+            return CommandFailure(error)
+        }
+    }
+
+    private func destination(of target: Target, on node: Node) async throws -> PeerResolver.Destination {
+        switch target {
+        case .peer(let peer): .direct(peer.destination)
+        case .text(let text): try await resolver.resolve(text, on: node)
+        }
+    }
+
+    // MARK: Directly
+
+    /// Sends; when the link breaks, looks for the same peer again on all media, and continues where it stopped.
+    private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
+        var destination = first
+        var retryCount = 0
+        // Thrown when no other try gets further.
+        var linkFailure: CommandFailure?
+        while true {
+            do {
+                return try await node.withConnection(to: destination) { connection in
+                    try await self.send(source, over: connection)
+                }
+            } catch {
+                let failure = CommandFailure(error)
+                // After a transfer has begun, a peer that cannot be reached is a broken link as well.
+                let isBroken =
+                    failure.status == .peerGone || (retryCount > 0 && error is NodeError && failure.status != .declined)
+                let canRetry =
+                    isBroken && resolver.transport != .lan && resumes && self.source.canResume && !running.isCancelled
+                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id, await node.opensRadio() else {
+                    throw linkFailure ?? failure
+                }
+                retryCount += 1
+                if failure.status == .peerGone { linkFailure = failure }
+                reporter.report(.searchingAgain(id))
+                guard let found = await resolver.resolveAgain(id, on: node) else { throw linkFailure ?? failure }
+                destination = found
+            }
+        }
+    }
+
+    private func send(_ content: any ResourceSource, over connection: Connection) async throws {
+        let trustStatus = connection.trustStatus
+        let peer = connection.proven
+        try Self.refuseNameClash(trustStatus, connection.destination.name?.shown ?? "that peer", peer.id)
+        let transfer = connection.send(content, resumeKey: resumeKey(of: content.offer), timeout: timeout)
+        let name = connection.destination.name?.shown ?? connection.address.description
+        reporter.report(
+            .inviting(
+                OutgoingInvitation(
+                    transfer: transfer.id, peer: peer.id, name: name, trustStatus: trustStatus,
+                    path: .direct(connection.address))))
+        let label = "\(source.label) → \(name)"
+        let result = await running.following(transfer, label: label) {
+            await withTaskGroup(of: Void.self) { group in
+                if trustStatus == .new || trustStatus == .known(.seen, isFriend: false) {
+                    group.addTask { await self.reportDigits(of: connection) }
+                }
+                await follow(transfer)
+                group.cancelAll()
+            }
+            return await transfer.result
+        }
+        report(result, of: transfer, to: peer.id, label: label)
+        guard result.outcome == .completed else {
+            let end = result.outcome == .interrupted ? await self.end(of: connection) : nil
+            // Another try would be refused as well.
+            if let end, case .refused = end { throw CommandFailure(end) }
+            throw CommandFailure(
+                ExitStatus(result.outcome), result.detail ?? end?.description ?? result.outcome.sentence(name))
+        }
+        if let name = try? await connection.peerName {
+            try? machine.trust.update { $0.recordContact(with: peer, named: name, at: SystemClock.wall()) }
+        }
+    }
+
+    /// The reason why the link has ended; nil when none is known within a second. A transfer on it ends a moment earlier.
+    private func end(of connection: Connection) async -> NodeError? {
+        await withTaskGroup(of: NodeError?.self) { group in
+            group.addTask { try? await connection.ending }
+            group.addTask {
+                try? await Task.sleep(for: .seconds(1))
+                return connection.end
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
+    private func reportDigits(of connection: Connection) async {
+        guard let digits = try? await connection.shortCode else { return }
+        reporter.report(.authenticationDigits(connection.proven.id, digits))
+    }
+
+    /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one finds
+    /// nothing.
+    private func resumeKey(of offer: Offer) -> [UInt8] {
+        guard resumes, source.canResume else { return LocalMachine.randomBytes(32) }
+        return ResumeKey.of(offer)
+    }
+
+    // MARK: Through the mesh
+
+    private func sendThroughMesh(_ content: any ResourceSource, to peer: MeshPeer, _ mesh: MeshDriver) async throws {
+        let name = peer.name.shown
+        let trustStatus = try machine.trust.read().trustStatus(of: peer.fingerprint, claiming: peer.name)
+        try Self.refuseNameClash(trustStatus, name, peer.id)
+        if trustStatus.isBlocked { throw NodeError.blocked(name) }
+        for part in try source.parts?() ?? [content] {
+            let transfer = try mesh.send(part, to: peer, timeout: timeout)
+            let estimate = part.offer.totalSize.flatMap { mesh.estimate(byteCount: $0, to: peer) } ?? .zero
+            reporter.report(
+                .inviting(
+                    OutgoingInvitation(
+                        transfer: transfer.id, peer: peer.id, name: name, trustStatus: trustStatus,
+                        path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
+            let label = "\(OfferText.summary(part.offer)) → \(name)"
+            let result = await running.following(transfer, label: label) {
+                await follow(transfer)
+                return await transfer.result
+            }
+            report(result, of: transfer, to: peer.id, label: label)
+            guard result.outcome == .completed else {
+                throw CommandFailure(ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name))
+            }
+        }
+    }
+
+    // MARK: Through the node
+
+    private func sendThroughNode(to contact: Contact) async throws {
+        let isDone: Void? = try await withRunningNode(of: machine) { client in
+            let sender = NodeSendClient(client: client, reporter: reporter, timeout: timeout)
+            switch source.content {
+            case .files(let paths): for path in paths { try await sender.sendFile(path, to: contact) }
+            case .text(let text): try await sender.sendText(text, to: contact)
+            case .stream:
+                throw CommandFailure(
+                    .usage,
+                    "standard input cannot go through the mesh while a node runs on this machine; save it as a file and send that"
+                )
+            }
+        }
+        if isDone == nil { throw CommandFailure(.failure, "the node of this machine has just ended; send it again") }
+    }
+
+    // MARK: Reports
+
+    private func follow(_ transfer: Transfer) async {
+        var last = TransferProgress.Phase.connecting
+        for await progress in transfer.progress {
+            if progress.phase != last {
+                switch progress.phase {
+                case .waiting: reporter.report(.waitingForAnswer(transfer.id))
+                case .comparing: reporter.report(.acceptedByReceiver(transfer.id))
+                case .moving where progress.resumed > 0: reporter.report(.resumed(transfer.id, offset: progress.resumed))
+                default: break
+                }
+                last = progress.phase
+            }
+            if progress.phase == .moving { reporter.report(.progress(progress)) }
+        }
+    }
+
+    private func report(_ result: TransferResult, of transfer: Transfer, to peer: PeerID, label: String) {
+        let progress = transfer.snapshot
+        reporter.report(
+            .sent(
+                SendResult(
+                    transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail, label: label,
+                    byteCount: progress.done, resumedByteCount: progress.resumed)))
+    }
+
+    /// A known name with another key stops the send (K2).
+    private static func refuseNameClash(_ status: TrustStatus, _ name: String, _ id: PeerID) throws(CommandFailure) {
+        guard case .nameClash(let known) = status else { return }
+        throw CommandFailure(
+            .notTrusted,
+            "\(name) answers with another key than before (known as \(known.peerID), now \(id)); "
+                + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew")
+    }
+}

@@ -1,0 +1,56 @@
+internal import Glibc
+package import Nearshare
+
+/// The content of a send, and its label.
+package struct SendSource: Sendable {
+    /// The content as another process can be told of it.
+    package enum Content: Sendable {
+        case files([String])
+        case text(String)
+        case stream
+    }
+
+    /// One for each receiver.
+    package var sources: [any ResourceSource]
+    package var content: Content
+    /// Fit for a terminal.
+    package var label: String
+    /// Another run of the command can read the same content again.
+    package var canResume: Bool
+    /// Files that were left out, and why.
+    package var skipped: [String]
+    /// The files one by one, for a path that carries one at a time; nil for a single item.
+    package var parts: (@Sendable () throws -> [any ResourceSource])?
+
+    package init(
+        sources: [any ResourceSource], content: Content, label: String, canResume: Bool, skipped: [String] = [],
+        parts: (@Sendable () throws -> [any ResourceSource])? = nil
+    ) {
+        self.sources = sources
+        self.content = content
+        self.label = label
+        self.canResume = canResume
+        self.skipped = skipped
+        self.parts = parts
+    }
+
+    package static func text(_ text: String, receivers: Int) throws -> SendSource {
+        let source = try TextSource(text)
+        return SendSource(
+            sources: Array(repeating: source, count: receivers), content: .text(text), label: "message", canResume: true)
+    }
+
+    /// Standard input, read once for all receivers.
+    package static func standardInput(named name: ClaimedFileName, receivers: Int) -> SendSource {
+        let stream = StreamSource(descriptor: STDIN_FILENO, name: name, receivers: receivers)
+        return SendSource(sources: stream.readers, content: .stream, label: name.shown, canResume: false)
+    }
+
+    package static func files(_ paths: [String], options: FileSource.Options, receivers: Int) throws -> SendSource {
+        let source = try FileSource(paths: paths, options: options)
+        return SendSource(
+            sources: Array(repeating: source, count: receivers), content: .files(paths),
+            label: OfferText.summary(source.offer), canResume: true, skipped: source.skipped,
+            parts: { try paths.map { try FileSource(paths: [$0], options: options) } })
+    }
+}

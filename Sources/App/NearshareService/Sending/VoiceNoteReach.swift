@@ -1,0 +1,65 @@
+package import Nearshare
+package import NearshareAudio
+internal import NearshareMesh
+
+/// What is known of the paths to a voice note's receivers before it is recorded.
+package struct VoiceNoteReach: Sendable {
+    /// Limit on the note's size that fits all paths; nil for none.
+    package private(set) var limit: NoteSizeLimit?
+    /// Sentences for the user who is about to speak.
+    package private(set) var remarks: [String] = []
+
+    /// Looks for all receivers at once. They are looked for again when the note is sent.
+    /// - Parameter requiresAll: throws for a receiver that is not found. Otherwise the limit is that of the narrowest path there is,
+    ///   so that the note fits whichever is found afterwards.
+    package static func resolve(
+        _ peers: [String], with resolver: PeerResolver, on node: Node, requiresAll: Bool
+    ) async throws -> VoiceNoteReach {
+        try await withThrowingTaskGroup(of: VoiceNoteReach.self) { group in
+            for peer in peers {
+                group.addTask {
+                    do {
+                        return VoiceNoteReach(to: try await resolver.resolve(peer, on: node))
+                    } catch let error as PeerLookupError {
+                        guard case .notFound = error, !requiresAll else { throw error }
+                        return VoiceNoteReach(toAbsent: peer, transport: resolver.transport)
+                    }
+                }
+            }
+            var all = VoiceNoteReach()
+            for try await reach in group { all.add(reach) }
+            return all
+        }
+    }
+
+    private init() {}
+
+    private init(to destination: PeerResolver.Destination) {
+        switch destination {
+        case .direct: self.init()
+        case .mesh(_, let peer): self.init(throughMeshTo: peer.name, maximumByteCount: UInt64(peer.software.contentLimit))
+        case .node(let contact):
+            // Only the node knows which phone it is.
+            let software: MeshPeer.Software = contact.software == .nearshare ? .nearshare : .bitchatOnAndroid
+            self.init(throughMeshTo: contact.name, maximumByteCount: UInt64(software.contentLimit))
+        }
+    }
+
+    init(throughMeshTo name: DisplayName, maximumByteCount: UInt64) {
+        limit = NoteSizeLimit(byteCount: maximumByteCount)
+        let isNarrow = maximumByteCount < NoteSizeLimit.framePath.byteCount
+        let path = isNarrow ? "'s phone accepts" : " is reached through the mesh, which carries"
+        remarks = ["\(name.shown)\(path) notes of at most \(maximumByteCount.asByteCount)"]
+    }
+
+    init(toAbsent peer: String, transport: Transport?) {
+        if transport == nil || transport == .mesh { limit = .framePath }
+        let name = TerminalText.escaped(peer)
+        remarks = ["\(name) is not found at the moment; the note is kept, and \(name) is looked for again afterwards"]
+    }
+
+    mutating func add(_ other: VoiceNoteReach) {
+        limit = NoteSizeLimit.smaller(limit, other.limit)
+        remarks += other.remarks
+    }
+}

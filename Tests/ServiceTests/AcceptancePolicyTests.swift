@@ -1,0 +1,148 @@
+import Nearshare
+import NearshareService
+import Testing
+
+@Suite("Offers that are accepted without asking")
+struct AcceptancePolicyTests {
+    private let peer = Fingerprint(bytes: [UInt8](repeating: 1, count: 32))!
+    private let other = Fingerprint(bytes: [UInt8](repeating: 2, count: 32))!
+
+    private func offer(_ sizes: UInt64?..., kind: OfferedItem.Kind = .file, entries: UInt64 = 1) -> Offer {
+        let items = sizes.map { size in
+            OfferedItem(
+                kind: kind, name: ClaimedFileName("photo.jpg")!, size: size, entryCount: entries, mediaType: .unknown)
+        }
+        return Offer(
+            items: items, itemCount: UInt32(items.count), entryCount: entries * UInt64(items.count),
+            totalSize: sizes.reduce(0) { total, size in
+                guard let total, let size else { return nil }
+                return total + size
+            })
+    }
+
+    private func policy(
+        _ accept: Configuration.Accept, limits: InboxLimits? = InboxLimits(), canAsk: Bool = false, quota: UInt64? = nil
+    ) -> AcceptancePolicy {
+        AcceptancePolicy(accept: accept, limits: limits, canAsk: canAsk, quota: PeerQuota(limit: quota))
+    }
+
+    private func verdict(
+        _ policy: AcceptancePolicy, _ offer: Offer, _ status: TrustStatus = .new, from peer: Fingerprint? = nil,
+        freeSpace: UInt64? = nil
+    ) -> AcceptancePolicy.Verdict {
+        policy.verdict(on: offer, from: peer ?? self.peer, trustStatus: status, freeSpace: freeSpace)
+    }
+
+    private var friend: TrustStatus { .known(.seen, isFriend: true) }
+    private var clash: TrustStatus { .nameClash(knownAs: other) }
+
+    @Test("Each policy accepts the peers that it names")
+    func policies() throws {
+        let offer = offer(10)
+        #expect(verdict(policy(.none), offer, friend) == .decline(.takesNothing))
+        #expect(verdict(policy(.all), offer) == .accept)
+        #expect(verdict(policy(.friends), offer, friend) == .accept)
+        #expect(verdict(policy(.friends), offer, .known(.verified, isFriend: false)) == .decline(.notAllowed))
+        #expect(verdict(policy(.friends), offer, .known(.blocked, isFriend: true)) == .decline(.notAllowed))
+        #expect(verdict(policy(.ask, canAsk: true), offer) == .ask)
+        #expect(verdict(policy(.ask), offer, friend) == .decline(.notAllowed))
+    }
+
+    @Test("K2: a peer that claims another one's name is never accepted without asking")
+    func nameClash() throws {
+        let offer = offer(10)
+        #expect(verdict(policy(.all), offer, clash) == .decline(.identityChanged))
+        #expect(verdict(policy(.friends), offer, clash) == .decline(.notAllowed))
+        #expect(verdict(policy(.ask, canAsk: true), offer, clash) == .ask)
+    }
+
+    @Test("Limits on size, entries and free space come before the user is asked")
+    func limits() throws {
+        var limits = InboxLimits()
+        limits.maximumSize = 100
+        func reason(_ offer: Offer, freeSpace: UInt64? = nil) -> DeclineReason? {
+            let verdict = verdict(policy(.ask, limits: limits, canAsk: true), offer, freeSpace: freeSpace)
+            if case .decline(let reason, .some) = verdict { return reason }
+            return nil
+        }
+        #expect(reason(offer(100)) == nil)
+        #expect(reason(offer(101)) == .tooLarge)
+        #expect(reason(offer(60, 60)) == .tooLarge)
+        #expect(reason(offer(nil)) == nil)
+        #expect(reason(offer(50), freeSpace: 49) == .noSpace)
+        #expect(reason(offer(50), freeSpace: 50) == nil)
+        #expect(reason(offer(50, kind: .folder, entries: UInt64(limits.maximumEntries) + 1)) == .tooLarge)
+    }
+
+    @Test("Standard output takes one file, and no folder")
+    func standardOutput() throws {
+        let policy = policy(.all, limits: nil)
+        #expect(verdict(policy, offer(nil)) == .accept)
+        guard case .decline(.declined, let detail?) = verdict(policy, offer(1, 1)) else {
+            Issue.record("two files were accepted")
+            return
+        }
+        #expect(detail.contains("--inbox"))
+        guard case .decline(.declined, .some) = verdict(policy, offer(1, kind: .folder)) else {
+            Issue.record("a folder was accepted")
+            return
+        }
+    }
+
+    @Test("R8: one peer leaves no more than its quota, and another one has its own")
+    func quota() throws {
+        let policy = policy(.all, quota: 100)
+        #expect(verdict(policy, offer(60)) == .accept)
+        guard case .decline(.tooLarge, let detail?) = verdict(policy, offer(41)) else {
+            Issue.record("more than the quota was accepted")
+            return
+        }
+        #expect(detail.contains("60 B") && detail.contains("40 B"))
+        #expect(verdict(policy, offer(40)) == .accept)
+        #expect(verdict(policy, offer(100), from: other) == .accept)
+        // What was not kept does not count.
+        policy.release(offer(40), from: peer)
+        #expect(verdict(policy, offer(40)) == .accept)
+        guard case .decline(.tooLarge, .some) = verdict(policy, offer(nil)) else {
+            Issue.record("an unknown size was accepted")
+            return
+        }
+    }
+
+    @Test("A user who is asked decides about any amount")
+    func askedQuota() throws {
+        let policy = policy(.ask, canAsk: true, quota: 1)
+        for _ in 0..<3 { #expect(verdict(policy, offer(1_000)) == .ask) }
+        policy.release(offer(1_000), from: peer)
+        #expect(verdict(policy, offer(1_000)) == .ask)
+    }
+
+    @Test("The quota neither overflows nor falls below zero")
+    func quotaBounds() {
+        let quota = PeerQuota(limit: .max)
+        #expect(quota.reserve(.max, for: peer) == .reserved)
+        #expect(quota.reserve(1, for: peer) == .exceeds(limit: .max, used: .max))
+        quota.release(5, for: other)
+        quota.release(.max, for: peer)
+        quota.release(.max, for: peer)
+        #expect(quota.reserve(.max, for: peer) == .reserved)
+        let unlimited = PeerQuota(limit: nil)
+        #expect(unlimited.reserve(nil, for: peer) == .reserved)
+    }
+
+    @Test("The policy of a process: given, configured, or by whether the user can be asked")
+    func choice() throws {
+        var configuration = Configuration()
+        #expect(try configuration.acceptance(given: nil, canAsk: true) == .ask)
+        #expect(try configuration.acceptance(given: nil, canAsk: false) == .friends)
+        #expect(try configuration.acceptance(given: .all, canAsk: false) == .all)
+        #expect(configuration.unattendedAcceptance == .friends)
+        configuration.accept = .ask
+        #expect(configuration.unattendedAcceptance == .friends)
+        let failure = #expect(throws: CommandFailure.self) { try configuration.acceptance(given: nil, canAsk: false) }
+        #expect(failure?.status == .usage)
+        configuration.accept = Configuration.Accept.none
+        #expect(configuration.unattendedAcceptance == Configuration.Accept.none)
+        #expect(try configuration.acceptance(given: nil, canAsk: true) == Configuration.Accept.none)
+    }
+}

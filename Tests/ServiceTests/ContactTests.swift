@@ -1,0 +1,197 @@
+import Nearshare
+import Testing
+
+@testable import NearshareEngine
+@testable import NearshareService
+
+private let day = WallTime(milliseconds: 86_400_000)
+
+private func fingerprint(_ byte: UInt8) -> Fingerprint { Fingerprint(bytes: [UInt8](repeating: byte, count: 32))! }
+
+private func identity(_ byte: UInt8) -> LocalIdentity { LocalIdentity(seed: [UInt8](repeating: byte, count: 64)) }
+
+@Suite("The peer that a text means")
+struct NameMatchTests {
+    private func find(_ text: String) throws -> Fingerprint? {
+        let keys = try [(1, "anna"), (2, "annabel"), (3, "Ben"), (4, "dora"), (5, "dora")].map {
+            NamedKey(fingerprint: fingerprint($0.0), name: try DisplayName($0.1))
+        }
+        return try NamedKey.find(text, among: keys)?.fingerprint
+    }
+
+    @Test("A whole name goes before the beginning of one; ids and fingerprints are unambiguous")
+    func found() throws {
+        #expect(try find("anna") == fingerprint(1))
+        #expect(try find("annab") == fingerprint(2))
+        #expect(try find("b") == fingerprint(3))
+        #expect(try find("BEN") == fingerprint(3))
+        #expect(try find(fingerprint(5).peerID.hex) == fingerprint(5))
+        #expect(try find(fingerprint(4).hex.uppercased()) == fingerprint(4))
+    }
+
+    @Test("A text that means several peers is an error that lists their ids", arguments: ["an", "dora", "d"])
+    func ambiguous(_ text: String) {
+        let failure = #expect(throws: CommandFailure.self) { try find(text) }
+        #expect(failure?.status == .peerNotFound)
+        #expect(failure?.message.contains("can mean several peers") == true)
+        #expect(failure?.message.contains(fingerprint(text == "an" ? 2 : 5).peerID.hex) == true)
+    }
+
+    @Test("An empty text, the beginning of every name, means no peer", arguments: ["", " ", "\t\n", "\u{a0}", "zoe"])
+    func none(_ text: String) throws {
+        #expect(try find(text) == nil)
+    }
+
+    @Test("T1: an ambiguous text is escaped")
+    func escaped() throws {
+        let keys = [
+            NamedKey(fingerprint: fingerprint(1), name: DisplayName(truncating: "\u{1b}[2Ja")!),
+            NamedKey(fingerprint: fingerprint(2), name: DisplayName(truncating: "\u{1b}[2Jb")!),
+        ]
+        let failure = #expect(throws: CommandFailure.self) { try NamedKey.find("\u{1b}[2J", among: keys) }
+        #expect(failure?.message.unicodeScalars.contains("\u{1b}") == false)
+    }
+
+    @Test("A known peer is found in the trust store, or reported")
+    func trustStore() throws {
+        var trust = TrustStore()
+        let anna = try DisplayName("anna")
+        #expect(trust.introduce(fingerprint(1), claiming: anna, as: anna, at: day))
+        #expect(try trust.peer(named: "ann")?.fingerprint == fingerprint(1))
+        #expect(try trust.requirePeer(named: fingerprint(1).hex).entry.name == anna)
+        #expect(try trust.peer(named: "ben") == nil)
+        let failure = #expect(throws: CommandFailure.self) { try trust.requirePeer(named: "ben") }
+        #expect(failure?.status == .peerNotFound)
+    }
+}
+
+@Suite("Contacts, from the user's files and the peers in range")
+struct ContactSnapshotTests {
+    private let anna = identity(1)
+    private let ben = identity(2)
+    private let cleo = identity(3)
+
+    private func snapshot(
+        blueChat: [(UInt8, String)] = [], _ change: (inout TrustStore, inout ContactBook) throws -> Void
+    ) throws -> ContactSnapshot {
+        var (trust, book) = (TrustStore(), ContactBook())
+        try change(&trust, &book)
+        var presence = ContactSnapshot.Presence()
+        for (byte, name) in blueChat {
+            let id = PeerID(bytes: [UInt8](repeating: byte, count: 8))!
+            presence.blueChatPeers[id] = BlueChatPerson(id: id, name: try DisplayName(name))
+        }
+        return ContactSnapshot(trust: trust, addressBook: book, presence: presence)
+    }
+
+    private func introduce(_ identity: LocalIdentity, _ name: String, to trust: inout TrustStore) throws {
+        let name = try DisplayName(name)
+        #expect(trust.introduce(identity.fingerprint, claiming: name, as: name, at: day))
+    }
+
+    @Test("A list has friends, peers in range and conversations, near ones first, and no blocked peer")
+    func listed() throws {
+        let snapshot = try snapshot(blueChat: [(9, "zoe")]) { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            try introduce(ben, "ben", to: &trust)
+            try introduce(cleo, "cleo", to: &trust)
+            trust.setFriend(anna.fingerprint, true)
+            trust.setBlocked(cleo.fingerprint, true)
+        }
+        #expect(snapshot.listed(with: []).map(\.name.claimed) == ["zoe", "anna"])
+        let all = snapshot.listed(with: [ben.peerID, cleo.peerID])
+        #expect(all.map(\.name.claimed) == ["zoe", "anna", "ben"])
+        #expect(all.map(\.isNear) == [true, false, false])
+        #expect(all.map(\.isFriend) == [false, true, false])
+        #expect(all.map(\.software) == [.blueChat, .unknown, .unknown])
+    }
+
+    @Test("A contact has the given name before the claimed one, and its id where there is none")
+    func names() throws {
+        let snapshot = try snapshot { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            trust.rename(anna.fingerprint, to: try DisplayName("Mum"))
+        }
+        #expect(snapshot.contact(anna.peerID).name.claimed == "Mum")
+        #expect(snapshot.contact(ben.peerID).name.claimed == ben.peerID.hex)
+        #expect(snapshot.contact(ben.peerID).trustStatus == .new)
+        #expect(snapshot.knownName(of: anna.peerID)?.claimed == "Mum")
+        #expect(snapshot.knownName(of: ben.peerID) == nil)
+    }
+
+    @Test("A text means contacts of all sources, by id or name, but no peer that proves nothing")
+    func named() throws {
+        let snapshot = try snapshot(blueChat: [(9, "berta")]) { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            try introduce(ben, "ben", to: &trust)
+            trust.setFriend(anna.fingerprint, true)
+        }
+        #expect(try snapshot.contact(named: "ANN", with: [])?.id == anna.peerID)
+        #expect(try snapshot.contact(named: anna.peerID.hex, with: [])?.id == anna.peerID)
+        // Known, but neither a friend nor in a conversation.
+        #expect(try snapshot.contact(named: "ben", with: []) == nil)
+        #expect(try snapshot.contact(named: "ben", with: [ben.peerID])?.id == ben.peerID)
+        #expect(try snapshot.contact(named: "berta", with: []) == nil)
+        #expect(try snapshot.blueChatPeer(named: "bert")?.software == .blueChat)
+        #expect(snapshot.remembered("ben")?.id == ben.peerID)
+        #expect(snapshot.remembered("") == nil)
+        let failure = #expect(throws: ControlFailure.self) {
+            try self.snapshot { trust, _ in
+                try self.introduce(self.ben, "nn", to: &trust)
+                try self.introduce(self.cleo, "nnn", to: &trust)
+            }.contact(named: "n", with: [self.ben.peerID, self.cleo.peerID])
+        }
+        #expect(failure?.kind == .peerNotFound)
+    }
+
+    @Test("A blocked peer does not make another one's name ambiguous, and is found by its id")
+    func blocked() throws {
+        let snapshot = try snapshot { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            try introduce(ben, "annabel", to: &trust)
+            trust.setFriend(anna.fingerprint, true)
+            trust.setFriend(ben.fingerprint, true)
+            trust.setBlocked(ben.fingerprint, true)
+        }
+        #expect(try snapshot.contact(named: "ann", with: [ben.peerID])?.id == anna.peerID)
+        #expect(try snapshot.contact(named: ben.peerID.hex, with: [ben.peerID])?.trustStatus.isBlocked == true)
+        #expect(snapshot.remembered("annabel")?.trustStatus.isBlocked == true)
+        #expect(snapshot.isBlocked(.announced(ben.peerID)))
+        #expect(!snapshot.isBlocked(.announced(anna.peerID)))
+        #expect(!snapshot.isBlocked(.announced(cleo.peerID)))
+        #expect(!snapshot.isBlocked(.signing(EndpointID(rawValue: 7))))
+    }
+
+    @Test("A name clash is kept in the contact (K2)")
+    func clash() throws {
+        let contact = Contact(
+            id: anna.peerID, name: try DisplayName("anna"), trustStatus: .nameClash(knownAs: ben.fingerprint), isNear: true,
+            software: .nearshare, hasKeys: true)
+        #expect(contact.hasNameClash && !contact.isFriend)
+    }
+}
+
+@Suite("Addresses and transports")
+struct TransportTests {
+    @Test(arguments: [
+        ("192.168.1.20:4000", "192.168.1.20", 4000), ("[fe80::1%eth0]:4000", "fe80::1%eth0", 4000),
+        ("anna.local:1", "anna.local", 1), ("[::1]:65535", "::1", 65535),
+    ])
+    func addresses(_ text: String, _ host: String, _ port: Int) {
+        #expect(LinkAddress(parsing: text) == LinkAddress(host: host, port: UInt16(port)))
+    }
+
+    @Test(
+        "Other texts are names",
+        arguments: ["anna", "", ":", ":80", "anna:", "anna:0", "anna:65536", "::1", "fe80::1:80", "[]:80"])
+    func names(_ text: String) {
+        #expect(LinkAddress(parsing: text) == nil)
+    }
+
+    @Test func media() {
+        #expect(Transport.media(for: nil) == [.network, .bluetooth])
+        #expect(Transport.media(for: .bluetooth) == [.bluetooth])
+        #expect(Transport.media(for: .mesh) == [.network] && Transport.media(for: .lan) == [.network])
+        #expect(Transport(.network) == .lan && Transport(.bluetooth) == .bluetooth)
+    }
+}

@@ -1,0 +1,152 @@
+import FoundationEssentials
+import Nearshare
+import Testing
+
+@testable import NearshareService
+
+@Suite("Lines of the control protocol")
+struct ControlCodingTests {
+    private let anna = PeerID(bytes: [1, 2, 3, 4, 5, 6, 7, 8])!
+    private let bundle = BundleID(bytes: [UInt8](0..<16))!
+    private let transfer = TransferID(rawValue: 0x0102_0304_0506_0708)
+    private let content = BundleContent.structured(.object(["text": .string("hi \u{1f469}\n"), "n": .integer(-3)]))
+
+    private func contact(_ status: TrustStatus) throws -> Contact {
+        Contact(
+            id: anna, name: try DisplayName("anna"), trustStatus: status, isNear: true, software: .phone, hasKeys: false)
+    }
+
+    private func entry() throws -> ChatMessage {
+        ChatMessage(
+            number: 7, id: "line", conversation: .peer(anna), author: anna, authorName: try DisplayName("anna"),
+            text: "\u{0}\u{2028}\"", when: WallTime(milliseconds: 5), status: .delivered)
+    }
+
+    private func received() throws -> ReceivedMessage {
+        ReceivedMessage(
+            number: 3, id: bundle, sender: anna, senderName: try DisplayName("anna"),
+            signer: EndpointID(rawValue: 9), content: content, isBroadcast: true, created: WallTime(milliseconds: -1),
+            received: WallTime(milliseconds: 2), hops: 4)
+    }
+
+    private func expectRoundTrip(_ line: ControlLine, sourceLocation: SourceLocation = #_sourceLocation) throws {
+        let bytes = try #require(line.encoded, sourceLocation: sourceLocation)
+        #expect(!bytes.contains(UInt8(ascii: "\n")), sourceLocation: sourceLocation)
+        let decoded = try #require(ControlLine(bytes), sourceLocation: sourceLocation)
+        // Lines are not comparable themselves; their encoding is unique.
+        #expect(decoded.encoded == bytes, sourceLocation: sourceLocation)
+        switch (line, decoded) {
+        case (.request(let one, let a), .request(let other, let b)): #expect(one == other && a == b)
+        case (.reply(let one, let a), .reply(let other, let b)): #expect(one == other && a == b)
+        case (.event(let a), .event(let b)): #expect(a == b)
+        default: Issue.record("another kind of line", sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test("Every request is decoded as it was encoded")
+    func requests() throws {
+        let requests: [ControlRequest] = [
+            .status, .contacts, .find(name: "an\u{202e}na", timeout: .milliseconds(1_500)),
+            .sendMessage(
+                MessageSubmission(
+                    content: content, mode: .full, receiver: anna, isEncrypted: true, isPrivate: true, file: "/a b",
+                    timeout: .seconds(3))),
+            .sendMessage(
+                MessageSubmission(
+                    content: .besideFile(.binary([0, 255]), name: "x"), mode: .broadcast, receiver: nil, isEncrypted: false)),
+            .isPending(bundle), .messages(after: 5, limit: 9), .say("line", in: .everybody), .say("", in: .peer(anna)),
+            .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.everybody, before: 4, limit: 2),
+            .markRead(.everybody), .sendFile(path: "/x", to: anna, timeout: nil), .sendFile(path: "", to: anna, timeout: .zero),
+            .subscribe, .handOver, .stop,
+        ]
+        for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }
+    }
+
+    @Test("Every reply is decoded as it was encoded")
+    func replies() throws {
+        let profile = NodeStatus.Profile(
+            name: nil, hopLimit: 1, timeToLive: 2, sharingTime: 3, maximumPropagation: 4, tracklistLimit: 5)
+        let states: [NodeStatus.Bluetooth] = [.starting, .notUsed, .on(channel: 131), .unavailable(reason: "no adapter")]
+        let statuses = try states.map { bluetooth in
+            NodeStatus(
+                id: anna, name: try DisplayName("me"), process: 42, uptime: 1, isStanding: true, profile: profile, port: 4_000,
+                neighbours: [NodeStatus.Neighbour(contact: try contact(.new), isDirect: false)], carriedCount: 2,
+                sessionLifetime: 3, secureSessions: [anna], bluetooth: bluetooth, inbox: "/inbox")
+        }
+        let replies: [ControlReply] =
+            statuses.map { .status($0) } + [
+                .done, .contacts(try trustStatuses.map(contact)), .contact(try contact(.known(.verified, isFriend: true))),
+                .messageAccepted(bundle), .lineAccepted(id: "line"), .transferAccepted(transfer), .isPending(true),
+                .messages([try received()]),
+                .conversations([ConversationSummary(conversation: .everybody, last: try entry(), unreadCount: 1)]),
+                .entries([try entry()]), .failed(ControlFailure(.tooLarge, "too large; split it")),
+            ]
+        for (number, reply) in replies.enumerated() { try expectRoundTrip(.reply(number, reply)) }
+    }
+
+    private var trustStatuses: [TrustStatus] {
+        [
+            .new, .known(.seen, isFriend: false), .known(.verified, isFriend: true), .known(.blocked, isFriend: false),
+            .nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 7, count: 32))!),
+        ]
+    }
+
+    @Test("Every event is decoded as it was encoded")
+    func events() throws {
+        let outcomes: [TransferOutcome?] = [
+            nil, .completed, .declined(.tooLarge), .expired, .cancelled(by: .there), .failed(.noSpace, at: .here), .interrupted,
+        ]
+        let transfers = outcomes.map { outcome in
+            ControlEvent.transfer(
+                TransferStatus(
+                    id: outcome == nil ? .transfer(transfer) : .message(bundle), isIncoming: false, peer: anna, name: "f",
+                    done: .max, total: nil, outcome: outcome, detail: "why"))
+        }
+        let events: [ControlEvent] =
+            transfers + [
+                .messageChanged(bundle, .failed, detail: "reason"), .received(try received()), .entry(try entry()),
+                .marked(id: "line", conversation: .everybody, mark: .read, reason: nil), .contacts([]), .notice("a sentence"),
+            ]
+        for event in events { try expectRoundTrip(.event(event)) }
+    }
+
+    @Test("Bytes are written as base64, ids as hexadecimal digits, enums by their names")
+    func format() throws {
+        let line = ControlLine.request(
+            1, .sendMessage(MessageSubmission(content: content, mode: .full, receiver: anna, isEncrypted: true)))
+        let text = String(decoding: try #require(line.encoded), as: UTF8.self)
+        #expect(text.contains("\"content\":\"\(Data(try content.encoded()).base64EncodedString())\""))
+        #expect(text.contains("\"receiver\":\"\(anna.hex)\""))
+        #expect(text.contains("\"mode\":\"full\""))
+        let reply = String(decoding: try #require(ControlLine.reply(1, .transferAccepted(transfer)).encoded), as: UTF8.self)
+        #expect(reply.contains("\"0102030405060708\""))
+    }
+
+    @Test(
+        "X2: malformed lines are refused",
+        arguments: [
+            "", " ", "null", "[]", "{}", "{\"request\":{}}", "{\"request\":{\"_0\":1}}",
+            "{\"request\":{\"_0\":1,\"_1\":{\"fly\":{}}}}", "{\"request\":{\"_0\":1,\"_1\":{\"isPending\":{\"_0\":\"00\"}}}}",
+            "{\"request\":{\"_0\":1,\"_1\":{\"isPending\":{\"_0\":7}}}}", "{\"request\":{\"_0\":1e99,\"_1\":{\"status\":{}}}}",
+            "{\"request\":{\"_0\":1,\"_1\":{\"markRead\":{\"_0\":\"somewhere\"}}}}",
+            "{\"reply\":{\"_0\":1,\"_1\":{\"transferAccepted\":{\"_0\":\"123\"}}}}",
+            "{\"request\":{\"_0\":1,\"_1\":{\"status\":{}}}", "{\"event\":{\"_0\":{\"notice\":{\"_0\":[1]}}}}",
+            String(repeating: "[", count: 5_000),
+        ])
+    func malformed(_ text: String) {
+        #expect(!isAccepted(Array(text.utf8)))
+    }
+
+    private func isAccepted(_ bytes: [UInt8]) -> Bool { if case nil = ControlLine(bytes) { false } else { true } }
+
+    @Test("Bytes that are no text are refused")
+    func notText() {
+        #expect(!isAccepted([0xff, 0xfe, 0x00]))
+    }
+
+    @Test("Content that is not base64, or decodes to none, is refused", arguments: ["!", "", "AQ=="])
+    func malformedContent(_ base64: String) {
+        let json = Data("\"\(base64)\"".utf8)
+        #expect(throws: (any Error).self) { try JSONDecoder().decode(BundleContent.self, from: json) }
+    }
+}

@@ -1,0 +1,341 @@
+import Nearshare
+import Synchronization
+import Testing
+
+@testable import NearshareService
+
+/// Not the one of the testing library.
+private typealias ExitCode = NearshareService.ExitStatus
+
+/// A node that replies by a script, and publishes the events that a request causes.
+private final class ScriptedNode: NodeClient {
+    typealias Script = @Sendable (ControlRequest) -> Result<ControlReply, ControlFailure>
+
+    let requests = Mutex<[ControlRequest]>([])
+    private let script: Script
+    private let subscribers = Broadcast<ControlEvent>()
+    private let consequences = Mutex<@Sendable (ControlRequest) -> [ControlEvent]> { _ in [] }
+
+    init(_ script: @escaping Script) {
+        self.script = script
+    }
+
+    /// Sets the events that a request causes.
+    func publishing(_ consequences: @escaping @Sendable (ControlRequest) -> [ControlEvent]) -> ScriptedNode {
+        self.consequences.withLock { $0 = consequences }
+        return self
+    }
+
+    func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+        requests.withLock { $0.append(request) }
+        let reply = try script(request).get()
+        for event in consequences.withLock({ $0 })(request) { publish(event) }
+        return reply
+    }
+
+    func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { subscribers.subscribe() }
+    func publish(_ event: ControlEvent) { subscribers.publish(event) }
+    func end() { subscribers.finish() }
+}
+
+private final class RecordingReporter: Reporter {
+    private let events = Mutex<[OperationEvent]>([])
+
+    func report(_ event: OperationEvent) { events.withLock { $0.append(event) } }
+
+    var notices: [String] {
+        events.withLock { $0 }.compactMap { if case .notice(let line) = $0 { line } else { nil } }
+    }
+
+    var results: [String] {
+        events.withLock { $0 }.compactMap { if case .result(let line) = $0 { line } else { nil } }
+    }
+
+    var sent: [SendResult] {
+        events.withLock { $0 }.compactMap { if case .sent(let result) = $0 { result } else { nil } }
+    }
+}
+
+private let bundle = BundleID(bytes: [UInt8](0..<16))!
+private let anna = PeerID(bytes: [UInt8](repeating: 1, count: 8))!
+
+private func contact(
+    _ status: TrustStatus = .known(.seen, isFriend: false), isNear: Bool = true
+) -> Contact {
+    Contact(
+        id: anna, name: DisplayName(truncating: "anna")!, trustStatus: status, isNear: isNear, software: .nearshare,
+        hasKeys: true)
+}
+
+@Suite("A message, from looking for the receiver to its goal", .timeLimit(.minutes(1)))
+struct MessageOperationTests {
+    private let reporter = RecordingReporter()
+
+    private func operation(
+        mode: MessageMode = .full, to peer: String? = "anna", file: String? = nil, goal: MessageOperation.Goal? = nil,
+        timeout: Duration = .seconds(30)
+    ) -> MessageOperation {
+        MessageOperation(
+            .object(["text": .string("hi")]), mode: mode, to: peer, isEncrypted: peer != nil, isPrivate: false, file: file,
+            goal: goal, timeout: timeout, fileTimeout: .seconds(5), reporter: reporter)
+    }
+
+    private func node(_ events: [ControlEvent] = [], isPending: Bool = true, isNear: Bool = true) -> ScriptedNode {
+        ScriptedNode { request in
+            switch request {
+            case .find: .success(.contact(contact(isNear: isNear)))
+            case .contacts: .success(.contacts([contact(isNear: isNear)]))
+            case .sendMessage: .success(.messageAccepted(bundle))
+            case .isPending: .success(.isPending(isPending))
+            default: .success(.done)
+            }
+        }.publishing { if case .sendMessage = $0 { events } else { [] } }
+    }
+
+    private func failure(_ operation: MessageOperation, _ node: ScriptedNode) async -> CommandFailure? {
+        do {
+            try await operation.run(through: node)
+            return nil
+        } catch {
+            return CommandFailure(error)
+        }
+    }
+
+    @Test("A message is sent: its id is the result")
+    func sent() async throws {
+        let node = node([.messageChanged(bundle, .sent, detail: nil)])
+        try await operation().run(through: node)
+        #expect(reporter.results == [bundle.hex])
+        #expect(reporter.notices == ["looking for anna…", "sent"])
+        let submissions = node.requests.withLock { $0 }.compactMap {
+            if case .sendMessage(let message) = $0 { message } else { nil }
+        }
+        #expect(submissions.map(\.receiver) == [anna])
+        #expect(submissions.map(\.mode) == [.full])
+    }
+
+    @Test("Events of other messages do not count, and sent is not delivered")
+    func delivered() async throws {
+        let other = BundleID(bytes: [UInt8](repeating: 9, count: 16))!
+        let events: [ControlEvent] = [
+            .messageChanged(other, .delivered, detail: nil), .notice("x"), .messageChanged(bundle, .sent, detail: nil),
+            .messageChanged(bundle, .delivered, detail: nil),
+        ]
+        try await operation(goal: .delivered).run(through: node(events))
+        #expect(reporter.notices.suffix(2) == ["sent; waiting for anna…", "delivered to anna"])
+    }
+
+    @Test("Without a goal nothing is waited for")
+    func noGoal() async throws {
+        try await operation(mode: .broadcast, to: nil, goal: MessageOperation.Goal.none).run(through: node())
+        #expect(reporter.results == [bundle.hex] && reporter.notices.isEmpty)
+    }
+
+    @Test("A message that failed says why")
+    func failed() async {
+        let failure = await failure(operation(), node([.messageChanged(bundle, .failed, detail: "too large")]))
+        #expect(failure?.status == .failure)
+        #expect(failure?.message == "could not be delivered to anna: too large")
+    }
+
+    @Test(
+        "A timeout is a failure only where the user waits for a goal, or nothing is kept",
+        arguments: [
+            (MessageMode.full, MessageOperation.Goal?.none, nil as ExitCode?), (.full, .sent, .timedOut),
+            (.full, .delivered, .timedOut), (.direct, nil, .timedOut),
+        ])
+    func timeout(_ mode: MessageMode, _ goal: MessageOperation.Goal?, _ expected: ExitCode?) async {
+        let failure = await failure(operation(mode: mode, goal: goal, timeout: .milliseconds(20)), node())
+        #expect(failure?.status == expected)
+        let message = failure?.message ?? reporter.notices.last
+        #expect(message?.contains("kept") == true)
+    }
+
+    @Test("After the end of a node another one is asked whether the message still waits")
+    func continues() async throws {
+        let operation = operation(goal: .delivered)
+        let first = node()
+        let run = Task { try await operation.run(through: first) }
+        while !first.requests.withLock({ $0.contains { if case .sendMessage = $0 { true } else { false } } }) {
+            await Task.yield()
+        }
+        first.end()
+        let gone = await #expect(throws: ControlFailure.self) { try await run.value }
+        #expect(gone?.kind == .gone)
+        // Delivered meanwhile: it is not sent again.
+        let second = node(isPending: false)
+        try await operation.run(through: second)
+        #expect(second.requests.withLock { $0 } == [.isPending(bundle)])
+        #expect(reporter.notices.last == "delivered to anna")
+    }
+
+    @Test("A node that ends while it is given the message leaves it undecided")
+    func submitting() async {
+        let operation = operation()
+        let broken = ScriptedNode { request in
+            if case .find = request { return .success(.contact(contact())) }
+            return .failure(ControlFailure(.gone, "the node ended"))
+        }
+        #expect(await failure(operation, broken)?.status == .failure)
+        let again = await failure(operation, node())
+        #expect(again?.message.contains("may or may not be sent") == true)
+    }
+
+    @Test("A direct message waits until its receiver is in range")
+    func range() async throws {
+        let node = ScriptedNode { request in
+            switch request {
+            case .find: .success(.contact(contact(isNear: false)))
+            case .contacts: .success(.contacts([contact(isNear: false)]))
+            case .sendMessage: .success(.messageAccepted(bundle))
+            default: .success(.done)
+            }
+        }.publishing { request in
+            switch request {
+            case .contacts: [.contacts([contact(isNear: false)]), .contacts([contact()])]
+            case .sendMessage: [.messageChanged(bundle, .delivered, detail: nil)]
+            default: []
+            }
+        }
+        try await operation(mode: .direct).run(through: node)
+        #expect(reporter.notices.last == "delivered to anna")
+    }
+
+    @Test("A receiver that does not come into range is an error")
+    func outOfRange() async {
+        let failure = await failure(operation(mode: .direct, timeout: .milliseconds(20)), node(isNear: false))
+        #expect(failure?.status == .peerNotFound)
+    }
+
+    @Test(
+        "The file beside a message is followed to its end",
+        arguments: [TransferOutcome.completed, .declined(.declined), .expired])
+    func file(_ outcome: TransferOutcome) async {
+        func status(_ outcome: TransferOutcome?, _ id: TransferStatus.ID = .message(bundle)) -> ControlEvent {
+            .transfer(
+                TransferStatus(id: id, isIncoming: false, peer: anna, name: "f", done: 1, total: 2, outcome: outcome))
+        }
+        let events = [
+            .messageChanged(bundle, .delivered, detail: nil), status(nil),
+            status(.interrupted, .transfer(TransferID(rawValue: 1))),
+            status(outcome),
+        ]
+        let failure = await failure(operation(mode: .direct, file: "/f"), node(events))
+        #expect(failure?.status ?? .ok == ExitCode(outcome))
+        #expect(reporter.notices.contains("waiting until anna accepts f…"))
+    }
+
+    @Test("Another reply than the expected one is an error")
+    func unexpectedReply() async {
+        let failure = await failure(operation(), ScriptedNode { _ in .success(.done) })
+        #expect(failure?.message == "unexpected reply from the running node; update nearshare or stop the node")
+    }
+}
+
+@Suite("Sending through the node of this machine", .timeLimit(.minutes(1)))
+struct NodeSendClientTests {
+    private let reporter = RecordingReporter()
+    private let transfer = TransferID(rawValue: 5)
+
+    private func client(_ node: ScriptedNode, timeout: Duration = .seconds(30)) -> NodeSendClient {
+        NodeSendClient(client: node, reporter: reporter, timeout: timeout)
+    }
+
+    private func node(_ outcome: TransferOutcome?) -> ScriptedNode {
+        let status = { @Sendable (id: TransferStatus.ID, outcome: TransferOutcome?) in
+            ControlEvent.transfer(
+                TransferStatus(
+                    id: id, isIncoming: false, peer: anna, name: "f\u{1b}", done: 3, total: 3, outcome: outcome,
+                    detail: "detail"))
+        }
+        return ScriptedNode { [transfer] request in
+            switch request {
+            case .sendFile: .success(.transferAccepted(transfer))
+            case .say: .success(.lineAccepted(id: "line"))
+            default: .success(.done)
+            }
+        }.publishing { [transfer] request in
+            guard case .sendFile = request else { return [] }
+            return [status(.message(bundle), .expired), status(.transfer(transfer), nil)]
+                + (outcome.map { [status(.transfer(transfer), $0)] } ?? [])
+        }
+    }
+
+    @Test("A file is followed to its end, and its name is escaped")
+    func completed() async throws {
+        let node = node(.completed)
+        try await client(node).sendFile("/dev/null", to: contact())
+        #expect(reporter.sent.map(\.outcome) == [.completed])
+        #expect(reporter.sent.first?.label.unicodeScalars.contains("\u{1b}") == false)
+        #expect(node.requests.withLock { $0 } == [.sendFile(path: "/dev/null", to: anna, timeout: .seconds(30))])
+    }
+
+    @Test(
+        "A file that was not sent gives its exit code",
+        arguments: [
+            (TransferOutcome.declined(.declined), ExitCode.declined), (.declined(.tooLarge), .noSpace), (.expired, .timedOut),
+            (.cancelled(by: .here), .declined), (.cancelled(by: .there), .declined), (.interrupted, .peerGone),
+        ])
+    func failed(_ outcome: TransferOutcome, _ status: ExitCode) async {
+        let failure = await #expect(throws: CommandFailure.self) {
+            try await client(node(outcome)).sendFile("/dev/null", to: contact())
+        }
+        #expect(failure?.status == status && failure?.message == "detail")
+    }
+
+    @Test("A node that ends in between is a lost peer")
+    func gone() async {
+        let node = node(nil)
+        let failure = await #expect(throws: CommandFailure.self) {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await client(node).sendFile("/dev/null", to: contact()) }
+                while node.requests.withLock({ $0.isEmpty }) { await Task.yield() }
+                node.end()
+                try await group.next()
+            }
+        }
+        #expect(failure?.status == .peerGone)
+    }
+
+    @Test("A text is delivered, fails, or times out")
+    func text() async throws {
+        func run(_ mark: MessageStatus?, timeout: Duration = .seconds(30)) async throws {
+            let node = ScriptedNode { _ in .success(.lineAccepted(id: "line")) }.publishing { request in
+                guard case .say(_, let conversation) = request, let mark else { return [] }
+                return [
+                    .marked(id: "other", conversation: conversation, mark: .failed, reason: nil),
+                    .marked(id: "line", conversation: conversation, mark: .sent, reason: nil),
+                    .marked(id: "line", conversation: conversation, mark: mark, reason: "no way"),
+                ]
+            }
+            try await client(node, timeout: timeout).sendText("hi", to: contact())
+        }
+        try await run(.delivered)
+        let failed = await #expect(throws: CommandFailure.self) { try await run(.failed) }
+        #expect(failed?.message == "could not be sent: no way")
+        let late = await #expect(throws: CommandFailure.self) { try await run(nil, timeout: .milliseconds(20)) }
+        #expect(late?.status == .timedOut)
+    }
+
+    @Test("K2: a known name with another key stops the send before the node is asked")
+    func nameClash() async {
+        let node = node(.completed)
+        let clash = contact(.nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 3, count: 32))!))
+        for isText in [true, false] {
+            let failure = await #expect(throws: CommandFailure.self) {
+                if isText {
+                    try await client(node).sendText("hi", to: clash)
+                } else {
+                    try await client(node).sendFile("/dev/null", to: clash)
+                }
+            }
+            #expect(failure?.status == .notTrusted)
+        }
+        #expect(node.requests.withLock { $0 }.isEmpty)
+    }
+
+    @Test("A path that does not exist is an error")
+    func missing() async {
+        await #expect(throws: CommandFailure.self) { try await client(node(.completed)).sendFile("/nowhere/x", to: contact()) }
+    }
+}

@@ -1,0 +1,129 @@
+import Glibc
+import Logging
+import Nearshare
+import NearshareTesting
+import Testing
+
+@testable import NearshareService
+
+@Suite("One node for each user", .timeLimit(.minutes(1)))
+struct PrimaryRoleTests {
+    private let scratch = ScratchFolder()
+
+    private func machine() throws -> LocalMachine {
+        try LocalMachine(environment: [
+            "HOME": scratch("home"), "XDG_STATE_HOME": scratch("state"), "XDG_CONFIG_HOME": scratch("config"),
+            "XDG_RUNTIME_DIR": scratch("run"),
+        ])
+    }
+
+    private func replying(_ role: PrimaryRole, _ body: () async throws -> Void) async throws {
+        let node = RefusingNode()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await role.serve(node) }
+            defer { group.cancelAll() }
+            try await body()
+        }
+    }
+
+    @Test("The role is claimed once; the next process gets it when it is released")
+    func once() async throws {
+        let machine = try machine()
+        var role = try PrimaryRole.claimIfFree(on: machine)
+        #expect(role != nil)
+        #expect(try machine.state.nodeProcessID() == getpid())
+        #expect(try PrimaryRole.claimIfFree(on: machine) == nil)
+        role = nil
+        #expect(try machine.state.nodeProcessID() == nil)
+        role = try await PrimaryRole.claim(on: machine, fromReceiver: true)
+        #expect(role != nil)
+    }
+
+    @Test("While a node answers, another one cannot be claimed, and clients reach it")
+    func answered() async throws {
+        let machine = try machine()
+        let role = try #require(try PrimaryRole.claimIfFree(on: machine))
+        try await replying(role) {
+            for fromReceiver in [false, true] {
+                let failure = await #expect(throws: NodeRunsAlready.self) {
+                    _ = try await PrimaryRole.claim(on: machine, fromReceiver: fromReceiver)
+                }
+                #expect(failure?.process == getpid())
+                #expect(failure?.description.contains("a node runs already (process \(getpid()))") == true)
+            }
+            let kind: ControlFailure.Kind? = try await withRunningNode(of: machine) { client in
+                do throws(ControlFailure) {
+                    _ = try await client.submit(.status)
+                    return .gone
+                } catch {
+                    return error.kind
+                }
+            }
+            #expect(kind == .refused)
+        }
+    }
+
+    @Test("A lock without a node that answers is reported")
+    func silent() async throws {
+        let machine = try machine()
+        let lock = try machine.state.acquireNodeLock()
+        defer { withExtendedLifetime(lock) {} }
+        let failure = await #expect(throws: CommandFailure.self) {
+            _ = try await PrimaryRole.claim(on: machine, fromReceiver: false)
+        }
+        #expect(failure?.message.contains("does not answer") == true)
+    }
+
+    @Test("Without a node there is no client")
+    func none() async throws {
+        let isCalled: Void? = try await withRunningNode(of: try machine()) { _ in }
+        #expect(isCalled == nil)
+    }
+
+    @Test("A command without a node runs one; a second command uses it, and its status is that of the first")
+    func nodes() async throws {
+        let machine = try machine()
+        let options = NodeOptions(interface: "lo", radio: nil, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let environment = NodeEnvironment(interruption: NoInterruption()) { _ in SilentReporter() }
+        try await withNodeClient(machine, options, environment) { first in
+            let status = try await first.status()
+            #expect(status.process == getpid() && !status.isStanding)
+            try await withNodeClient(machine, options, environment) { second in
+                #expect(second is ControlClient)
+                #expect(try await second.status().id == status.id)
+                #expect(try await second.contacts().isEmpty)
+                #expect(try await second.conversations().isEmpty)
+                #expect(try await second.messages(after: 0).isEmpty)
+                #expect(try await second.history(of: .everybody, limit: 5_000).isEmpty)
+                #expect(try await !second.isPending(BundleID(bytes: [UInt8](repeating: 1, count: 16))!))
+                let missing = await #expect(throws: ControlFailure.self) {
+                    _ = try await second.find("zoe", timeout: .milliseconds(50))
+                }
+                #expect(missing?.kind == .peerNotFound)
+                let empty = await #expect(throws: ControlFailure.self) { _ = try await second.find(" ", timeout: .zero) }
+                #expect(empty?.kind == .refused)
+                let handOver = await #expect(throws: ControlFailure.self) { _ = try await second.submit(.handOver) }
+                #expect(handOver?.kind == .refused)
+                let file = await #expect(throws: ControlFailure.self) {
+                    _ = try await second.sendFile("/dev/null/none", to: status.id)
+                }
+                #expect(file?.kind == .storage)
+                let events = try await second.events()
+                let id = try await second.say("to nobody", in: .everybody)
+                for await case .entry(let entry) in events {
+                    #expect(entry.id == id && entry.text == "to nobody")
+                    break
+                }
+                #expect(try await second.history(of: .everybody, limit: 1).map(\.id) == [id])
+                try await second.markRead(.everybody)
+            }
+        }
+        #expect(try machine.state.nodeProcessID() == nil)
+    }
+}
+
+/// Refuses every request.
+private struct RefusingNode: NodeClient {
+    func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply { throw ControlFailure(.refused, "no") }
+    func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { throw ControlFailure(.refused, "no") }
+}
