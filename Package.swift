@@ -179,7 +179,12 @@ let slowTests: [Target] = [
             "Nearshare", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect", "NearshareEngine",
             "NearshareTesting",
         ]),
-    tests("Service", ["Nearshare", "NearshareEngine", "NearshareInterfaces", "NearshareService", "NearshareTesting", logging]),
+    tests(
+        "Service",
+        [
+            "Nearshare", "NearshareBundles", "NearshareEngine", "NearshareInterfaces", "NearshareService", "NearshareTesting",
+            logging,
+        ]),
     tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),
     tests("CLI", ["Nearshare", "NearshareCLI", "NearshareService", "NearshareTerminal", "NearshareTesting", "NearshareAudio"]),
 ]

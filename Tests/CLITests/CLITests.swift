@@ -25,23 +25,6 @@ import Testing
     }
 }
 
-@Suite struct AddressTests {
-    @Test(arguments: [
-        ("192.168.1.20:4000", "192.168.1.20", 4000), ("[fe80::1%eth0]:4000", "fe80::1%eth0", 4000),
-        ("anna.local:1", "anna.local", 1),
-    ])
-    func addresses(_ text: String, _ host: String, _ port: UInt16) {
-        #expect(Address.parse(text) == LinkAddress(host: host, port: port))
-    }
-
-    @Test(
-        "names and ids are no addresses",
-        arguments: ["anna", "anna:", ":4000", "a:70000", "fe80::1", "a:0", "0123456789abcdef"])
-    func names(_ text: String) {
-        #expect(Address.parse(text) == nil)
-    }
-}
-
 @Suite struct ProgressLineTests {
     private func progress(_ phase: TransferProgress.Phase, done: UInt64 = 0, total: UInt64? = 1000) -> TransferProgress {
         var progress = TransferProgress(id: TransferID(rawValue: 1), direction: .outgoing, total: total, totalEntries: 1)
@@ -65,38 +48,5 @@ import Testing
         #expect(ProgressLine.text("a", progress(.moving, done: 500), columns: 80).contains("50%"))
         #expect(ProgressLine.text("a", progress(.moving, done: 0, total: 0), columns: 80).contains("100%"))
         #expect(!ProgressLine.text("a", progress(.moving, done: 500, total: nil), columns: 80).contains("%"))
-    }
-}
-
-@Suite struct FailureTests {
-    @Test("every outcome has its exit code")
-    func codes() {
-        let expected: [(TransferOutcome, NearshareCLI.ExitStatus)] = [
-            (.completed, .ok), (.declined(.declined), .declined), (.declined(.noSpace), .noSpace), (.expired, .timedOut),
-            (.cancelled(by: .here), .interrupted), (.cancelled(by: .there), .declined), (.interrupted, .peerGone),
-            (.failed(.sourceChanged, at: .here), .damaged), (.failed(.noSpace, at: .there), .noSpace),
-            (.declined(.identityChanged), .notTrusted),
-        ]
-        for (outcome, status) in expected { #expect(outcome.status == status, "\(outcome)") }
-    }
-
-    @Test("errors of every layer become a sentence and a code")
-    func layers() {
-        #expect(CommandFailure(NodeError.incompatible("x")).status == .incompatible)
-        #expect(CommandFailure(NodeError.identityMismatch("x")).status == .notTrusted)
-        #expect(CommandFailure(StorageError(.noSpace, "full")).status == .noSpace)
-        #expect(CommandFailure(CancellationError()).status == .interrupted)
-        #expect(CommandFailure(PeerLookupError.notFound("anna", nearby: [])).message.contains("doctor"))
-    }
-
-    @Test("T1: an ambiguous name is listed with ids, and shown without its tricks")
-    func ambiguous() throws {
-        let peers = try ["a", "b"].map { tail in
-            NearbyPeer(
-                id: try #require(PeerID(hex: "000000000000000" + tail)), name: try DisplayName("an\u{1b}[31mna"), addresses: [])
-        }
-        let message = CommandFailure(PeerLookupError.ambiguous("an", peers)).message
-        #expect(message.contains("000000000000000a") && message.contains("000000000000000b"))
-        #expect(!message.contains("\u{1b}"))
     }
 }

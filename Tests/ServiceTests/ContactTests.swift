@@ -56,7 +56,8 @@ struct NameMatchTests {
     func trustStore() throws {
         var trust = TrustStore()
         let anna = try DisplayName("anna")
-        #expect(trust.introduce(fingerprint(1), claiming: anna, as: anna, at: day))
+        let isKept = trust.introduce(fingerprint(1), claiming: anna, as: anna, at: day)
+        #expect(isKept)
         #expect(try trust.peer(named: "ann")?.fingerprint == fingerprint(1))
         #expect(try trust.requirePeer(named: fingerprint(1).hex).entry.name == anna)
         #expect(try trust.peer(named: "ben") == nil)
@@ -86,7 +87,8 @@ struct ContactSnapshotTests {
 
     private func introduce(_ identity: LocalIdentity, _ name: String, to trust: inout TrustStore) throws {
         let name = try DisplayName(name)
-        #expect(trust.introduce(identity.fingerprint, claiming: name, as: name, at: day))
+        let isKept = trust.introduce(identity.fingerprint, claiming: name, as: name, at: day)
+        #expect(isKept)
     }
 
     @Test("A list has friends, peers in range and conversations, near ones first, and no blocked peer")
@@ -183,7 +185,9 @@ struct TransportTests {
 
     @Test(
         "Other texts are names",
-        arguments: ["anna", "", ":", ":80", "anna:", "anna:0", "anna:65536", "::1", "fe80::1:80", "[]:80"])
+        arguments: [
+            "anna", "0123456789abcdef", "", ":", ":80", "anna:", "anna:0", "anna:65536", "::1", "fe80::1", "a:70000", "[]:80",
+        ])
     func names(_ text: String) {
         #expect(LinkAddress(parsing: text) == nil)
     }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Nearshare
+import NearshareBundles
 import Testing
 
 @testable import NearshareService

@@ -1,4 +1,5 @@
 import Nearshare
+import NearshareBundles
 import Synchronization
 import Testing
 
@@ -144,7 +145,7 @@ struct MessageOperationTests {
             (MessageMode.full, MessageOperation.Goal?.none, nil as ExitCode?), (.full, .sent, .timedOut),
             (.full, .delivered, .timedOut), (.direct, nil, .timedOut),
         ])
-    func timeout(_ mode: MessageMode, _ goal: MessageOperation.Goal?, _ expected: ExitCode?) async {
+    fileprivate func timeout(_ mode: MessageMode, _ goal: MessageOperation.Goal?, _ expected: ExitCode?) async {
         let failure = await failure(operation(mode: mode, goal: goal, timeout: .milliseconds(20)), node())
         #expect(failure?.status == expected)
         let message = failure?.message ?? reporter.notices.last
@@ -276,7 +277,7 @@ struct NodeSendClientTests {
             (TransferOutcome.declined(.declined), ExitCode.declined), (.declined(.tooLarge), .noSpace), (.expired, .timedOut),
             (.cancelled(by: .here), .declined), (.cancelled(by: .there), .declined), (.interrupted, .peerGone),
         ])
-    func failed(_ outcome: TransferOutcome, _ status: ExitCode) async {
+    fileprivate func failed(_ outcome: TransferOutcome, _ status: ExitCode) async {
         let failure = await #expect(throws: CommandFailure.self) {
             try await client(node(outcome)).sendFile("/dev/null", to: contact())
         }

@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import Nearshare
+import NearshareBundles
 import NearshareTesting
 import Testing
 

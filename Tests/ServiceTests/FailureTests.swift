@@ -1,0 +1,37 @@
+import Nearshare
+import NearshareService
+import Testing
+
+@Suite("Exit codes and messages of failures")
+struct FailureTests {
+    @Test("every outcome has its exit code")
+    func codes() {
+        let expected: [(TransferOutcome, NearshareService.ExitStatus)] = [
+            (.completed, .ok), (.declined(.declined), .declined), (.declined(.noSpace), .noSpace), (.expired, .timedOut),
+            (.cancelled(by: .here), .interrupted), (.cancelled(by: .there), .declined), (.interrupted, .peerGone),
+            (.failed(.sourceChanged, at: .here), .damaged), (.failed(.noSpace, at: .there), .noSpace),
+            (.declined(.identityChanged), .notTrusted),
+        ]
+        for (outcome, status) in expected { #expect(NearshareService.ExitStatus(outcome) == status, "\(outcome)") }
+    }
+
+    @Test("errors of every layer become a sentence and a code")
+    func layers() {
+        #expect(CommandFailure(NodeError.incompatible("x")).status == .incompatible)
+        #expect(CommandFailure(NodeError.identityMismatch("x")).status == .notTrusted)
+        #expect(CommandFailure(StorageError(.noSpace, "full")).status == .noSpace)
+        #expect(CommandFailure(CancellationError()).status == .interrupted)
+        #expect(CommandFailure(PeerLookupError.notFound("anna", nearby: [])).message.contains("doctor"))
+    }
+
+    @Test("T1: an ambiguous name is listed with ids, and shown without its tricks")
+    func ambiguous() throws {
+        let peers = try ["a", "b"].map { tail in
+            NearbyPeer(
+                id: try #require(PeerID(hex: "000000000000000" + tail)), name: try DisplayName("an\u{1b}[31mna"), addresses: [])
+        }
+        let message = CommandFailure(PeerLookupError.ambiguous("an", peers)).message
+        #expect(message.contains("000000000000000a") && message.contains("000000000000000b"))
+        #expect(!message.contains("\u{1b}"))
+    }
+}
