@@ -76,7 +76,7 @@ struct Spoiler {
     func duration(_ granule: Int64) throws {
         let note = try Spoiler()
         var page = note.page(note.pageCount - 1)
-        page.end(afterPackets: 1, granule: granule)
+        page.truncate(toPackets: 1, granule: granule)
         #expect(throws: AudioError.self) { try note.summary(note.replacing(note.pageCount - 1, by: page.bytes)) }
     }
 

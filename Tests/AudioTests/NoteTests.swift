@@ -39,7 +39,7 @@ enum Notes {
         let file = try scratch.note()
         let samples = Tones.sine(seconds: seconds, rate: rate)
         let result = try Notes.record(samples, into: file, rate: rate)
-        #expect(result.ending == .sourceEnded && !result.isEmpty && result.lostFrames == 0)
+        #expect(result.reason == .sourceEnded && !result.isEmpty && result.lostFrames == 0)
         let summary = try NoteSummary(of: file)
         #expect(abs(summary.granules - Int64(samples.count * 48_000 / rate)) <= 1)
         #expect(!summary.isCut && summary.head.channels == 1)
@@ -90,7 +90,7 @@ enum Notes {
         let file = try scratch.note()
         let gone = AudioError(.deviceGone, "the microphone has gone")
         let result = try Notes.record(Tones.sine(seconds: 1.23), into: file, ending: .failure(gone))
-        #expect(result.ending == .failed(gone))
+        #expect(result.reason == .failed(gone))
         #expect(abs(try NoteSummary(of: file).duration.inSeconds - 1.23) < 0.001)
     }
 
@@ -99,7 +99,7 @@ enum Notes {
         let scratch = ScratchFolder()
         let file = try scratch.note()
         let result = try Notes.record(Tones.sine(seconds: 3), into: file, duration: .milliseconds(1500))
-        #expect(result.ending == .duration)
+        #expect(result.reason == .duration)
         #expect(try NoteSummary(of: file).granules == 72_000)
     }
 
@@ -121,7 +121,7 @@ enum Notes {
         let result = try Notes.record(
             samples, into: file, settings: try #require(NoteSettings(bitrate: bitrate, limit: limit)))
         #expect(file.size <= limit.byteCount)
-        #expect(result.ending == .limit)
+        #expect(result.reason == .limit)
         #expect(file.size > limit.byteCount * 3 / 4)
         let summary = try NoteSummary(of: file)
         #expect(!summary.isCut)
@@ -141,7 +141,7 @@ enum Notes {
         var random = SeededRandom(seed: 5)
         let samples = (0..<(16_000 * 60)).map { _ in Int16(truncatingIfNeeded: random.next() >> 50) }
         let result = try Notes.record(samples, into: file)
-        guard case .failed(let error) = result.ending else {
+        guard case .failed(let error) = result.reason else {
             Issue.record("it did not notice: \(result)")
             return
         }

@@ -28,7 +28,7 @@ import Testing
             let piece = [Int16](repeating: amplitude, count: min(count, 4000))
             var left = count
             while left > 0 {
-                piece.prefix(left).withUnsafeBufferPointer { builder.take($0) }
+                piece.prefix(left).withUnsafeBufferPointer { builder.append($0) }
                 left -= min(left, piece.count)
             }
         }
@@ -55,19 +55,19 @@ import Testing
 
 @Suite struct SilenceGateTests {
     private func run(_ samples: [Int16], isOn: Bool = true, piece: Int = 700) -> (kept: [Int16], frames: Int, hasSound: Bool) {
-        var gate = SilenceTrimmer(rate: 16_000, isOn: isOn)
+        var trimmer = SilenceTrimmer(rate: 16_000, isOn: isOn)
         var kept: [Int16] = []
         var rest = samples[...]
         while !rest.isEmpty {
             Array(rest.prefix(piece)).withUnsafeBufferPointer { piece in
-                gate.take(piece) { samples, frames in
+                trimmer.append(piece) { samples, frames in
                     kept += samples
                     #expect(frames <= kept.count)
                 }
             }
             rest = rest.dropFirst(piece)
         }
-        return (kept, gate.frames, gate.hasSound)
+        return (kept, trimmer.frames, trimmer.hasSound)
     }
 
     @Test("silence before and after is left out but for a margin", arguments: [1, 319, 320, 700, 8192])
@@ -108,7 +108,7 @@ import Testing
     @Test func scale() {
         func level(_ amplitude: Int16) -> Double {
             var meter = LevelMeter(rate: 16_000)
-            [amplitude].withUnsafeBufferPointer { meter.take($0) }
+            [amplitude].withUnsafeBufferPointer { meter.append($0) }
             return meter.level
         }
         #expect(level(0) == 0)
@@ -121,9 +121,9 @@ import Testing
     @Test("jumps up at once, falls 24 dB in a second")
     func fall() {
         var meter = LevelMeter(rate: 16_000)
-        [Int16.max].withUnsafeBufferPointer { meter.take($0) }
+        [Int16.max].withUnsafeBufferPointer { meter.append($0) }
         #expect(meter.isClipping)
-        Tones.silence(seconds: 1).withUnsafeBufferPointer { meter.take($0) }
+        Tones.silence(seconds: 1).withUnsafeBufferPointer { meter.append($0) }
         #expect(abs(meter.level - 0.6) < 0.01)
         #expect(!meter.isClipping)
     }
@@ -161,46 +161,59 @@ import Testing
 }
 
 @Suite struct RecorderMachineTests {
-    @Test func story() {
+    @Test("frames count while recording, not while paused or finished")
+    func story() {
         var machine = RecorderMachine()
         machine.togglePause()
-        #expect(machine.state == .idle)
-        #expect(machine.take(100) == 100)
-        #expect(machine.state == .recording)
+        #expect(machine.phase == .idle)
+        #expect(machine.receive(frames: 100) == 100)
+        #expect(machine.phase == .recording)
         machine.togglePause()
-        #expect(machine.state == .paused)
-        #expect(machine.take(100) == 0)
+        #expect(machine.phase == .paused)
+        #expect(machine.receive(frames: 100) == 0)
         machine.togglePause()
-        #expect(machine.take(50) == 50)
+        #expect(machine.receive(frames: 50) == 50)
         #expect(machine.frames == 150)
-        machine.end(.asked)
-        #expect(machine.state == .finished(.asked))
-        #expect(machine.take(10) == 0)
+        machine.stop(.requested)
+        #expect(machine.phase == .finished(.requested))
+        #expect(machine.receive(frames: 10) == 0)
+        #expect(machine.frames == 150)
     }
 
-    @Test("what ends it first counts")
-    func firstEnding() {
-        var machine = RecorderMachine()
-        machine.maximumFrames = 120
-        #expect(machine.take(100) == 100)
-        #expect(machine.take(100) == 20)
-        #expect(machine.ending == .duration)
-        machine.end(.interrupted)
+    @Test("the first stop reason counts")
+    func firstReason() {
+        var machine = RecorderMachine(maximumFrames: 120)
+        #expect(machine.receive(frames: 100) == 100)
+        #expect(machine.receive(frames: 100) == 20)
+        #expect(machine.stopReason == .duration)
+        machine.stop(.interrupted)
         machine.togglePause()
-        machine.started()
-        #expect(machine.ending == .duration)
+        #expect(machine.phase == .finished(.duration) && machine.frames == 120)
     }
 
-    @Test("can be ended while paused, and before there was sound")
-    func early() {
+    @Test("every state can be stopped", arguments: [0, 1, 2])
+    func stopping(_ state: Int) {
         var machine = RecorderMachine()
-        machine.end(.terminated)
-        #expect(machine.ending == .terminated)
-        var other = RecorderMachine()
-        other.started()
-        other.togglePause()
-        other.end(.limit)
-        #expect(other.ending == .limit)
+        if state > 0 { _ = machine.receive(frames: 5) }
+        if state > 1 { machine.togglePause() }
+        machine.stop(.terminated)
+        #expect(machine.stopReason == .terminated)
+        #expect(machine.frames == (state > 0 ? 5 : 0))
+    }
+
+    @Test("a recording that ends exactly at its limit is finished")
+    func exactLimit() {
+        var machine = RecorderMachine(maximumFrames: 100)
+        #expect(machine.receive(frames: 100) == 100)
+        #expect(machine.phase == .finished(.duration))
+    }
+
+    @Test("the largest counts do not overflow")
+    func extremes() {
+        var machine = RecorderMachine()
+        #expect(machine.receive(frames: .max - 1) == .max - 1)
+        #expect(machine.receive(frames: .max) == 1)
+        #expect(machine.phase == .finished(.duration))
     }
 }
 
@@ -216,8 +229,87 @@ import Testing
         #expect(WallTime(iso8601: text) == time)
     }
 
-    @Test(arguments: ["", "now", "2026-13-01", "2026-11-21T25:00:00Z", "2026-11-21 11:12:13Z", "2026-11-2１", "99999-01-01"])
+    @Test(arguments: [
+        "2026-02-29", "2026-04-31", "2026-11-21T24:00:00Z", "2026-11-21T10:12:60Z", "2026-11-21T10:12:13+", " 2026-11-2",
+        "+026-11-21", "2026-1-021", "2026-11-21T10:12:13z", "", "now", "2026-13-01", "2026-11-21T25:00:00Z",
+        "2026-11-21 11:12:13Z", "2026-11-2１", "99999-01-01",
+    ])
     func wrong(_ text: String) {
         #expect(WallTime(iso8601: text) == nil)
+    }
+
+    @Test("times at the ends of 64 bits are written without overflow", arguments: [Int64.min, .max])
+    func extremes(_ milliseconds: Int64) {
+        #expect(WallTime(iso8601: WallTime(milliseconds: milliseconds).iso8601) == nil)
+    }
+
+    @Test("every day of a century survives")
+    func days() {
+        for day in Int64(-10_957)..<Int64(25_568) {
+            let time = WallTime(milliseconds: day * 86_400_000)
+            #expect(WallTime(iso8601: time.iso8601) == time)
+            #expect(WallTime(iso8601: String(time.iso8601.prefix(10))) == time)
+        }
+    }
+}
+
+@Suite struct DurationTests {
+    @Test("frames become time and back", arguments: [8000, 16_000, 44_100, 48_000, 192_000])
+    func roundTrip(_ rate: Int) {
+        for count in [0, 1, 159, 160, rate, rate * 3600 + 1] {
+            #expect(Duration.frames(count, rate: rate).frames(rate: rate) == count)
+        }
+        #expect(Duration.frames(rate * 90, rate: rate) == .seconds(90))
+    }
+
+    @Test("the largest number of frames does not overflow")
+    func extremes() {
+        #expect(Duration.frames(.max, rate: 48_000).components.seconds == Int64.max / 48_000)
+        #expect(Duration.seconds(Int64.max).frames(rate: 48_000) == 1_000_000_000_000_000)
+    }
+}
+
+@Suite struct LevelHistoryTests {
+    private func history(_ samples: [Int16], part: Int) -> [Double] {
+        var history = LevelHistory(rate: 8000)
+        var rest = samples[...]
+        while !rest.isEmpty {
+            Array(rest.prefix(part)).withUnsafeBufferPointer { history.append($0) }
+            rest = rest.dropFirst(part)
+        }
+        return history.levels
+    }
+
+    @Test("one level for each tenth of a second, however the samples arrive", arguments: [1, 799, 800, 801, 10_000])
+    func parts(_ part: Int) {
+        let samples = [Int16](repeating: 8192, count: 800) + [Int16](repeating: 0, count: 800) + [Int16.min]
+        #expect(history(samples, part: part) == [0.5, 0])
+    }
+
+    @Test("full scale of either sign is 1, and the number of levels is bounded")
+    func bounds() {
+        #expect(history([Int16](repeating: .min, count: 800), part: 800) == [1])
+        #expect(history([Int16](repeating: 0, count: 800 * 300), part: 4096).count == 240)
+    }
+}
+
+@Suite struct NoteSettingsTests {
+    @Test("bit rates outside libopus's range are refused", arguments: [0, -1, 5999, 256_001, .max])
+    func bitrates(_ bitrate: Int) {
+        #expect(NoteSettings(bitrate: bitrate) == nil)
+    }
+
+    @Test("the defaults are those of speech")
+    func defaults() throws {
+        let settings = try #require(NoteSettings())
+        #expect(settings.bitrate == 24_000 && settings.lookAhead == 0 && settings.limit == nil)
+    }
+
+    @Test("the largest limit does not overflow")
+    func limits() throws {
+        let limit = try #require(NoteSizeLimit(byteCount: .max))
+        #expect(limit.secondsLeft(written: 0, unwritten: 0, bitrate: 6000) == Int(Int32.max))
+        #expect(!limit.isReached(written: 1 << 40, unwritten: 1e6, bitrate: 256_000))
+        #expect(limit.isReached(written: .max, unwritten: 1, bitrate: 6000))
     }
 }

@@ -10,7 +10,7 @@ import Testing
 
     private func snapshot() -> Recording.Snapshot {
         var now = Recording.Snapshot()
-        now.state = .recording
+        now.phase = .recording
         now.elapsed = .seconds(75)
         now.level = 0.97
         now.isClipping = true
@@ -25,8 +25,8 @@ import Testing
         var now = snapshot()
         for left in [nil, 0, 29, 1700, 100_000] {
             now.secondsLeft = left
-            for state in [RecorderMachine.State.idle, .recording, .paused] {
-                now.state = state
+            for state in [RecorderMachine.Phase.idle, .recording, .paused] {
+                now.phase = state
                 for line in VoiceScreen.recorder(now, columns: columns, style: plain) {
                     #expect(TerminalText.width(of: line) < max(2, columns), "\(line)")
                 }

@@ -81,7 +81,7 @@ struct DestroyTests {
         let state = try StateDirectory(path: path)
         do {
             let nodeLock = try FileDescriptor.openForReading(path: scratch("state/node.lock"))
-            #expect(flock(nodeLock.number, LOCK_EX) == 0)
+            #expect(flock(nodeLock.rawValue, LOCK_EX) == 0)
             let failure = #expect(throws: StorageError.self) { try state.destroy() }
             #expect(failure?.description.contains("mesh stop") == true)
             #expect(throws: StorageError.self) { try state.checkUnused() }

@@ -211,7 +211,7 @@ struct FileSourceTests {
         scratch.makeFolder("t")
         let directory = try FileDescriptor.openDirectory(path: scratch("t"))
         let raw: [CChar] = [CChar(bitPattern: 0xff), 0x61, 0]
-        close(openat(directory.number, raw, O_WRONLY | O_CREAT, 0o600))
+        close(openat(directory.rawValue, raw, O_WRONLY | O_CREAT, 0o600))
         let reader = try FileSource(paths: [scratch("t")]).makeReader()
         _ = try reader.nextEntry()
         #expect(try reader.nextEntry()?.path.last?.bytes == [0xff, 0x61])

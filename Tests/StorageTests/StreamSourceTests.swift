@@ -88,7 +88,7 @@ struct StreamSourceTests {
     }
 
     private func stream(_ pipe: Pipe, receivers: Int) -> StreamSource {
-        StreamSource(descriptor: pipe.readEnd.number, name: ClaimedFileName("in.bin")!, receivers: receivers)
+        StreamSource(descriptor: pipe.readEnd.rawValue, name: ClaimedFileName("in.bin")!, receivers: receivers)
     }
 
     @Test("R12: its size is a declared unknown")
@@ -193,7 +193,7 @@ struct StreamSourceTests {
     @Test("a stream that breaks fails for all")
     func breaks() throws {
         let directory = try FileDescriptor.openDirectory(path: "/")
-        let source = StreamSource(descriptor: directory.number, name: ClaimedFileName("in.bin")!, receivers: 2)
+        let source = StreamSource(descriptor: directory.rawValue, name: ClaimedFileName("in.bin")!, receivers: 2)
         for seat in source.readers {
             let reader = try reader(seat)
             #expect(throws: StorageError.self) { try reader.readAll().get() }

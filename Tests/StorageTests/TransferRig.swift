@@ -22,7 +22,7 @@ extension ScratchFolder {
             mkdir(directory, 0o700)
         }
         let file = FileDescriptor(owning: open("\(path)/\(name)", O_WRONLY | O_CREAT | O_TRUNC, 0o600))
-        try #require(file.number >= 0, "can't write \(name)")
+        try #require(file.rawValue >= 0, "can't write \(name)")
         try file.write(content)
         if let modified { file.setModified(modified) }
         return self(name)
@@ -51,7 +51,7 @@ extension ScratchFolder {
             ((try? directory.names()) ?? []).flatMap { child -> [String] in
                 if prefix.isEmpty, child == ".nearshare" { return [] }
                 var status = stat()
-                fstatat(directory.number, child, &status, AT_SYMLINK_NOFOLLOW)
+                fstatat(directory.rawValue, child, &status, AT_SYMLINK_NOFOLLOW)
                 switch status.st_mode & S_IFMT {
                 case S_IFDIR:
                     let below = (try? directory.openDirectory(child)).map { walk($0, "\(prefix)\(child)/") } ?? []

@@ -94,7 +94,7 @@ final class RecordingSession: Sendable {
         state.withLock { state in
             if number != SIGINT { state.isTerminated = true }
             if let recording = state.recording {
-                recording.end(number == SIGINT ? .interrupted : .terminated)
+                recording.stop(number == SIGINT ? .interrupted : .terminated)
             } else {
                 state.isLeft = true
                 state.player?.stop()
@@ -187,7 +187,7 @@ final class RecordingSession: Sendable {
             for key in VoiceKey.all(in: key) {
                 switch key {
                 case .space: recording.togglePause()
-                case .enter: recording.end(.asked)
+                case .enter: recording.stop(.requested)
                 default: break
                 }
             }
@@ -199,7 +199,7 @@ final class RecordingSession: Sendable {
         let lengthText = result.duration.asClock
         if result.isEmpty {
             unlink(file.path)
-            switch result.ending {
+            switch result.reason {
             case .failed(let error): throw CommandFailure(error)
             case .terminated: throw CommandFailure(.interrupted, "ended before anything was said")
             default:
@@ -215,12 +215,12 @@ final class RecordingSession: Sendable {
         if isJSON {
             JSONEvents.emit(
                 "recorded",
-                note.json.merging(["ending": .text(result.ending.word), "lost_samples": .number(result.lostFrames)]) { $1 })
+                note.json.merging(["ending": .text(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 })
         }
         if result.lostFrames > 0 {
             Console.complain("\(result.lostFrames) samples were lost on the way from the device; silence stands in their place")
         }
-        switch result.ending {
+        switch result.reason {
         case .failed(let error):
             Console.complain("\(error)")
             let kept = "what was said until then, \(lengthText), is kept in \(shown(file.path))"
@@ -232,7 +232,7 @@ final class RecordingSession: Sendable {
                 .interrupted, "ended by a signal; what was said, \(lengthText), is kept in \(shown(file.path))")
         case .limit:
             say("that is what fits into \(order.settings.limit?.byteCount.asByteCount ?? ""), \(lengthText); all of it is kept")
-        case .asked, .interrupted, .duration, .sourceEnded: break
+        case .requested, .interrupted, .duration, .sourceEnded: break
         }
         let trimmed = result.recorded - result.duration
         let remark = trimmed >= .seconds(1) ? "; \(trimmed.asClock) of silence left out" : ""
@@ -321,11 +321,11 @@ final class RecordingSession: Sendable {
     private func shown(_ path: String) -> String { TerminalText.escaped(path, columns: 4096) }
 }
 
-extension RecorderMachine.Ending {
+extension RecorderMachine.StopReason {
     /// One word for scripts.
     var word: String {
         switch self {
-        case .asked: "asked"
+        case .requested: "asked"
         case .interrupted: "interrupted"
         case .terminated: "terminated"
         case .duration: "duration"

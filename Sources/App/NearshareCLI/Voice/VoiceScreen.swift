@@ -11,8 +11,8 @@ enum VoiceScreen {
         // The last column stays free: a line that fills it is wrapped by some terminals.
         let width = min(columns - 1, widest)
         guard width >= 16 else { return [TextLayout.truncated(now.elapsed.asClock, to: width)] }
-        let isPaused = now.state == .paused
-        let isWaiting = now.state == .idle
+        let isPaused = now.phase == .paused
+        let isWaiting = now.phase == .idle
         let mark = isPaused ? style.yellow("‖") : style.red("●")
         // Somebody who speaks into a microphone that is off has to see it before they have finished.
         let isDeaf = !isPaused && !now.hasSound && now.elapsed >= .seconds(3)

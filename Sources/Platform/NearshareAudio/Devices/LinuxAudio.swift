@@ -1,0 +1,32 @@
+package import NearshareInterfaces
+
+/// Access to the microphones and loudspeakers of this machine: through its sound server if one answers, otherwise through ALSA.
+package enum LinuxAudio {
+    /// The prefix of device names that are opened through ALSA even if a sound server runs.
+    package static let alsaPrefix = "alsa:"
+
+    /// A microphone without sound for this long counts as disconnected: a quiet one still sends samples.
+    static let silenceTimeout = Duration.seconds(5)
+
+    /// Opens the sound system.
+    /// - Parameter device: the device that will be opened, if the user has named one.
+    package static func make(for device: String? = nil) throws(AudioError) -> any AudioSystem {
+        if let device, device.hasPrefix(alsaPrefix) { return try ALSA() }
+        let serverError: AudioError
+        do throws(AudioError) {
+            return try PulseAudio()
+        } catch {
+            serverError = error
+        }
+        do throws(AudioError) {
+            return try ALSA()
+        } catch {
+            throw AudioError(.unavailable, "\(serverError), and \(error)")
+        }
+    }
+
+    /// A device's name without ``alsaPrefix``.
+    package static func bareName(_ device: String?) -> String? {
+        device.map { $0.hasPrefix(alsaPrefix) ? String($0.dropFirst(alsaPrefix.count)) : $0 }
+    }
+}

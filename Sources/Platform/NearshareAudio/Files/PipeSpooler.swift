@@ -1,0 +1,23 @@
+internal import Glibc
+package import NearshareInterfaces
+
+/// Copies a pipe to a file, for formats that are read at arbitrary offsets.
+package enum PipeSpooler {
+    /// Copies all bytes of a descriptor to a temporary file.
+    package static func spool(_ descriptor: Int32) throws(AudioError) -> NoteFile {
+        let file = try NoteFile.temporary()
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
+        defer { buffer.deallocate() }
+        var offset: UInt64 = 0
+        while true {
+            let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+            if count == 0 { return file }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw AudioError(errno, "can't read standard input")
+            }
+            try file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]), at: offset)
+            offset += UInt64(count)
+        }
+    }
+}

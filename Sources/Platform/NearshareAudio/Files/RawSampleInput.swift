@@ -1,0 +1,58 @@
+internal import Glibc
+package import NearshareInterfaces
+
+/// Samples without a header as input: one channel, 16 bits, little-endian.
+package final class RawSampleInput: AudioInput {
+    package let format: AudioFormat
+    package var lostFrames: UInt64 { 0 }
+    private let descriptor: Int32
+    private let file: NoteFile?
+    /// The first half of a sample that a pipe has split.
+    private var oddByte: UInt8?
+
+    /// - Parameters:
+    ///   - descriptor: stays owned by the caller; may be a pipe.
+    ///   - rate: frames a second.
+    package convenience init(descriptor: Int32, rate: Int) throws(AudioError) {
+        try self.init(descriptor: descriptor, file: nil, rate: rate)
+    }
+
+    /// - Parameters:
+    ///   - file: read from its start.
+    ///   - rate: frames a second.
+    package convenience init(file: NoteFile, rate: Int) throws(AudioError) {
+        try self.init(descriptor: file.descriptor, file: file, rate: rate)
+    }
+
+    private init(descriptor: Int32, file: NoteFile?, rate: Int) throws(AudioError) {
+        guard let format = AudioFormat(rate: rate, channels: 1) else {
+            throw AudioError(.failed, "voice notes do not support \(rate) samples a second")
+        }
+        self.format = format
+        self.descriptor = descriptor
+        self.file = file
+    }
+
+    package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        let ready = poll(&waiting, 1, AudioTimeout.milliseconds)
+        if ready == 0 || (ready < 0 && errno == EINTR) { return .timedOut }
+        let bytes = UnsafeMutableRawBufferPointer(buffer)
+        // A pipe may split a sample.
+        let kept = oddByte == nil ? 0 : 1
+        if let oddByte { bytes[0] = oddByte }
+        let free = UnsafeMutableRawBufferPointer(rebasing: bytes[kept...])
+        let count = Glibc.read(descriptor, free.baseAddress, free.count)
+        if count < 0 {
+            if errno == EINTR || errno == EAGAIN { return .timedOut }
+            throw AudioError(errno, "can't read the samples")
+        }
+        if count == 0 { return .end }
+        let total = kept + count
+        oddByte = total % 2 == 1 ? bytes[total - 1] : nil
+        for index in 0..<(total / 2) { buffer[index] = Int16(littleEndian: buffer[index]) }
+        return total >= 2 ? .frames(total / 2) : .timedOut
+    }
+
+    package func close() {}
+}

@@ -1,0 +1,87 @@
+internal import CNearshareAudio
+package import NearshareInterfaces
+
+/// A WAV, FLAC or other sound file as input, read with libsndfile. Several channels are mixed into one.
+package final class SoundFileInput: AudioInput {
+    package let format: AudioFormat
+    package var lostFrames: UInt64 { 0 }
+
+    private let library: nearshare_sndfile
+    private let handle: OpaquePointer
+    private let cursor: FileCursor
+    private let channels: Int
+    private var mixed: [Int16] = []
+
+    /// Limit on channels, which determine the size of the mixing buffer.
+    private static let maximumChannels = 64
+
+    /// - Throws: for a format that libsndfile does not support, and for rates outside ``AudioFormat/rates``.
+    package init(_ file: NoteFile) throws(AudioError) {
+        guard let library = AudioLibraries.sndfile else {
+            throw AudioLibraries.missing("libsndfile", package: "libsndfile1")
+        }
+        self.library = library
+        cursor = FileCursor(file)
+        var callbacks = SF_VIRTUAL_IO(
+            get_filelen: { sf_count_t(FileCursor.from($0).file.size) },
+            seek: { offset, whence, context in FileCursor.from(context).seek(Int64(offset), whence) ?? -1 },
+            read: { buffer, count, context in
+                guard count > 0, let buffer else { return 0 }
+                return sf_count_t(FileCursor.from(context).read(into: buffer, count: Int(count)) ?? 0)
+            },
+            write: { _, _, _ in 0 }, tell: { sf_count_t(FileCursor.from($0).offset) })
+        var info = SF_INFO()
+        guard
+            let handle = library.sf_open_virtual(&callbacks, Int32(SFM_READ), &info, cursor.context)
+        else {
+            let reason = library.sf_strerror(nil).map { String(cString: $0) } ?? "unknown"
+            throw AudioError(
+                .damaged,
+                "\(shown(file.path)) is not a supported sound file (\(shown(reason).lowercased())); "
+                    + "use WAV, FLAC, or raw samples with --raw")
+        }
+        self.handle = handle
+        channels = Int(info.channels)
+        guard (1...Self.maximumChannels).contains(channels), let format = AudioFormat(rate: Int(info.samplerate), channels: 1)
+        else {
+            _ = library.sf_close(handle)
+            throw AudioError(
+                .damaged,
+                "\(shown(file.path)) has \(info.channels) channels and \(info.samplerate) samples a second, "
+                    + "which voice notes do not support")
+        }
+        self.format = format
+        // Floating-point samples are scaled to integers and clipped rather than wrapped.
+        _ = library.sf_command(handle, Int32(SFC_SET_SCALE_FLOAT_INT_READ), nil, Int32(SF_TRUE))
+        _ = library.sf_command(handle, Int32(SFC_SET_CLIPPING), nil, Int32(SF_TRUE))
+    }
+
+    deinit { _ = library.sf_close(handle) }
+
+    package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
+        let wanted = channels == 1 ? buffer.count : min(buffer.count, Self.mixedFrames)
+        let count: Int
+        if channels == 1 {
+            count = Int(library.sf_readf_short(handle, buffer.baseAddress, sf_count_t(wanted)))
+        } else {
+            if mixed.isEmpty { mixed = [Int16](repeating: 0, count: Self.mixedFrames * channels) }
+            count = Int(library.sf_readf_short(handle, &mixed, sf_count_t(wanted)))
+            for frame in 0..<max(0, count) {
+                let sum = mixed[(frame * channels)..<((frame + 1) * channels)].reduce(0) { $0 + Int($1) }
+                buffer[frame] = Int16(sum / channels)
+            }
+        }
+        if count > 0 { return .frames(count) }
+        let code = library.sf_error(handle)
+        if code != 0 {
+            let reason = library.sf_strerror(handle).map { String(cString: $0) } ?? "code \(code)"
+            throw AudioError(.damaged, "\(shown(cursor.file.path)) is damaged: \(shown(reason).lowercased())")
+        }
+        return .end
+    }
+
+    /// The file is closed when it is released.
+    package func close() {}
+
+    private static let mixedFrames = 4096
+}

@@ -1,0 +1,79 @@
+internal import CNearshareAudio
+package import NearshareInterfaces
+
+/// Decodes a voice note with libopusfile, for playback. Used by one thread.
+package final class NoteReader {
+    package let summary: NoteSummary
+    /// The format of the decoded samples: 48,000 frames a second.
+    package let format: AudioFormat
+
+    private let library: nearshare_opusfile
+    private let handle: OpaquePointer
+    private let cursor: FileCursor
+
+    /// Limit on the bytes read while opening. A valid note needs its beginning and end only; a file of thousands of tiny streams is
+    /// refused here.
+    private static let openingBudget = 4 << 20
+
+    /// - Throws: for a file that is not a voice note, or that libopusfile refuses.
+    package init(_ file: NoteFile) throws(AudioError) {
+        guard let library = AudioLibraries.opusfile else {
+            throw AudioLibraries.missing("libopusfile", package: "libopusfile0")
+        }
+        self.library = library
+        summary = try NoteSummary(of: file)
+        guard let format = AudioFormat(rate: OpusHead.granulesPerSecond, channels: summary.head.channels) else {
+            throw AudioError(.damaged, "a voice note has one or two channels")
+        }
+        self.format = format
+        cursor = FileCursor(file, budget: Self.openingBudget)
+        var callbacks = OpusFileCallbacks(
+            read: { context, buffer, count in
+                guard let buffer, count > 0 else { return 0 }
+                return Int32(FileCursor.from(context).read(into: buffer, count: Int(count)) ?? -1)
+            },
+            seek: { context, offset, whence in FileCursor.from(context).seek(Int64(offset), whence) == nil ? -1 : 0 },
+            tell: { Int64(FileCursor.from($0).offset) }, close: nil)
+        var code: Int32 = 0
+        guard let handle = library.op_open_callbacks(cursor.context, &callbacks, nil, 0, &code)
+        else {
+            throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: it is damaged (code \(code))")
+        }
+        self.handle = handle
+        guard library.op_link_count(handle) == 1 else {
+            library.op_free(handle)
+            throw AudioError(.damaged, "\(shown(file.path)) contains several recordings; a voice note is a single one")
+        }
+        cursor.removeBudget()
+    }
+
+    deinit { library.op_free(handle) }
+
+    /// The position of the next ``read(into:)``, in frames.
+    package var position: Int { Int(max(0, library.op_pcm_tell(handle))) }
+    /// The length that the file claims, in frames.
+    package var frames: Int { Int(summary.granules) }
+
+    /// Decodes the next frames.
+    /// - Returns: the number of frames; 0 at the end.
+    package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> Int {
+        while true {
+            let count = library.op_read(handle, buffer.baseAddress, Int32(clamping: buffer.count), nil)
+            if count >= 0 { return Int(count) }
+            // A gap where pages are missing; the rest can be decoded.
+            if count == OP_HOLE { continue }
+            throw AudioError(
+                .damaged,
+                "\(shown(cursor.file.path)) is damaged after \(position / OpusHead.granulesPerSecond) s (code \(count))")
+        }
+    }
+
+    package func seek(to frame: Int) throws(AudioError) {
+        // libopusfile can't seek to the end itself.
+        let code = library.op_pcm_seek(handle, Int64(min(max(0, frame), max(0, frames - 1))))
+        guard code == 0 else {
+            throw AudioError(
+                .damaged, "\(shown(cursor.file.path)) is damaged: it can't be searched (code \(code))")
+        }
+    }
+}

@@ -1,0 +1,101 @@
+internal import NearshareBase
+package import NearshareInterfaces
+
+/// The description of a voice note, read from the first and last pages of its file.
+///
+/// It is read as soon as a file is received, from an untrusted peer as well: in Swift, without a decoder, and from at most 260 KiB of
+/// the file.
+package struct NoteSummary: Sendable, Hashable {
+    package let head: OpusHead
+    package let tags: NoteTags
+    /// The length in samples at 48 kHz.
+    package let granules: Int64
+    package let byteCount: UInt64
+    /// Whether the end is missing: the last page is not marked as such.
+    package let isCut: Bool
+
+    package var duration: Duration { .frames(Int(granules), rate: OpusHead.granulesPerSecond) }
+
+    /// Bits a second, including headers.
+    package var bitrate: Int {
+        guard granules > 0 else { return 0 }
+        let bitrate = Double(byteCount) * 8 * Double(OpusHead.granulesPerSecond) / Double(granules)
+        return Int(exactly: bitrate.rounded(.down)) ?? .max
+    }
+
+    /// - Throws: ``AudioError/Code/damaged`` for a file that is not a voice note.
+    package init(of file: NoteFile) throws(AudioError) {
+        let size = file.size
+        let front = try file.read(Int(min(size, UInt64(Self.windowByteCount))), at: 0)
+        let tailCount = min(size, UInt64(Self.windowByteCount))
+        let tail = try file.read(Int(tailCount), at: size - tailCount)
+        try self.init(front: front, tail: tail, size: size)
+    }
+
+    /// Twice the longest page: a window that begins or ends inside a page contains a whole one as well.
+    static let windowByteCount = 2 * OggPage.maximumByteCount
+
+    /// - Parameters:
+    ///   - front: the first ``windowByteCount`` bytes of the file.
+    ///   - tail: its last ``windowByteCount`` bytes.
+    ///   - size: the size of the file, in bytes.
+    init(front: [UInt8], tail: [UInt8], size: UInt64) throws(AudioError) {
+        guard front.starts(with: OggPage.capture) else { throw AudioError(.damaged, "not an Ogg file") }
+        guard let first = OggPage(startOf: front[...]), first.isFirst, let packet = first.packets.ranges.first else {
+            throw AudioError(.damaged, "its first page is damaged")
+        }
+        head = try OpusHead(first.bytes[packet])
+        tags = try Self.tags(in: front[first.bytes.count...], serial: first.serial)
+        guard let last = Self.lastPage(of: tail) else { throw AudioError(.damaged, "its last page is damaged or missing") }
+        guard last.serial == first.serial else {
+            throw AudioError(.damaged, "it contains several recordings; a voice note is a single one")
+        }
+        let granules = last.granule.subtractingReportingOverflow(Int64(head.preSkip))
+        guard last.granule >= 0, !granules.overflow, granules.partialValue >= 0 else {
+            throw AudioError(.damaged, "its last page has an invalid position")
+        }
+        // A packet of two bytes, one of them in the segment table, lasts at most 120 ms (RFC 6716, section 3.2).
+        let (most, overflow) = (size / 2).multipliedReportingOverflow(by: UInt64(120 * OpusHead.granulesPerSecond / 1000))
+        guard overflow || UInt64(granules.partialValue) <= most else {
+            throw AudioError(.damaged, "it claims a length that \(size.asByteCount) can't contain")
+        }
+        self.granules = granules.partialValue
+        byteCount = size
+        isCut = !last.isLast
+    }
+
+    /// Parses the second packet, which may span several pages.
+    private static func tags(in pages: ArraySlice<UInt8>, serial: UInt32) throws(AudioError) -> NoteTags {
+        var packet: [UInt8] = []
+        var rest = pages
+        while let page = OggPage(startOf: rest) {
+            guard page.serial == serial, !page.isFirst else {
+                throw AudioError(.damaged, "it contains several streams; a voice note has a single one")
+            }
+            let (ranges, continues) = page.packets
+            guard let range = ranges.first else { throw AudioError(.damaged, "its tags are damaged") }
+            packet += page.bytes[range]
+            if ranges.count > 1 || !continues { return try NoteTags(packet[...]) }
+            guard packet.count <= NoteTags.maximumByteCount else { return NoteTags() }
+            rest = rest.dropFirst(page.bytes.count)
+        }
+        throw AudioError(.damaged, "its tags are damaged or truncated")
+    }
+
+    /// Searches backwards for the last complete page. The number of attempts is limited: each costs a checksum.
+    private static func lastPage(of tail: [UInt8]) -> OggPage? {
+        var attempts = 0
+        var index = tail.count - OggPage.fixedByteCount
+        while index >= 0, attempts < maximumAttempts {
+            if tail[index] == OggPage.capture[0], OggPage.byteCount(startOf: tail[index...]) != nil {
+                attempts += 1
+                // A page in which no packet ends has no position.
+                if let page = OggPage(startOf: tail[index...]), page.granule != -1 { return page }
+            }
+            index -= 1
+        }
+        return nil
+    }
+
+    private static let maximumAttempts = 256
+}

@@ -1,0 +1,93 @@
+package import NearshareInterfaces
+internal import Synchronization
+
+/// The playback of one note. ``run(_:on:)`` plays on the calling thread; all other members may be used from any thread.
+package final class Playback: Sendable {
+    package struct Snapshot: Sendable {
+        package var position = Duration.zero
+        package var isPaused = false
+    }
+
+    private struct State {
+        var snapshot = Snapshot()
+        var isStopped = false
+        /// The requested change of position, in frames.
+        var pendingSkip = 0
+    }
+
+    private let state = Mutex(State())
+
+    private static let rate = OpusHead.granulesPerSecond
+    /// The longest Opus packet, 120 ms, for two channels.
+    private static let bufferCount = 5760 * 2
+
+    package init() {}
+
+    package var snapshot: Snapshot { state.withLock { $0.snapshot } }
+
+    package func togglePause() { state.withLock { $0.snapshot.isPaused.toggle() } }
+
+    package func stop() { state.withLock { $0.isStopped = true } }
+
+    /// Skips forwards, or backwards for a negative duration. Limited to one day.
+    package func skip(_ duration: Duration) {
+        let seconds = min(max(duration.components.seconds, -86_400), 86_400)
+        let frames = Int(seconds) * Self.rate
+        state.withLock { $0.pendingSkip = min(max($0.pendingSkip + frames, -Self.rate * 86_400), Self.rate * 86_400) }
+    }
+
+    /// Plays until the end or ``stop()``.
+    /// - Returns: false when it was stopped.
+    package func run(_ note: NoteReader, on output: any AudioOutput) throws(AudioError) -> Bool {
+        let channels = note.format.channels
+        let buffer = UnsafeMutableBufferPointer<Int16>.allocate(capacity: Self.bufferCount)
+        defer { buffer.deallocate() }
+        var pending = buffer[..<0]
+        var isPaused = false
+        var isDecoded = false
+        while true {
+            let (skip, wantsPause, isStopped) = state.withLock { state in
+                defer { state.pendingSkip = 0 }
+                return (state.pendingSkip, state.snapshot.isPaused, state.isStopped)
+            }
+            if isStopped {
+                try output.discard()
+                return false
+            }
+            if skip != 0 {
+                let played = note.position - pending.count / channels - output.pendingFrames
+                try output.discard()
+                try note.seek(to: played + skip)
+                pending = buffer[..<0]
+                isDecoded = false
+            }
+            if wantsPause != isPaused {
+                try output.setPaused(wantsPause)
+                isPaused = wantsPause
+            }
+            if pending.isEmpty, !isDecoded {
+                let count = try note.read(into: buffer)
+                pending = buffer[..<(count * channels)]
+                isDecoded = count == 0
+            }
+            if isDecoded {
+                if isPaused {
+                    try output.idle()
+                } else if try output.drain() {
+                    updatePosition(note.frames)
+                    return true
+                }
+            } else if isPaused {
+                try output.idle()
+            } else {
+                let taken = try output.write(UnsafeBufferPointer(rebasing: pending))
+                pending = pending.dropFirst(taken * channels)
+            }
+            updatePosition(note.position - pending.count / channels - output.pendingFrames)
+        }
+    }
+
+    private func updatePosition(_ frame: Int) {
+        state.withLock { $0.snapshot.position = .frames(max(0, frame), rate: Self.rate) }
+    }
+}

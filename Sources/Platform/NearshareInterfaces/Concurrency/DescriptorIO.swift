@@ -1,0 +1,62 @@
+internal import Glibc
+
+/// The errno of a failed system call.
+package struct SystemCallError: Error, Sendable, Hashable {
+    package let code: Int32
+
+    package init(code: Int32) {
+        self.code = code
+    }
+}
+
+/// Complete reads and writes on descriptors: repeated after interruptions by signals and after partial results.
+package enum DescriptorIO {
+    /// Writes all bytes. Blocks.
+    package static func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) throws(SystemCallError) {
+        let written = try transfer(bytes.count) { offset in
+            write(descriptor, bytes.baseAddress.map { $0 + offset }, bytes.count - offset)
+        }
+        guard written == bytes.count else { throw SystemCallError(code: EIO) }
+    }
+
+    /// Writes all bytes at a position of a file, without moving the descriptor's own position.
+    package static func writeAll(
+        _ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at position: UInt64
+    ) throws(SystemCallError) {
+        guard let position = off_t(exactly: position), position.addingReportingOverflow(bytes.count).overflow == false else {
+            throw SystemCallError(code: EFBIG)
+        }
+        let written = try transfer(bytes.count) { offset in
+            pwrite(descriptor, bytes.baseAddress.map { $0 + offset }, bytes.count - offset, position + offset)
+        }
+        guard written == bytes.count else { throw SystemCallError(code: EIO) }
+    }
+
+    /// Reads from a position of a file until the buffer is full or the file ends, without moving the descriptor's own position.
+    /// - Returns: the number of bytes read.
+    package static func read(
+        into buffer: UnsafeMutableRawBufferPointer, from descriptor: Int32, at position: UInt64
+    ) throws(SystemCallError) -> Int {
+        guard let position = off_t(exactly: position), position.addingReportingOverflow(buffer.count).overflow == false else {
+            throw SystemCallError(code: EINVAL)
+        }
+        return try transfer(buffer.count) { offset in
+            pread(descriptor, buffer.baseAddress.map { $0 + offset }, buffer.count - offset, position + offset)
+        }
+    }
+
+    /// Repeats a system call until `count` bytes are transferred or it returns 0.
+    private static func transfer(_ count: Int, _ call: (Int) -> Int) throws(SystemCallError) -> Int {
+        var done = 0
+        while done < count {
+            let result = call(done)
+            if result == 0 { break }
+            if result > 0 {
+                done += result
+            } else if errno != EINTR {
+                throw SystemCallError(code: errno)
+            }
+        }
+        return done
+    }
+}

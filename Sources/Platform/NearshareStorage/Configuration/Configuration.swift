@@ -1,0 +1,148 @@
+package import NearshareBase
+package import NearshareInterfaces
+
+/// The user's settings in `config.toml`, which command-line options override.
+package struct Configuration: Sendable, Hashable {
+    package enum Accept: String, Sendable, Hashable, CaseIterable {
+        case ask, friends, all, none
+    }
+
+    package var name: DisplayName?
+    package var inbox: String?
+    package var accept: Accept?
+    package var maximumSize: UInt64?
+    /// Limit on the bytes that are accepted from each peer without asking.
+    package var maximumPerPeer: UInt64?
+    package var port: UInt16?
+    package var interface: String?
+    /// The time after which an invitation times out.
+    package var timeout: Duration?
+    /// The propagation profile of messages: the name of a standard profile or of one in ``profiles``.
+    package var profile: String?
+    /// The user's own profiles by name.
+    package var profiles: [String: Profile] = [:]
+    /// The lifetime of a Noise session with a peer in the mesh.
+    package var sessionLifetime: Duration?
+
+    /// The settings of a profile; nil for the standard profile's value.
+    package struct Profile: Sendable, Hashable {
+        package var hopLimit: Int?
+        /// Seconds.
+        package var timeToLive: Int?
+        /// Milliseconds.
+        package var sharingTime: Int?
+        package var maximumPropagation: Int?
+        package var tracklistLimit: Int?
+
+        /// - Returns: nil for an unknown setting.
+        fileprivate static func setting(_ key: Substring) -> WritableKeyPath<Profile, Int?>? {
+            switch key {
+            case "hop-limit": \.hopLimit
+            case "time-to-live": \.timeToLive
+            case "sharing-time": \.sharingTime
+            case "maximum-propagation": \.maximumPropagation
+            case "tracklist-limit": \.tracklistLimit
+            default: nil
+            }
+        }
+    }
+
+    private static let maximumByteCount = 1 << 20
+
+    package init() {}
+
+    /// Reads the file; the default settings when it does not exist.
+    /// - Parameter home: the replacement for a leading `~/` in paths.
+    /// - Throws: an error that names the invalid setting.
+    package static func read(path: String, home: String? = nil) throws(StorageError) -> Configuration {
+        let bytes: [UInt8]
+        do throws(StorageError) {
+            bytes = try FileDescriptor.openForReading(path: path).readAll(limit: maximumByteCount)
+        } catch {
+            if error.code == .notFound { return Configuration() }
+            throw error
+        }
+        do {
+            var configuration = try Configuration(toml: String(decoding: bytes, as: UTF8.self))
+            if let home, let inbox = configuration.inbox, inbox == "~" || inbox.hasPrefix("~/") {
+                configuration.inbox = home + inbox.dropFirst()
+            }
+            return configuration
+        } catch {
+            throw StorageError(.failed, "\(shown(path)): \(error)")
+        }
+    }
+
+    /// An invalid setting.
+    package struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+        package let description: String
+    }
+
+    package init(toml text: String) throws(Invalid) {
+        let document: TOMLDocument
+        do {
+            document = try TOMLDocument(text)
+        } catch {
+            throw Invalid(description: "not valid TOML: \(TerminalText.escaped(error.reason, columns: 200))")
+        }
+        for (key, value) in document.entries {
+            do {
+                try set(key, to: value)
+            } catch {
+                throw Invalid(description: "\(TerminalText.escaped(key)): \(error)")
+            }
+        }
+    }
+
+    private mutating func set(_ key: String, to value: TOMLDocument.Value) throws {
+        func string() throws -> String {
+            guard case .text(let text) = value else { throw Invalid(description: "expected a string in quotes") }
+            return text
+        }
+        var integer: Int64? { if case .integer(let number) = value { number } else { nil } }
+        func size() throws -> UInt64 {
+            let number = integer.flatMap { UInt64(exactly: $0) }
+            guard let size = try number ?? ByteSize.parse(try string()) else {
+                throw Invalid(description: "expected a size such as \"500 MB\" or \"2 GiB\"")
+            }
+            return size
+        }
+        switch key {
+        case "name": name = try DisplayName(try string())
+        case "inbox": inbox = try string()
+        case "accept":
+            guard let policy = Accept(rawValue: try string()) else {
+                throw Invalid(description: "expected one of ask, friends, all, none")
+            }
+            accept = policy
+        case "max-size": maximumSize = try size()
+        case "max-per-peer": maximumPerPeer = try size()
+        case "port":
+            guard let number = integer, let port = UInt16(exactly: number) else {
+                throw Invalid(description: "expected a number from 0 to 65535")
+            }
+            self.port = port
+        case "interface": interface = try string()
+        case "timeout":
+            guard let seconds = integer, (1...600).contains(seconds) else {
+                throw Invalid(description: "expected a number of seconds from 1 to 600")
+            }
+            timeout = .seconds(seconds)
+        case "profile": profile = try string()
+        case "session-lifetime":
+            guard let seconds = integer, (60...604_800).contains(seconds) else {
+                throw Invalid(description: "expected a number of seconds from 60 to 604800")
+            }
+            sessionLifetime = .seconds(seconds)
+        default:
+            let words = key.split(separator: ".", omittingEmptySubsequences: false)
+            guard words.count == 3, words[0] == "profiles", !words[1].isEmpty,
+                let setting = Profile.setting(words[2])
+            else { throw Invalid(description: "unknown setting; nearshare(5) lists all") }
+            guard let number = integer.flatMap({ Int(exactly: $0) }) else {
+                throw Invalid(description: "expected a whole number")
+            }
+            profiles[String(words[1]), default: Profile()][keyPath: setting] = number
+        }
+    }
+}

@@ -1,0 +1,24 @@
+/// The directories of nearshare's files, by the XDG base directory specification.
+package struct Directories: Sendable, Hashable {
+    package var configuration: String
+    package var state: String
+    package var defaultInbox: String
+    /// Sockets, which live as long as a login session. Inside the state directory where XDG_RUNTIME_DIR is not set.
+    package var runtime: String
+
+    /// - Parameters:
+    ///   - environment: the environment variables.
+    ///   - home: the home directory if HOME is not set.
+    package init(environment: [String: String], home: String) {
+        let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? home
+        // The specification requires relative paths to be ignored.
+        func base(_ variable: String, _ fallback: String) -> String {
+            guard let value = environment[variable], value.hasPrefix("/") else { return "\(home)/\(fallback)" }
+            return value
+        }
+        configuration = base("XDG_CONFIG_HOME", ".config") + "/nearshare"
+        state = base("XDG_STATE_HOME", ".local/state") + "/nearshare"
+        runtime = environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? "\($0)/nearshare" : nil } ?? "\(state)/run"
+        defaultInbox = "\(home)/Inbox"
+    }
+}

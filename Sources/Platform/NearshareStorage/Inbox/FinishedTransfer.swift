@@ -1,0 +1,31 @@
+internal import FoundationEssentials
+internal import NearshareBase
+
+/// The description of a complete transfer, stored in the file `finished`: enough to deliver it after a restart.
+struct FinishedTransfer: Codable, Sendable {
+    struct Item: Codable, Sendable {
+        var kind: UInt8
+        var claimedName: [UInt8]
+        var claimedType: String
+        /// Content in bytes, equal to the offered size; nil where that was unknown.
+        var size: UInt64?
+    }
+
+    /// The described items of the offer, in their order.
+    var items: [Item]
+
+    static let maximumByteCount = 1 << 20
+
+    init(_ offer: Offer) {
+        items = offer.items.map {
+            Item(kind: $0.kind.rawValue, claimedName: $0.name.bytes, claimedType: $0.mediaType.text, size: $0.size)
+        }
+    }
+
+    init?(decoding bytes: [UInt8]) {
+        guard let value = try? JSONDecoder().decode(FinishedTransfer.self, from: Data(bytes)) else { return nil }
+        self = value
+    }
+
+    var encoded: [UInt8] { Array((try? JSONEncoder().encode(self)) ?? Data()) }
+}

@@ -1,0 +1,143 @@
+package import NearshareBase
+package import NearshareInterfaces
+
+/// The directory that received items are delivered to. It may be unmounted, read-only or full at any time; accepted items then wait
+/// in the spool.
+public final class Inbox: Sendable {
+    package let limits: InboxLimits
+    private let filesystem: InboxFilesystem
+    private let spool: StagingArea
+    private let detector: MediaTypeDetector
+
+    static let stagingName = ".nearshare"
+    /// libmagic takes a millisecond for each item; further items have no detected type.
+    private static let maximumExaminedItems = Offer.maximumDescribedItems
+
+    /// - Parameters:
+    ///   - path: created if necessary, for its owner alone (P12).
+    ///   - spoolPath: in the state directory; created if necessary.
+    package init(
+        path: String, spoolPath: String, limits: InboxLimits = InboxLimits(), detector: MediaTypeDetector = MediaTypeDetector()
+    ) throws(StorageError) {
+        filesystem = InboxFilesystem(path: try AbsolutePath.of(path))
+        self.limits = limits
+        self.detector = detector
+        spool = try StagingArea(path: spoolPath)
+    }
+
+    /// The absolute path; may contain symbolic links of the user's.
+    public var path: String { filesystem.path }
+
+    /// Creates the directory if necessary and throws when it can't be used.
+    package func check() throws(StorageError) {
+        _ = try filesystem.open()
+    }
+
+    /// Free space for a transfer, in bytes; nil when it is not known.
+    package var freeSpace: UInt64? {
+        limits.usable(of: ((try? filesystem.open()) ?? spool.directory).freeBytes)
+    }
+
+    /// Removes partial transfers that were not resumed within ``InboxLimits/partialLifetime``.
+    package func removeStaleTransfers(now: WallTime) {
+        for area in stagingAreas() { area.removeStaleTransfers(olderThan: limits.partialLifetime, now: now) }
+    }
+
+    /// Opens the destination of an accepted transfer.
+    /// - Parameters:
+    ///   - sender: authenticated by its link.
+    ///   - resumeKey: 32 bytes that the sender uses for all attempts at this transfer.
+    package func makeSink(
+        for offer: Offer, from sender: Fingerprint, resumeKey: [UInt8],
+        clock: @escaping @Sendable () -> MonotonicInstant
+    ) throws(StorageError) -> any ResourceSink {
+        try IncomingTransferSink(
+            offer: offer, staged: try stagingArea().open(sender: sender, resumeKey: resumeKey), inbox: self, clock: clock)
+    }
+
+    /// Moves items that wait in the spool into the inbox, as far as it accepts them.
+    /// - Returns: the items that were moved.
+    package func deliverPending() -> [DeliveredItem] {
+        var delivered: [DeliveredItem] = []
+        for area in stagingAreas() { area.forEachFinished { delivered += deliver($0).filter(\.isInInbox) } }
+        return delivered
+    }
+
+    /// The paths of received items that wait for the inbox.
+    package var pendingPaths: [String] {
+        var paths: [String] = []
+        for area in stagingAreas() {
+            area.forEachFinished { staged in
+                staged.forEachItem { number, name, _ in paths.append(staged.path(ofItem: number, named: name)) }
+            }
+        }
+        return paths
+    }
+
+    // MARK: Staging
+
+    /// The staging area from which a transfer can be renamed into the inbox: the spool if it is on the inbox's device, otherwise a
+    /// hidden folder of the inbox.
+    private func stagingArea() throws(StorageError) -> StagingArea {
+        guard let inbox = try? filesystem.open(), let device = try? inbox.status().st_dev, device != spool.device,
+            let area = try? StagingArea(named: Self.stagingName, in: inbox, parentPath: path, creating: true)
+        else { return spool }
+        return area
+    }
+
+    private func stagingAreas() -> [StagingArea] {
+        guard let inbox = try? filesystem.open(creating: false),
+            let area = try? StagingArea(named: Self.stagingName, in: inbox, parentPath: path, creating: false)
+        else { return [spool] }
+        return [spool, area]
+    }
+
+    // MARK: Delivering
+
+    /// Gives every item of a finished transfer its final name. Items that the inbox does not accept stay in the staging area.
+    func deliver(_ staged: StagedTransfer) -> [DeliveredItem] {
+        let described = staged.finishedTransfer?.items ?? []
+        var directory = (try? filesystem.open()).map { InboxDirectory($0, path: path) }
+        var delivered: [DeliveredItem] = []
+        var isComplete = true
+        defer { detector.purgeCache() }
+        staged.forEachItem { number, name, itemDirectory in
+            let claim = Int(number) < described.count ? described[Int(number)] : nil
+            guard let claimedName = claim.flatMap({ ClaimedFileName(bytes: $0.claimedName) }) ?? ClaimedFileName(name) else {
+                isComplete = false
+                return
+            }
+            let facts = examine(name, in: itemDirectory, number: number, claim: claim)
+            let finalName = directory?.moveIn(name, from: itemDirectory)
+            let stagedPath = staged.path(ofItem: number, named: name)
+            delivered.append(
+                DeliveredItem(
+                    item: number, kind: facts.kind, claimedName: claimedName,
+                    path: finalName.map { "\(path)/\($0)" } ?? stagedPath, isInInbox: finalName != nil, size: facts.size,
+                    detectedType: facts.type, typeWarning: facts.warning, stagedPath: finalName == nil ? nil : stagedPath))
+        }
+        // Until the new names are durable, a loss of power could remove them: the staged transfer stays as well.
+        let isDurable = (try? directory?.descriptor.synchronize()) != nil
+        if isComplete, delivered.allSatisfy(\.isInInbox), isDurable || delivered.isEmpty {
+            staged.remove()
+        } else {
+            try? staged.makeMarkDurable()
+        }
+        return delivered
+    }
+
+    private func examine(
+        _ name: String, in itemDirectory: FileDescriptor, number: UInt32, claim: FinishedTransfer.Item?
+    ) -> (kind: OfferedItem.Kind, size: UInt64, type: String?, warning: String?) {
+        let kind = claim.flatMap { OfferedItem.Kind(rawValue: $0.kind) }
+        guard let file = try? itemDirectory.openForReading(name), let status = try? file.status() else {
+            return (kind ?? .file, 0, nil, nil)
+        }
+        if status.isFolder { return (.folder, claim?.size ?? FileTree.contentByteCount(of: file), nil, nil) }
+        let type = number < Self.maximumExaminedItems ? detector.type(of: file) : nil
+        return (
+            kind ?? .file, UInt64(status.st_size), type,
+            ContentTypeCheck.warning(name: name, claimed: claim?.claimedType, detected: type)
+        )
+    }
+}

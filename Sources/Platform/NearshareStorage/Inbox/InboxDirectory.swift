@@ -1,0 +1,68 @@
+internal import Glibc
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// The open inbox directory while the items of one transfer are moved into it.
+struct InboxDirectory {
+    let descriptor: FileDescriptor
+    private let path: String
+    /// Names in use, folded: without differences in case and in the composition of accents.
+    private var usedNames: Set<String>
+    /// The next number for each folded name: a thousand items of one name must not cost a million attempts.
+    private var nextNumbers: [String: Int] = [:]
+
+    private static let maximumNumber = 9999
+
+    init(_ descriptor: FileDescriptor, path: String) {
+        self.descriptor = descriptor
+        self.path = path
+        usedNames = Set(((try? descriptor.names()) ?? []).map(Self.folded))
+    }
+
+    /// Moves an item into the inbox under a free name.
+    /// - Returns: the item's final name; nil when the inbox does not accept it.
+    mutating func moveIn(_ name: String, from itemDirectory: FileDescriptor) -> String? {
+        do throws(SystemCallError) {
+            return try rename(name, from: itemDirectory)
+        } catch {
+            guard error.code == EXDEV else { return nil }
+        }
+        // Another device or another mount of the same one: copied into a hidden folder of the inbox first, so that a final name never
+        // denotes an incomplete item.
+        guard
+            let area = try? StagingArea(named: Inbox.stagingName, in: descriptor, parentPath: path, creating: true),
+            let copy = try? area.openForCopy()
+        else { return nil }
+        defer { copy.remove() }
+        do {
+            try FileTree.copy(name, in: itemDirectory, to: name, in: copy.items)
+            try copy.items.synchronizeFileSystem()
+            guard let finalName = try rename(name, from: copy.items) else { return nil }
+            itemDirectory.removeTree(name)
+            return finalName
+        } catch {
+            return nil
+        }
+    }
+
+    private mutating func rename(
+        _ name: String, from itemDirectory: FileDescriptor
+    ) throws(SystemCallError) -> String? {
+        guard let claimed = ClaimedFileName(name) else { return nil }
+        let safe = SafeFileName(claimed)
+        let foldedName = Self.folded(safe.text)
+        for number in min(nextNumbers[foldedName] ?? 1, Self.maximumNumber)...Self.maximumNumber {
+            let candidate = number == 1 ? safe : safe.numbered(number)
+            // Names that differ only in case or accents look the same, or are the same on another file system (P9).
+            guard !usedNames.contains(Self.folded(candidate.text)) else { continue }
+            let isFree = try itemDirectory.rename(name, to: candidate.text, in: descriptor)
+            usedNames.insert(Self.folded(candidate.text))
+            nextNumbers[foldedName] = number + 1
+            if isFree { return candidate.text }
+        }
+        return nil
+    }
+
+    /// Swift compares strings by canonical equivalence, so composed and decomposed accents are equal already.
+    private static func folded(_ name: String) -> String { name.lowercased() }
+}

@@ -1,0 +1,86 @@
+internal import Glibc
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// Opens the inbox directory and makes sure that it is still on the file system on which it was first seen: below the mount point of
+/// an unmounted disk, received files would soon be hidden.
+///
+/// The directory is opened anew for each use: a descriptor held for hours would keep its file system from being unmounted.
+final class InboxFilesystem: Sendable {
+    private struct Identity {
+        let device: dev_t
+        let isMountPoint: Bool
+    }
+
+    let path: String
+    private let identity = Mutex<Identity?>(nil)
+
+    /// - Parameter path: absolute.
+    init(path: String) {
+        self.path = path
+    }
+
+    /// Opens the inbox.
+    /// - Parameter creating: whether a missing directory is created.
+    func open(creating: Bool = true) throws(StorageError) -> FileDescriptor {
+        do throws(StorageError) {
+            return try checked(try FileDescriptor.openDirectory(path: path))
+        } catch {
+            guard creating, error.code == .notFound else { throw error }
+            try create()
+            return try checked(try FileDescriptor.openDirectory(path: path))
+        }
+    }
+
+    private func create() throws(StorageError) {
+        if let known = identity.withLock({ $0 }) {
+            let parent = try FileDescriptor.openDirectory(path: AbsolutePath.parent(of: path)).status()
+            guard !known.isMountPoint, parent.st_dev == known.device else {
+                throw StorageError(.notFound, "the inbox \(shown(path)) is gone; is its disk still mounted?")
+            }
+        }
+        guard mkdir(path, 0o700) == 0 else {
+            if errno == EEXIST { return }
+            throw StorageError(errno, "can't create the inbox \(shown(path))")
+        }
+        // The umask may have removed bits.
+        chmod(path, 0o700)
+    }
+
+    private func checked(_ directory: FileDescriptor) throws(StorageError) -> FileDescriptor {
+        let device = try directory.status().st_dev
+        var parent = stat()
+        let isMountPoint = fstatat(directory.rawValue, "..", &parent, 0) == 0 && parent.st_dev != device
+        let known = identity.withLock { identity in
+            let known = identity ?? Identity(device: device, isMountPoint: isMountPoint)
+            identity = known
+            return known
+        }
+        guard !known.isMountPoint || isMountPoint else {
+            throw StorageError(.notFound, "nothing is mounted at the inbox \(shown(path)) any more")
+        }
+        guard faccessat(directory.rawValue, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
+            throw StorageError(errno, "can't write to the inbox \(shown(path))")
+        }
+        return directory
+    }
+}
+
+/// Absolute paths as text, without resolving symbolic links.
+enum AbsolutePath {
+    /// The absolute form of a path, relative to the working directory; `.` components are removed.
+    static func of(_ path: String) throws(StorageError) -> String {
+        guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
+        var parts = path.split(separator: "/").filter { $0 != "." }
+        if !path.hasPrefix("/") {
+            guard let current = getcwd(nil, 0) else { throw StorageError(errno, "can't find the working directory") }
+            defer { free(current) }
+            parts = String(cString: current).split(separator: "/") + parts
+        }
+        return "/" + parts.joined(separator: "/")
+    }
+
+    static func parent(of path: String) -> String {
+        "/" + path.split(separator: "/").dropLast().joined(separator: "/")
+    }
+}

@@ -1,0 +1,229 @@
+internal import CNearshareShims
+internal import Glibc
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// Writes one accepted transfer into its staging directory and hands it to the inbox when it is complete. Used by one thread at a
+/// time.
+final class IncomingTransferSink: ResourceSink {
+    private struct OpenFile {
+        let descriptor: FileDescriptor
+        let header: EntryHeader
+        let claimed: ClaimedFileName
+        let stored: String
+        /// Received bytes, including those of earlier attempts.
+        var size: UInt64
+    }
+
+    private let offer: Offer
+    private let staged: StagedTransfer
+    private let inbox: Inbox
+    private var quota: TransferQuota
+    private var schedule: CheckpointSchedule
+    /// The state that an earlier attempt has left.
+    private var partial: PartialTransfer?
+    /// nil until both ends agree on the point to resume from.
+    private var completed: CompletedEntries?
+    private var tree: StagedTree
+    private var file: OpenFile?
+    /// The stored name and depth of the present entry, unless it is a file.
+    private var presentName: (stored: String, depth: Int)?
+
+    /// A checkpoint for a smaller file would cost more than sending the file again.
+    private static let checkpointedFileSize: UInt64 = 1 << 20
+    /// Up to this many files are made durable one by one, more of them by synchronising the file system.
+    private static let fewItems = 8
+
+    init(
+        offer: Offer, staged: StagedTransfer, inbox: Inbox, clock: @escaping @Sendable () -> MonotonicInstant
+    ) throws(StorageError) {
+        self.offer = offer
+        self.staged = staged
+        self.inbox = inbox
+        quota = try TransferQuota(offer: offer, limits: inbox.limits)
+        schedule = CheckpointSchedule(clock: clock)
+        tree = StagedTree(staged, keepsPermissions: inbox.limits.keepsPermissions)
+    }
+
+    // MARK: Resuming
+
+    func resumePoint() throws(StorageError) -> ResumePoint {
+        partial = PartialTransfer(in: staged)
+        let point = try partial?.resumePoint() ?? .start
+        try quota.checkSpace(beyond: try partial?.storedByteCount(point) ?? 0, free: staged.items.freeBytes)
+        return point
+    }
+
+    func resume(at point: ResumePoint) throws(StorageError) {
+        guard point != .start, let partial else {
+            self.partial = nil
+            try staged.clear()
+            completed = CompletedEntries(names: try CompletedNames(in: staged.directory, keeping: 0))
+            return
+        }
+        try tree.resume(from: partial)
+        completed = CompletedEntries(resuming: partial)
+        try partial.removeUnfinished(from: staged, keepsFile: point.partialSize > 0)
+    }
+
+    // MARK: Entries
+
+    func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
+        guard (1...EntryHeader.maximumDepth).contains(entry.path.count), let claimed = entry.path.last,
+            entry.path.reduce(0, { $0 + $1.bytes.count }) <= EntryHeader.maximumPathByteCount
+        else { throw StorageError(.refused, "a path is too long") }
+        if try tree.enterItem(entry.item) { try completed?.beginItem() }
+        completed?.beginEntry(digest: entriesDigest)
+        let directory = try tree.enterParent(of: entry.path)
+        let depth = entry.path.count - 1
+        let name = SafeFileName(claimed, mayBeHidden: depth > 0)
+        switch entry.kind {
+        case .folder: presentName = (try tree.createFolder(entry, named: name, in: directory), depth)
+        case .link(let target):
+            guard inbox.limits.allowsLinks else { throw StorageError(.refused, "symbolic links are not accepted here") }
+            guard LinkTarget.staysInside(target, depth: entry.path.count) else {
+                throw StorageError(.refused, "the link \(claimed) leads out of what was offered")
+            }
+            presentName = (try tree.createLink(to: target, named: name, in: directory), depth)
+        case .file where offset > 0: file = try resumeFile(entry, claimed, at: offset, named: name, in: directory)
+        case .file: try createFile(entry, claimed, named: name, in: directory)
+        }
+    }
+
+    private func createFile(
+        _ entry: EntryHeader, _ claimed: ClaimedFileName, named name: SafeFileName, in directory: FileDescriptor
+    ) throws(StorageError) {
+        let (descriptor, stored) = try tree.createFile(named: name, in: directory)
+        file = OpenFile(descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: 0)
+        guard entry.size ?? .max >= Self.checkpointedFileSize else { return }
+        if let size = entry.size, nearshare_is_in_memory(descriptor.rawValue) == 0 {
+            // Keeps a large file unfragmented. File systems that can't reserve space do without.
+            _ = nearshare_reserve(descriptor.rawValue, off_t(clamping: size))
+        }
+        try writeCheckpoint()
+    }
+
+    /// Opens the partial file of an earlier attempt, moving it if the sender has renamed it since: names of unfinished files are not
+    /// part of what both ends compare.
+    private func resumeFile(
+        _ entry: EntryHeader, _ claimed: ClaimedFileName, at offset: UInt64, named name: SafeFileName,
+        in directory: FileDescriptor
+    ) throws(StorageError) -> OpenFile {
+        guard let partial, let descriptor = partial.file, let open = partial.checkpoint.file else {
+            throw StorageError(.failed, "there is no partial file to resume")
+        }
+        let formerDirectory = partial.innermostDirectory
+        var stored = open.stored
+        let isInPlace = try formerDirectory.status().st_ino == directory.status().st_ino
+        if !isInPlace || open.claimed != claimed.bytes {
+            stored = try StagedTree.create(name) { (candidate) throws(StorageError) -> String? in
+                do throws(SystemCallError) {
+                    return try formerDirectory.rename(open.stored, to: candidate, in: directory) ? candidate : nil
+                } catch {
+                    throw StorageError(error.code, "can't resume \(name)")
+                }
+            }
+        }
+        try descriptor.truncate(to: offset)
+        try descriptor.seek(to: offset)
+        return OpenFile(descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: offset)
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        guard let descriptor = file?.descriptor else { throw StorageError(.failed, "content outside a file") }
+        let received = receivedByteCount
+        try quota.checkWrite(of: UInt64(bytes.count), received: received) { staged.items.freeBytes }
+        do throws(StorageError) {
+            try descriptor.write(bytes)
+        } catch {
+            throw error.code == .noSpace ? quota.diskFullError(received: received) : error
+        }
+        file?.size += UInt64(bytes.count)
+    }
+
+    private var receivedByteCount: UInt64 { (completed?.byteCount ?? 0) + (file?.size ?? 0) }
+
+    func endEntry() throws(StorageError) {
+        guard completed != nil else { throw StorageError(.failed, "an entry before the resume point is settled") }
+        if let file {
+            tree.setAttributes(of: file.descriptor, from: file.header)
+            if synchronizesEachFile { try file.descriptor.synchronizeContent() }
+            try completed?.completeEntry(name: file.stored, depth: file.header.path.count - 1, byteCount: file.size)
+        } else if let presentName {
+            try completed?.completeEntry(name: presentName.stored, depth: presentName.depth, byteCount: 0)
+        }
+        file = nil
+        presentName = nil
+        if schedule.isCheckpointDue { try writeCheckpoint() }
+    }
+
+    private var synchronizesEachFile: Bool {
+        offer.itemCount <= Self.fewItems && offer.entryCount == UInt64(offer.itemCount)
+    }
+
+    // MARK: Ends
+
+    func finish() throws(StorageError) -> [DeliveredItem] {
+        tree.completeFolders(downTo: 0)
+        if !synchronizesEachFile { try staged.items.synchronizeFileSystem() }
+        try staged.markFinished(FinishedTransfer(offer))
+        return inbox.deliver(staged)
+    }
+
+    func suspend() {
+        // Before the resume point is settled, the state of the earlier attempt stays as it is.
+        guard completed != nil else { return }
+        // Content without a checkpoint is sent again; nothing else is lost.
+        do throws(StorageError) {
+            if let file {
+                // Releases the space that was reserved beyond the received content.
+                try file.descriptor.truncate(to: file.size)
+                try file.descriptor.synchronizeContent()
+            }
+            try writeDurableCheckpoint()
+        } catch {
+            try? writeCheckpoint()
+        }
+        file = nil
+    }
+
+    func discard() {
+        file = nil
+        staged.remove()
+    }
+
+    // MARK: Checkpoints
+
+    private func writeCheckpoint() throws(StorageError) {
+        if schedule.recordCheckpoint(), let completed, completed.count > 0 { try writeDurableCheckpoint() }
+        try completed?.flushNames()
+        let bytes = checkpoint(bootID: TransferCheckpoint.currentBootID).encoded
+        try staged.replace(TransferCheckpoint.fileName, with: bytes, durably: false)
+    }
+
+    private func writeDurableCheckpoint() throws(StorageError) {
+        schedule.recordDurableCheckpoint()
+        try completed?.flushNames()
+        if let completed, completed.count > 0 { try staged.items.synchronizeFileSystem() }
+        let bytes = checkpoint(bootID: nil).encoded
+        try staged.replace(TransferCheckpoint.durableFileName, with: bytes, durably: true)
+        try staged.replace(TransferCheckpoint.fileName, with: bytes, durably: false)
+    }
+
+    private func checkpoint(bootID: String?) -> TransferCheckpoint {
+        TransferCheckpoint(
+            completeEntries: completed?.count ?? 0, completeBytes: completed?.byteCount ?? 0,
+            entriesDigest: completed?.digest ?? [], item: tree.item ?? 0,
+            folders: tree.folders.prefix(completeFolderCount).map {
+                TransferCheckpoint.OpenFolder(
+                    claimed: $0.claimed.bytes, stored: $0.stored, modified: $0.modified, permissions: $0.permissions)
+            },
+            file: file.map {
+                TransferCheckpoint.OpenFile(claimed: $0.claimed.bytes, stored: $0.stored, size: $0.header.size)
+            },
+            namesByteCount: completed?.names.byteCount ?? 0, bootID: bootID)
+    }
+
+    /// Without a folder whose own entry has not ended yet.
+    private var completeFolderCount: Int { presentName.map { min($0.depth, tree.folders.count) } ?? tree.folders.count }
+}

@@ -1,0 +1,90 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareInterfaces
+
+/// The state of an earlier attempt at a transfer, as far as its checkpoint, its list of names and the files on the disk agree.
+struct PartialTransfer {
+    let checkpoint: TransferCheckpoint
+    let names: CompletedNames
+    let itemDirectory: FileDescriptor
+    /// The folders that were open, from the item's own folder down.
+    let folders: [FileDescriptor]
+    /// The file that was being received.
+    let file: FileDescriptor?
+    /// The names of complete entries in the item's directory and in each of ``folders``.
+    private let completeNames: [Set<String>]
+
+    /// - Returns: nil when there is nothing to resume.
+    init?(in staged: StagedTransfer) {
+        guard
+            let checkpoint = TransferCheckpoint.read(in: staged.directory, bootID: TransferCheckpoint.currentBootID),
+            let names = try? CompletedNames(in: staged.directory, keeping: checkpoint.namesByteCount),
+            let completeNames = try? names.lastChain(),
+            let itemDirectory = try? staged.items.openDirectory("\(checkpoint.item)")
+        else { return nil }
+        var folders: [FileDescriptor] = []
+        for folder in checkpoint.folders {
+            guard let directory = try? (folders.last ?? itemDirectory).openDirectory(folder.stored) else { return nil }
+            folders.append(directory)
+        }
+        self.checkpoint = checkpoint
+        self.names = names
+        self.itemDirectory = itemDirectory
+        self.folders = folders
+        self.completeNames = (0...folders.count).map { $0 < completeNames.count ? completeNames[$0] : [] }
+        let innermost = folders.last ?? itemDirectory
+        file = checkpoint.file.flatMap { try? innermost.openForWriting($0.stored) }
+    }
+
+    /// The directory that was written into last.
+    var innermostDirectory: FileDescriptor { folders.last ?? itemDirectory }
+
+    /// The point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender can't skip
+    /// what is here.
+    func resumePoint() throws(StorageError) -> ResumePoint {
+        var point = ResumePoint.start
+        point.completeEntries = checkpoint.completeEntries
+        point.entriesDigest = checkpoint.entriesDigest
+        if let file, let size = checkpoint.file?.size { try hash(file, upTo: size, into: &point) }
+        return point
+    }
+
+    /// Bytes of the transfer that are on the disk, or reserved there.
+    func storedByteCount(_ point: ResumePoint) throws(StorageError) -> UInt64 {
+        var reserved: UInt64 = 0
+        if let file, checkpoint.file?.size != nil { reserved = UInt64(try file.status().st_blocks) * 512 }
+        let (sum, overflow) = checkpoint.completeBytes.addingReportingOverflow(max(point.partialSize, reserved))
+        return overflow ? .max : sum
+    }
+
+    private func hash(_ file: FileDescriptor, upTo limit: UInt64, into point: inout ResumePoint) throws(StorageError) {
+        let size = min(UInt64(try file.status().st_size), limit)
+        guard size > 0 else { return }
+        var hasher = SHA256Hasher()
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
+        defer { buffer.deallocate() }
+        var remaining = size
+        while remaining > 0 {
+            let room = Int(min(UInt64(buffer.count), remaining))
+            let count = try file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+            guard count > 0 else { return }
+            hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            remaining -= UInt64(count)
+        }
+        point.partialSize = size
+        point.partialDigest = hasher.finalize()
+    }
+
+    /// Removes everything that was written after the checkpoint: a killed process may have left it incomplete. It can only be in
+    /// folders that were open, or in later items (P13).
+    func removeUnfinished(from staged: StagedTransfer, keepsFile: Bool) throws(StorageError) {
+        for number in try staged.items.names() where UInt32(number) ?? .max > checkpoint.item {
+            staged.items.removeTree(number)
+        }
+        for (depth, directory) in ([itemDirectory] + folders).enumerated() {
+            var expected = completeNames[depth]
+            if depth == folders.count, keepsFile, let file = checkpoint.file { expected.insert(file.stored) }
+            for name in try directory.names() where !expected.contains(name) { directory.removeTree(name) }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+internal import CNearshareShims
+internal import Glibc
+internal import NearshareInterfaces
+
+/// The locked folder of one transfer in the staging area.
+final class StagedTransfer: Sendable {
+    let area: StagingArea
+    let name: String
+    let directory: FileDescriptor
+    let items: FileDescriptor
+    /// Whether the process's umask removes the owner's permissions, so that modes have to be set explicitly (P12).
+    let needsModes: Bool
+    private let lock: FileDescriptor
+
+    static let finishedName = "finished"
+
+    /// - Returns: nil when another writer has locked it, or it does not exist and is not to be created.
+    init?(in area: StagingArea, name: String, creating: Bool) throws(StorageError) {
+        self.area = area
+        self.name = name
+        for _ in 1...Self.maximumAttempts {
+            if creating {
+                if try area.directory.createDirectory(name) { fchmodat(area.directory.rawValue, name, 0o700, 0) }
+            } else if !area.directory.exists(name) {
+                return nil
+            }
+            let directory = try area.directory.openDirectory(name)
+            let raw = nearshare_openat(directory.rawValue, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            // Removed by its last writer between two of these calls.
+            if raw < 0, errno == ENOENT { continue }
+            guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(area.path))/\(name)") }
+            let lock = FileDescriptor(owning: raw)
+            guard flock(lock.rawValue, LOCK_EX | LOCK_NB) == 0 else { return nil }
+            guard try lock.status().st_nlink > 0 else { continue }
+            self.directory = directory
+            self.lock = lock
+            if try directory.createDirectory("items") {
+                needsModes = try directory.status(of: "items").map { $0.st_mode & 0o700 != 0o700 } ?? true
+                fchmodat(directory.rawValue, "items", 0o700, 0)
+            } else {
+                needsModes = true
+            }
+            items = try directory.openDirectory("items")
+            return
+        }
+        throw StorageError(.failed, "can't lock \(shown(area.path))/\(name)")
+    }
+
+    // Unlocks explicitly: a child process that is being started shares the descriptor until it executes its program, and closing
+    // it here would not release the lock.
+    deinit { flock(lock.rawValue, LOCK_UN) }
+
+    private static let maximumAttempts = 100
+
+    /// For error messages and waiting items.
+    var path: String { "\(area.path)/\(name)" }
+
+    func path(ofItem number: UInt32, named name: String) -> String { "\(path)/items/\(number)/\(name)" }
+
+    /// Calls `body` with the number, name and directory of each item. One item directory is open at a time: there may be more items
+    /// than a process may have open files.
+    func forEachItem(_ body: (UInt32, String, FileDescriptor) -> Void) {
+        for number in ((try? items.names()) ?? []).compactMap({ UInt32($0) }).sorted() {
+            guard let itemDirectory = try? items.openDirectory("\(number)") else { continue }
+            for name in (try? itemDirectory.names()) ?? [] { body(number, name, itemDirectory) }
+        }
+    }
+
+    func remove() {
+        area.directory.removeTree(name)
+    }
+
+    /// Whether the transfer is complete and waits for its final names.
+    var isFinished: Bool { directory.exists(Self.finishedName) }
+
+    func markFinished(_ record: FinishedTransfer) throws(StorageError) {
+        try replace(Self.finishedName, with: record.encoded, durably: false)
+    }
+
+    /// Makes the mark of a complete transfer durable.
+    func makeMarkDurable() throws(StorageError) {
+        try directory.openForReading(Self.finishedName).synchronize()
+        try directory.synchronize()
+    }
+
+    var finishedTransfer: FinishedTransfer? {
+        guard let file = try? directory.openForReading(Self.finishedName),
+            let bytes = try? file.readAll(limit: FinishedTransfer.maximumByteCount)
+        else { return nil }
+        return FinishedTransfer(decoding: bytes)
+    }
+
+    /// Replaces a file atomically: a reader sees either the old content or the new one.
+    func replace(_ fileName: String, with bytes: [UInt8], durably: Bool) throws(StorageError) {
+        let temporaryName = "\(fileName).new"
+        directory.unlink(temporaryName)
+        guard let file = try directory.createFile(temporaryName) else {
+            throw StorageError(.failed, "can't store the state of the transfer in \(shown(path))")
+        }
+        try file.write(bytes)
+        if durably { try file.synchronize() }
+        guard renameat(directory.rawValue, temporaryName, directory.rawValue, fileName) == 0 else {
+            throw StorageError(errno, "can't store the state of the transfer")
+        }
+        if durably { try directory.synchronize() }
+    }
+
+    /// Removes the state and content of earlier attempts.
+    func clear() throws(StorageError) {
+        for name in TransferCheckpoint.fileNames { directory.unlink(name) }
+        for child in try items.names() { items.removeTree(child) }
+    }
+}

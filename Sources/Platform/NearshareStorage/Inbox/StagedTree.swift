@@ -1,0 +1,140 @@
+internal import Glibc
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// The staged directories of the item that is being received: the item's directory and the chain of open folders below it.
+struct StagedTree {
+    struct Folder {
+        let claimed: ClaimedFileName
+        let stored: String
+        let directory: FileDescriptor
+        let modified: Int64?
+        let permissions: UInt16?
+    }
+
+    private let items: FileDescriptor
+    private let needsModes: Bool
+    private let keepsPermissions: Bool
+    private var itemDirectory: FileDescriptor?
+    private(set) var item: UInt32?
+    /// From the item's own folder down to the one that was written into last.
+    private(set) var folders: [Folder] = []
+
+    /// Limit on numbered variants of a name: they are tried one after the other.
+    private static let maximumNumber = 999
+
+    init(_ staged: StagedTransfer, keepsPermissions: Bool) {
+        items = staged.items
+        needsModes = staged.needsModes
+        self.keepsPermissions = keepsPermissions
+    }
+
+    mutating func resume(from partial: PartialTransfer) throws(StorageError) {
+        item = partial.checkpoint.item
+        itemDirectory = partial.itemDirectory
+        folders = []
+        for (folder, directory) in zip(partial.checkpoint.folders, partial.folders) {
+            guard let claimed = ClaimedFileName(bytes: folder.claimed) else {
+                throw StorageError(.failed, "the checkpoint of the transfer is damaged")
+            }
+            folders.append(
+                Folder(
+                    claimed: claimed, stored: folder.stored, directory: directory, modified: folder.modified,
+                    permissions: folder.permissions))
+        }
+    }
+
+    // MARK: Moving through the tree
+
+    /// Moves to an item, completing the folders of the one before.
+    /// - Returns: whether it is another item than before.
+    mutating func enterItem(_ number: UInt32) throws(StorageError) -> Bool {
+        guard item != number else { return false }
+        completeFolders(downTo: 0)
+        if try items.createDirectory("\(number)"), needsModes { fchmodat(items.rawValue, "\(number)", 0o700, 0) }
+        itemDirectory = try items.openDirectory("\(number)")
+        item = number
+        return true
+    }
+
+    /// Moves to the folder that an entry belongs to, completing the folders that are left. An entry's folders come before it.
+    mutating func enterParent(of path: [ClaimedFileName]) throws(StorageError) -> FileDescriptor {
+        guard let itemDirectory, let name = path.last else { throw StorageError(.failed, "an entry outside an item") }
+        let parents = path.dropLast()
+        let common = zip(parents, folders).prefix { $0 == $1.claimed }.count
+        guard common == parents.count else {
+            throw StorageError(.refused, "\(name) was sent before the folder that contains it")
+        }
+        completeFolders(downTo: common)
+        return folders.last?.directory ?? itemDirectory
+    }
+
+    /// Creates a folder and makes it the innermost one.
+    /// - Returns: its stored name.
+    mutating func createFolder(_ entry: EntryHeader, named name: SafeFileName, in directory: FileDescriptor)
+        throws(StorageError)
+        -> String
+    {
+        guard let claimed = entry.path.last else { throw StorageError(.refused, "an entry without a name") }
+        let stored = try Self.create(name) { (candidate) throws(StorageError) -> String? in
+            try directory.createDirectory(candidate) ? candidate : nil
+        }
+        if needsModes { fchmodat(directory.rawValue, stored, 0o700, 0) }
+        folders.append(
+            Folder(
+                claimed: claimed, stored: stored, directory: try directory.openDirectory(stored), modified: entry.modified,
+                permissions: entry.permissions))
+        return stored
+    }
+
+    /// Sets times and permissions of the folders below a depth: entries come in order, so no further content follows.
+    mutating func completeFolders(downTo depth: Int) {
+        while folders.count > depth {
+            let folder = folders.removeLast()
+            if keepsPermissions, let permissions = folder.permissions {
+                fchmod(folder.directory.rawValue, Self.allowed(permissions) | 0o700)
+            }
+            if let modified = folder.modified { folder.directory.setModified(modified) }
+        }
+    }
+
+    // MARK: Files and links
+
+    /// - Returns: the new file and its stored name.
+    func createFile(named name: SafeFileName, in directory: FileDescriptor) throws(StorageError) -> (FileDescriptor, String) {
+        let (file, stored) = try Self.create(name) { (candidate) throws(StorageError) -> (FileDescriptor, String)? in
+            try directory.createFile(candidate).map { ($0, candidate) }
+        }
+        if needsModes { fchmod(file.rawValue, 0o600) }
+        return (file, stored)
+    }
+
+    /// - Returns: the link's stored name.
+    func createLink(to target: [UInt8], named name: SafeFileName, in directory: FileDescriptor) throws(StorageError) -> String {
+        let text = String(decoding: target, as: UTF8.self)
+        return try Self.create(name) { (candidate) throws(StorageError) -> String? in
+            if symlinkat(text, directory.rawValue, candidate) == 0 { return candidate }
+            guard errno == EEXIST else { throw StorageError(errno, "can't create the link \(shown(candidate))") }
+            return nil
+        }
+    }
+
+    func setAttributes(of file: FileDescriptor, from header: EntryHeader) {
+        if keepsPermissions, let permissions = header.permissions { fchmod(file.rawValue, Self.allowed(permissions)) }
+        if let modified = header.modified { file.setModified(modified) }
+    }
+
+    /// Tries the name, then numbered variants of it: two names may become equal when they are made safe (P9).
+    static func create<Created>(
+        _ name: SafeFileName, _ body: (String) throws(StorageError) -> Created?
+    ) throws(StorageError) -> Created {
+        if let created = try body(name.text) { return created }
+        for number in 2...maximumNumber {
+            if let created = try body(name.numbered(number).text) { return created }
+        }
+        throw StorageError(.refused, "too many files of the same name")
+    }
+
+    /// Permissions without set-uid, set-gid, sticky and write access for others, and always readable by the owner (P6).
+    private static func allowed(_ permissions: UInt16) -> mode_t { mode_t(permissions) & 0o775 | 0o600 }
+}

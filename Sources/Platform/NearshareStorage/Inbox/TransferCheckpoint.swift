@@ -1,0 +1,87 @@
+internal import FoundationEssentials
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// The state of an incoming transfer, stored in the file `journal` of its staging directory: enough to resume after a restart. It may
+/// lag behind the received content, never be ahead of it.
+///
+/// A loss of power may keep the checkpoint and lose content that it covers. An ordinary checkpoint therefore is valid only until
+/// the machine restarts; a durable one is written beside it now and then, after a sync.
+struct TransferCheckpoint: Codable, Sendable {
+    /// A folder that may receive further entries.
+    struct OpenFolder: Codable, Sendable, Hashable {
+        var claimed: [UInt8]
+        var stored: String
+        var modified: Int64?
+        var permissions: UInt16?
+    }
+
+    /// The file that is being received; its length on the disk is the number of received bytes.
+    struct OpenFile: Codable, Sendable, Hashable {
+        var claimed: [UInt8]
+        var stored: String
+        var size: UInt64?
+    }
+
+    var completeEntries: UInt64 = 0
+    /// Content of the complete entries, in bytes.
+    var completeBytes: UInt64 = 0
+    var entriesDigest: [UInt8] = []
+    /// The item that contains the folders and the file.
+    var item: UInt32 = 0
+    var folders: [OpenFolder] = []
+    var file: OpenFile?
+    /// The part of ``CompletedNames`` that is covered by this checkpoint.
+    var namesByteCount: UInt64 = 0
+    /// The boot during which it was written; nil for a durable checkpoint.
+    var bootID: String?
+
+    static let fileName = "journal"
+    static let durableFileName = "journal.safe"
+    static let fileNames = [fileName, durableFileName, CompletedNames.fileName]
+    private static let maximumByteCount = 4 << 20
+
+    /// The latest valid checkpoint.
+    static func read(in directory: FileDescriptor, bootID: String) -> TransferCheckpoint? {
+        if let latest = read(fileName, in: directory), latest.bootID == nil || latest.bootID == bootID { return latest }
+        guard let durable = read(durableFileName, in: directory), durable.bootID == nil else {
+            // The partial file is compared by its digest before it is resumed, so it needs no valid checkpoint.
+            guard let latest = read(fileName, in: directory), latest.completeEntries == 0 else { return nil }
+            return latest
+        }
+        return durable
+    }
+
+    private static func read(_ name: String, in directory: FileDescriptor) -> TransferCheckpoint? {
+        guard let file = try? directory.openForReading(name), let bytes = try? file.readAll(limit: maximumByteCount),
+            let journal = try? JSONDecoder().decode(TransferCheckpoint.self, from: Data(bytes)), journal.isSound
+        else { return nil }
+        return journal
+    }
+
+    /// Whether all names are single components and all counts are plausible: the file may be on a removable disk of another person.
+    private var isSound: Bool {
+        folders.count < EntryHeader.maximumDepth
+            && (folders.map(\.stored) + (file.map { [$0.stored] } ?? [])).allSatisfy(Self.isComponent)
+            && (completeEntries == 0 || entriesDigest.count == 32)
+            && folders.allSatisfy { ClaimedFileName(bytes: $0.claimed) != nil }
+            && max(completeEntries, completeBytes, namesByteCount) <= UInt64(Int64.max)
+    }
+
+    static func isComponent(_ name: String) -> Bool {
+        !name.isEmpty && name != "." && name != ".." && !name.utf8.contains { $0 == UInt8(ascii: "/") || $0 == 0 }
+    }
+
+    var encoded: [UInt8] {
+        // Plain values only: encoding them can't fail.
+        Array((try? JSONEncoder().encode(self)) ?? Data())
+    }
+
+    /// The kernel's boot id; the same in all containers of one machine.
+    static let currentBootID: String = {
+        guard let file = try? FileDescriptor.openForReading(path: "/proc/sys/kernel/random/boot_id"),
+            let bytes = try? file.readAll(limit: 64)
+        else { return "unknown" }
+        return String(decoding: bytes.filter { $0 > 0x20 }, as: UTF8.self)
+    }()
+}

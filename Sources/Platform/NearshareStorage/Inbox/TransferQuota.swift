@@ -1,0 +1,65 @@
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// Checks the size of one incoming transfer against the user's limits and the free space of the disk.
+struct TransferQuota {
+    private let totalSize: UInt64?
+    private let limits: InboxLimits
+    /// Bytes written since the free space was last read.
+    private var uncheckedByteCount: UInt64 = 0
+
+    /// Interval between reads of the free space: other programs write to the same disk, and a stream has no known size.
+    private static let checkInterval: UInt64 = 64 << 20
+
+    /// - Throws: ``StorageError/Code/overLimit`` for an offer beyond the limits.
+    init(offer: Offer, limits: InboxLimits) throws(StorageError) {
+        guard offer.entryCount <= limits.maximumEntries else {
+            throw StorageError(.overLimit, "\(offer.entryCount) files exceed the limit of \(limits.maximumEntries)")
+        }
+        if let limit = limits.maximumSize, let total = offer.totalSize, total > limit {
+            throw StorageError(.overLimit, "\(total.asByteCount) exceed the limit of \(limit.asByteCount)")
+        }
+        totalSize = offer.totalSize
+        self.limits = limits
+    }
+
+    /// Checks before the first byte that the rest of the transfer fits on the disk.
+    /// - Parameters:
+    ///   - stored: bytes that are on the disk already.
+    ///   - free: free bytes on the disk; nil when they are not known.
+    func checkSpace(beyond stored: UInt64, free: UInt64?) throws(StorageError) {
+        guard let totalSize, let space = limits.usable(of: free) else { return }
+        let needed = totalSize - min(totalSize, stored)
+        guard needed > space else { return }
+        throw StorageError(
+            .noSpace,
+            "\(needed.asByteCount) are still to be received and the disk has room for \(space.asByteCount); "
+                + "make room for \((needed - space).asByteCount) more and try again")
+    }
+
+    /// Checks one write.
+    /// - Parameters:
+    ///   - byteCount: bytes that are about to be written.
+    ///   - received: bytes received before.
+    ///   - free: reads the free bytes on the disk, which is done only now and then.
+    mutating func checkWrite(of byteCount: UInt64, received: UInt64, free: () -> UInt64?) throws(StorageError) {
+        let (total, overflow) = received.addingReportingOverflow(byteCount)
+        if let limit = limits.maximumSize, overflow || total > limit {
+            throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
+        }
+        uncheckedByteCount += byteCount
+        guard uncheckedByteCount >= Self.checkInterval else { return }
+        uncheckedByteCount = 0
+        if let free = free(), free < limits.reserve { throw diskFullError(received: received) }
+    }
+
+    func diskFullError(received: UInt64) -> StorageError {
+        guard let totalSize, totalSize > received else {
+            return StorageError(.noSpace, "the disk is full; make room and send it again")
+        }
+        return StorageError(
+            .noSpace,
+            "the disk is full and \((totalSize - received).asByteCount) are still to come; "
+                + "make room, and the same send resumes from here")
+    }
+}

@@ -1,0 +1,108 @@
+internal import Glibc
+package import NearshareBase
+package import NearshareInterfaces
+
+/// Files and folders that the user has named, with all content of the folders.
+///
+/// Symbolic links that the user has named are followed; links inside folders are sent as links or skipped, never followed.
+package struct FileSource: ResourceSource {
+    package struct Options: Sendable, Hashable {
+        /// Send symbolic links that stay inside their folder as links.
+        package var links = false
+        /// Send permission bits.
+        package var keepModes = false
+
+        package init() {}
+    }
+
+    struct Item: Sendable {
+        let path: String
+        let name: ClaimedFileName
+        /// The size that is offered.
+        let size: UInt64
+        let entryCount: UInt64
+    }
+
+    package let offer: Offer
+    /// Descriptions of the first hundred skipped entries: links, sockets, devices.
+    package let skipped: [String]
+    /// The number of all skipped entries.
+    package let skippedCount: Int
+    let items: [Item]
+    let options: Options
+
+    /// libmagic takes time: of more items than this, only the receiver detects the media types.
+    private static let maximumDetectedItems = 32
+
+    /// Enumerates everything once, so that unreadable files are reported before a receiver is asked.
+    /// - Parameter givenName: the offered name of a single path; nil for the paths' own names.
+    package init(
+        paths: [String], named givenName: ClaimedFileName? = nil, options: Options = Options(),
+        detector: MediaTypeDetector = MediaTypeDetector()
+    ) throws(StorageError) {
+        precondition(givenName == nil || paths.count == 1, "a name needs a single path")
+        self.options = options
+        var items: [Item] = []
+        var described: [OfferedItem] = []
+        var skipped = SkippedEntries()
+        defer { detector.purgeCache() }
+        for path in paths {
+            let file = try FileDescriptor.openForReading(path: path)
+            let status = try file.status()
+            let name: ClaimedFileName
+            if let givenName { name = givenName } else { name = try Self.name(of: path) }
+            var item = OfferedItem(
+                kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1, mediaType: .unknown)
+            if status.isFolder {
+                item = try Self.measure(file, name: name, path: path, options, &skipped)
+            } else if !status.isFile {
+                throw StorageError(.refused, "\(shown(path)) is neither a file nor a folder")
+            } else if paths.count <= Self.maximumDetectedItems, let type = detector.type(of: file) {
+                item.mediaType = ClaimedMediaType(type) ?? .unknown
+            }
+            items.append(Item(path: path, name: name, size: item.size ?? 0, entryCount: item.entryCount))
+            if described.count < Offer.maximumDescribedItems { described.append(item) }
+        }
+        guard !items.isEmpty else { throw StorageError(.notFound, "nothing to send") }
+        self.items = items
+        self.skipped = skipped.names
+        skippedCount = skipped.count
+        offer = Offer(
+            items: described, itemCount: UInt32(items.count), entryCount: items.reduce(0) { $0 + $1.entryCount },
+            totalSize: items.reduce(0) { $0 + $1.size })
+    }
+
+    package func makeReader() throws(StorageError) -> any ResourceReader {
+        FileReader(self)
+    }
+
+    /// Counts and sums up the content of a folder.
+    private static func measure(
+        _ folder: FileDescriptor, name: ClaimedFileName, path: String, _ options: Options, _ skipped: inout SkippedEntries
+    ) throws(StorageError) -> OfferedItem {
+        let enumerator = FolderEnumerator(folder, name: name, item: 0, options: options, shownPath: path)
+        var size: UInt64 = 0
+        var count: UInt64 = 0
+        while let (header, _) = try enumerator.next(opening: false) {
+            count += 1
+            size += header.size ?? 0
+        }
+        skipped.add(enumerator.skipped)
+        return OfferedItem(kind: .folder, name: name, size: size, entryCount: count, mediaType: .folder)
+    }
+
+    /// The last component of the path, after resolving `.`, `..` and `/`.
+    private static func name(of path: String) throws(StorageError) -> ClaimedFileName {
+        var whole = path
+        let last = path.split(separator: "/").last
+        if last == nil || last == "." || last == ".." {
+            guard let resolved = realpath(path, nil) else { throw StorageError(errno, "can't find \(shown(path))") }
+            defer { free(resolved) }
+            whole = String(cString: resolved)
+        }
+        guard let name = whole.split(separator: "/").last.flatMap({ ClaimedFileName(String($0)) }) else {
+            throw StorageError(.refused, "\(shown(path)) has no file name")
+        }
+        return name
+    }
+}

@@ -1,0 +1,284 @@
+internal import CNearshareShims
+internal import FoundationEssentials
+internal import Glibc
+package import NearshareCrypto
+package import NearshareInterfaces
+
+/// The directory of the identity key and all stored state: mode 0700, its files 0600, each replaced atomically.
+///
+/// Every open instance holds a shared lock on the directory, so that ``destroy()`` fails while another process uses it.
+package final class StateDirectory: Sendable {
+    package let path: String
+    private let directory: FileDescriptor
+
+    private static let keyFileName = "identity.key"
+    /// The key file's name while the directory is being destroyed.
+    private static let destroyedKeyFileName = "identity.destroyed"
+    /// Locked by a running node.
+    static let nodeLockName = "node.lock"
+    private static let lockName = "lock"
+    private static let maximumFileByteCount = 16 << 20
+
+    /// Creates the directory and its missing parents for their owner alone. Completes an interrupted ``destroy()``.
+    package init(path: String) throws(StorageError) {
+        self.path = path
+        try Self.makeDirectories(path)
+        directory = try FileDescriptor.openDirectory(path: path)
+        let owner = try directory.status().st_uid
+        guard owner == geteuid() || geteuid() == 0 else {
+            throw StorageError(
+                .noPermission, "\(shown(path)) belongs to another user; set XDG_STATE_HOME to a directory of your own")
+        }
+        fchmod(directory.rawValue, 0o700)
+        try lockShared()
+        if directory.exists(Self.destroyedKeyFileName) {
+            // A process was killed while it destroyed the directory.
+            try lockDirectory(LOCK_EX)
+            if directory.exists(Self.destroyedKeyFileName) { try removeEverything() }
+            try lockShared()
+        }
+    }
+
+    package var spoolPath: String { "\(path)/spool" }
+
+    // MARK: Key
+
+    /// Whether the identity key exists.
+    package var hasIdentity: Bool { faccessat(directory.rawValue, Self.keyFileName, F_OK, 0) == 0 }
+
+    /// The identity key, created from the kernel's randomness by the first call (K10).
+    package func identity() throws(StorageError) -> LocalIdentity {
+        try withLock { () throws(StorageError) in
+            if let bytes = try readKey() { return try Self.decode(bytes, path: "\(path)/\(Self.keyFileName)") }
+            // Uses getrandom(2).
+            var generator = SystemRandomNumberGenerator()
+            var seed = (0..<LocalIdentity.seedByteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+            defer { explicit_bzero(&seed, seed.count) }
+            let identity = LocalIdentity(seed: seed)
+            try replace(Self.keyFileName, with: identity.encoded)
+            return identity
+        }
+    }
+
+    private func readKey() throws(StorageError) -> [UInt8]? {
+        guard hasIdentity else { return nil }
+        let file = try directory.openForReading(Self.keyFileName)
+        let status = try file.status()
+        guard status.isFile, status.st_uid == geteuid() || geteuid() == 0 else {
+            throw StorageError(.noPermission, "\(shown(path))/\(Self.keyFileName) is not a file of yours; move it away")
+        }
+        guard status.st_mode & 0o077 == 0 else {
+            throw StorageError(
+                .noPermission,
+                "\(shown(path))/\(Self.keyFileName) can be read by others, so the key may be known; "
+                    + "chmod 600 it if you are sure that it is not, otherwise remove it")
+        }
+        return try file.readAll(limit: 4096)
+    }
+
+    private static func decode(_ bytes: [UInt8], path: String) throws(StorageError) -> LocalIdentity {
+        do {
+            return try LocalIdentity(decoding: bytes)
+        } catch {
+            throw StorageError(.failed, "\(shown(path)) can't be used: \(error)")
+        }
+    }
+
+    // MARK: Destroying
+
+    /// Whether nothing is stored.
+    package var isEmpty: Bool {
+        get throws(StorageError) { try directory.names().allSatisfy { $0 == Self.lockName || $0 == Self.nodeLockName } }
+    }
+
+    /// Throws if ``destroy()`` would fail because another process uses the directory.
+    package func checkUnused() throws(StorageError) {
+        try lockExclusively()
+        try lockShared()
+    }
+
+    /// Removes the key and all other files; the empty directory stays. The key is removed first, and its bytes are overwritten as far as
+    /// the file system allows (docs/THREATS.md). If the process is killed meanwhile, the directory has no key, and the next process that
+    /// opens it removes the rest.
+    /// - Throws: ``StorageError`` without any change while another process has the directory open; without the key if another file
+    ///   can't be removed.
+    package func destroy() throws(StorageError) {
+        try lockExclusively()
+        if directory.exists(Self.keyFileName) {
+            guard renameat(directory.rawValue, Self.keyFileName, directory.rawValue, Self.destroyedKeyFileName) == 0 else {
+                throw StorageError(errno, "can't remove \(shown(path))/\(Self.keyFileName)")
+            }
+        } else {
+            _ = try directory.createFile(Self.destroyedKeyFileName)
+        }
+        try directory.synchronize()
+        try removeEverything()
+        try lockShared()
+    }
+
+    /// Removes all files while the directory is locked; the renamed key is removed last.
+    private func removeEverything() throws(StorageError) {
+        overwriteKey()
+        for name in try directory.names() where name != Self.destroyedKeyFileName { directory.removeTree(name) }
+        if let left = try directory.names().first(where: { $0 != Self.destroyedKeyFileName }) {
+            throw StorageError(
+                .noPermission, "the key is gone, but \(shown(path))/\(shown(left)) can't be removed; remove it by hand")
+        }
+        // All other files are durably removed before the mark.
+        try directory.synchronize()
+        directory.removeTree(Self.destroyedKeyFileName)
+        try directory.synchronize()
+    }
+
+    /// Overwrites the key in place. File systems may write elsewhere; anything but a plain file of the user's contains no key.
+    private func overwriteKey() {
+        guard let file = try? directory.openForWriting(Self.destroyedKeyFileName), let size = try? file.status().st_size,
+            size <= Self.maximumFileByteCount
+        else { return }
+        try? file.write([UInt8](repeating: 0, count: Int(size)))
+        try? file.synchronize()
+    }
+
+    /// Acquires the exclusive lock.
+    /// - Throws: naming the process that uses the directory.
+    private func lockExclusively() throws(StorageError) {
+        if let nodeLock = try? directory.openForReading(Self.nodeLockName) {
+            guard flock(nodeLock.rawValue, LOCK_EX | LOCK_NB) == 0 else {
+                throw StorageError(.failed, "a node is running with this key; stop it with `nearshare mesh stop`")
+            }
+            flock(nodeLock.rawValue, LOCK_UN)
+        }
+        guard flock(directory.rawValue, LOCK_EX | LOCK_NB) != 0 else { return }
+        let code = errno
+        // The failed upgrade has released the shared lock.
+        try lockShared()
+        guard code == EWOULDBLOCK else { throw StorageError(code, "can't lock \(shown(path))") }
+        throw StorageError(
+            .failed,
+            "another nearshare process uses this key; stop `nearshare receive` first, with Ctrl-C or "
+                + "`systemctl --user stop nearshare`")
+    }
+
+    private func lockShared() throws(StorageError) { try lockDirectory(LOCK_SH) }
+
+    private func lockDirectory(_ kind: Int32) throws(StorageError) {
+        while flock(directory.rawValue, kind) != 0 {
+            // Some file systems have no locks: there the directory can be used but not destroyed.
+            if errno == ENOLCK || errno == EOPNOTSUPP, kind == LOCK_SH { return }
+            guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
+        }
+    }
+
+    // MARK: Small files
+
+    /// Decodes a JSON file; nil when it does not exist.
+    package func read<Value: Decodable>(_ type: Value.Type, from name: String) throws(StorageError) -> Value? {
+        guard let file = try openFile(name) else { return nil }
+        return try decode(type, from: file, called: name)
+    }
+
+    /// Decodes an open JSON file.
+    /// - Parameter file: at its beginning.
+    func decode<Value: Decodable>(
+        _ type: Value.Type, from file: FileDescriptor, called name: String
+    ) throws(StorageError) -> Value {
+        let bytes = try file.readAll(limit: Self.maximumFileByteCount)
+        do {
+            return try JSONDecoder().decode(type, from: Data(bytes))
+        } catch {
+            throw StorageError(.failed, "\(shown(path))/\(name) is damaged; move it away to start with a new one")
+        }
+    }
+
+    /// Reads, changes and replaces a JSON file under a lock of all processes.
+    package func update<Value: Codable, Result>(
+        _ name: String, startingWith empty: Value, _ body: (inout Value) -> Result
+    ) throws(StorageError) -> Result {
+        try withLock { () throws(StorageError) in
+            var value = try read(Value.self, from: name) ?? empty
+            let result = body(&value)
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
+            guard let bytes = try? encoder.encode(value) else {
+                throw StorageError(.failed, "can't write \(shown(path))/\(name)")
+            }
+            try replace(name, with: Array(bytes))
+            return result
+        }
+    }
+
+    /// Opens a file; nil when it does not exist.
+    func openFile(_ name: String) throws(StorageError) -> FileDescriptor? {
+        guard directory.exists(name) else { return nil }
+        return try directory.openForReading(name)
+    }
+
+    /// The version of a file; nil when it does not exist.
+    func version(of name: String) throws(StorageError) -> FileVersion? {
+        try directory.status(of: name).map(FileVersion.init)
+    }
+
+    func readFile(_ name: String) throws(StorageError) -> [UInt8]? {
+        try openFile(name)?.readAll(limit: Self.maximumFileByteCount)
+    }
+
+    /// Appends a line. A file of more than twice `limit` bytes is truncated to its last `limit` bytes, without a partial line.
+    func append(_ line: [UInt8], to name: String, retaining limit: Int) throws(StorageError) {
+        try withLock { () throws(StorageError) in
+            let raw = nearshare_openat(
+                directory.rawValue, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            guard raw >= 0 else { throw StorageError(errno, "can't write \(shown(path))/\(name)") }
+            let file = FileDescriptor(owning: raw)
+            try file.write(line + [UInt8(ascii: "\n")])
+            guard try file.status().st_size > 2 * limit, let whole = try readFile(name) else { return }
+            let tail = whole.suffix(limit)
+            let start = tail.firstIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? tail.startIndex
+            try replace(name, with: Array(tail[start...]))
+        }
+    }
+
+    /// Replaces a file atomically: a reader sees either the old content or the new one.
+    private func replace(_ name: String, with bytes: [UInt8]) throws(StorageError) {
+        let temporaryName = "\(name).new"
+        directory.unlink(temporaryName)
+        guard let file = try directory.createFile(temporaryName) else {
+            throw StorageError(.failed, "can't write \(shown(path))/\(temporaryName)")
+        }
+        try file.write(bytes)
+        guard fsync(file.rawValue) == 0, renameat(directory.rawValue, temporaryName, directory.rawValue, name) == 0 else {
+            throw StorageError(errno, "can't write \(shown(path))/\(name)")
+        }
+        fsync(directory.rawValue)
+    }
+
+    /// Opens a file for flock(2), creating it if necessary.
+    func openForLocking(_ name: String) throws(StorageError) -> FileDescriptor {
+        let raw = nearshare_openat(directory.rawValue, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(path))") }
+        return FileDescriptor(owning: raw)
+    }
+
+    private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
+        let lock = try openForLocking(Self.lockName)
+        while flock(lock.rawValue, LOCK_EX) != 0 {
+            guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
+        }
+        // Unlocks explicitly: a child process that is being started may share the descriptor.
+        defer { flock(lock.rawValue, LOCK_UN) }
+        return try body()
+    }
+
+    /// Creates the missing directories of a path for their owner alone.
+    package static func makeDirectories(_ path: String) throws(StorageError) {
+        var current = path.hasPrefix("/") ? "" : "."
+        for part in path.split(separator: "/") {
+            current += "/" + part
+            if mkdir(current, 0o700) == 0 {
+                // The umask may have removed bits.
+                chmod(current, 0o700)
+            } else if errno != EEXIST {
+                throw StorageError(errno, "can't create \(shown(current))")
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+import NearshareInterfaces
+import Testing
+
+@testable import NearshareStorage
+
+@Suite("buffer of a stream for several readers")
+struct FanOutBufferTests {
+    /// The next step of a reader, and the bytes that it received.
+    private func next(_ reader: Int, _ count: Int, in buffer: inout FanOutBuffer) -> (step: FanOutBuffer.Step?, bytes: [UInt8])
+    {
+        var bytes = [UInt8](repeating: 0, count: count)
+        let step = bytes.withUnsafeMutableBytes { buffer.next(for: reader, into: $0) }
+        if case .copied(let count) = step { return (step, Array(bytes.prefix(count))) }
+        return (step, [])
+    }
+
+    private func started(_ readerCount: Int) -> FanOutBuffer {
+        var buffer = FanOutBuffer(readerCount: readerCount)
+        for reader in 0..<readerCount { #expect(buffer.start(reader) == true) }
+        return buffer
+    }
+
+    @Test("a reader starts once, and not after it was removed")
+    func starting() {
+        var buffer = FanOutBuffer(readerCount: 2)
+        #expect(buffer.start(0) && !buffer.start(0) && !buffer.start(7))
+        buffer.remove(1)
+        #expect(buffer.start(1) == false)
+        #expect(next(1, 10, in: &buffer).step == .failed(StorageError(.failed, "")))
+    }
+
+    @Test("one reader fills the buffer while the others wait, and all get the bytes")
+    func filling() {
+        var buffer = started(2)
+        #expect(next(0, 10, in: &buffer).step == .fill)
+        #expect(next(1, 10, in: &buffer).step == nil)
+        buffer.complete(.bytes(3), appending: [1, 2, 3])
+        #expect(next(1, 2, in: &buffer).bytes == [1, 2])
+        #expect(next(0, 10, in: &buffer).bytes == [1, 2, 3])
+        #expect(next(1, 10, in: &buffer).bytes == [3])
+        #expect(next(1, 10, in: &buffer).step == .fill)
+    }
+
+    @Test("the last reader reads directly, from where the buffer ends")
+    func direct() {
+        var buffer = started(2)
+        _ = next(0, 10, in: &buffer)
+        buffer.complete(.bytes(2), appending: [1, 2])
+        buffer.remove(0)
+        #expect(next(1, 1, in: &buffer).bytes == [1] && next(1, 10, in: &buffer).bytes == [2])
+        #expect(next(1, 10, in: &buffer).step == .readDirectly)
+        buffer.complete(.bytes(5), by: 1)
+        #expect(next(1, 10, in: &buffer).step == .readDirectly)
+        buffer.complete(.end, by: 1)
+        #expect(next(1, 10, in: &buffer).step == .copied(0))
+    }
+
+    @Test("bytes are kept for a reader that has not started")
+    func unstarted() {
+        var buffer = FanOutBuffer(readerCount: 2)
+        #expect(buffer.start(0) == true)
+        #expect(next(0, 10, in: &buffer).step == .fill)
+        buffer.complete(.bytes(1), appending: [9])
+        #expect(next(0, 10, in: &buffer).bytes == [9])
+        #expect(buffer.start(1) && next(1, 10, in: &buffer).bytes == [9])
+    }
+
+    @Test("a full buffer waits for the slowest reader, until that one is removed")
+    func full() {
+        var buffer = started(2)
+        let block = [UInt8](repeating: 1, count: FanOutBuffer.capacity)
+        _ = next(0, 1, in: &buffer)
+        buffer.complete(.bytes(block.count), appending: block)
+        #expect(next(0, block.count, in: &buffer).bytes.count == block.count)
+        #expect(next(0, 1, in: &buffer).step == nil)
+        buffer.remove(1)
+        #expect(next(0, 1, in: &buffer).step == .readDirectly)
+    }
+
+    @Test("an end and a failure reach every reader after the buffered bytes")
+    func endings() {
+        for (result, expected) in [
+            (FanOutBuffer.ReadResult.end, FanOutBuffer.Step.copied(0)),
+            (.failure(StorageError(.noPermission, "")), .failed(StorageError(.noPermission, ""))),
+        ] {
+            var buffer = started(2)
+            _ = next(0, 10, in: &buffer)
+            buffer.complete(.bytes(1), appending: [5])
+            #expect(next(0, 10, in: &buffer).bytes == [5])
+            #expect(next(0, 10, in: &buffer).step == .fill)
+            buffer.complete(result, appending: [])
+            #expect(next(0, 10, in: &buffer).step == expected)
+            #expect(next(1, 10, in: &buffer).bytes == [5])
+            #expect(next(1, 10, in: &buffer).step == expected)
+        }
+    }
+
+    @Test("an interrupted read is repeated by whoever comes next")
+    func interrupted() {
+        var buffer = started(2)
+        #expect(next(0, 10, in: &buffer).step == .fill)
+        buffer.complete(.interrupted, appending: [])
+        #expect(next(1, 10, in: &buffer).step == .fill)
+    }
+
+    @Test("a reader that is removed during its own read loses nothing for others")
+    func removedWhileReading() {
+        var buffer = started(1)
+        #expect(next(0, 10, in: &buffer).step == .readDirectly)
+        buffer.remove(0)
+        buffer.complete(.bytes(10), by: 0)
+        #expect(next(0, 10, in: &buffer).step == .failed(StorageError(.failed, "")))
+    }
+}
