@@ -56,11 +56,11 @@ import Testing
         let (toBea, here) = (contact(Stage.bea), Stage.ada)
         try await withNode(bea) { bea in
             let listener = try bea.listen()
-            let there = try bea.joinMesh().startMessages()
+            let there = try bea.joinMesh().startBundles()
             let received = there.events()
             try await withNode(ada) { ada in
                 let mesh = ada.joinMesh()
-                let messages = try mesh.startMessages()
+                let messages = try mesh.startBundles()
                 let own = messages.events()
                 _ = try await mesh.find("Bea", timeout: .seconds(20))
                 #expect(messages.contact(Stage.bea.peerID) == toBea)
@@ -98,9 +98,9 @@ import Testing
         let store = InMemoryBundleStore()
         try await withNode(bea) { bea in
             let listener = try bea.listen()
-            _ = try bea.joinMesh().startMessages(store: store)
+            _ = try bea.joinMesh().startBundles(store: store)
             try await withNode(ada) { ada in
-                let messages = try ada.joinMesh().startMessages()
+                let messages = try ada.joinMesh().startBundles()
                 let events = messages.events()
                 let id = try messages.send(.string("for later"), mode: .full, to: toCleo, isEncrypted: true)
                 #expect(await first(events) { $0 == .sent(id) } != nil)
@@ -111,9 +111,9 @@ import Testing
         #expect(store.messages().count == 1)
         try await withNode(bea) { bea in
             let listener = try bea.listen()
-            _ = try bea.joinMesh().startMessages(store: store)
+            _ = try bea.joinMesh().startBundles(store: store)
             try await withNode(cleo) { cleo in
-                let events = try cleo.joinMesh().startMessages().events()
+                let events = try cleo.joinMesh().startBundles().events()
                 #expect(text(await firstReceived(events)) == "for later")
                 // Delivered: what was carried goes, and the acknowledgement for A is carried instead.
                 while store.messages().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
@@ -127,7 +127,7 @@ import Testing
     func forbidden() async throws {
         let bea = contact(Stage.bea)
         try await withNode(Stage(.memory).sender) { node in
-            let messages = try node.joinMesh().startMessages()
+            let messages = try node.joinMesh().startBundles()
             #expect(throws: MessageRule.broadcastCannotBeEncrypted) {
                 try messages.send(.null, mode: .broadcast, isEncrypted: true)
             }

@@ -109,7 +109,7 @@ import Testing
                     return [refused, await group.next()!]
                 }
                 #expect(results.count { $0.outcome == .declined(.declined) } == 1)
-                #expect(results.count { $0.detail?.contains("on its way") == true } == 1)
+                #expect(results.count { $0.detail?.contains("already being sent") == true } == 1)
             }
             receiver.beginShutdown()
             await answers

@@ -21,7 +21,7 @@ class ThreePeersStory(RadioStory):
         photo = self.file("photo.jpg", 20_000)
         cleo = self.cleo.receive(name="cleo", accept="none")
         ben = self.ben.receive(name="ben")
-        cleo.wait_for_message("in the mesh: ben")
+        cleo.wait_for_message("mesh: peer ben")
         self.assertCode(0, self.send_when_found(self.anna, photo, "--to", "ben", "--via", "mesh"))
         self.assertEqual(digest(photo), digest(ben.wait_for("delivered")["path"]))
         self.assertEqual({}, self.cleo.received())
@@ -52,7 +52,7 @@ class RadioAndNetworkStory(RadioStory):
         """What Ben gets."""
         cleo = self.cleo.receive("--interface", "lo", name="cleo", accept="none")
         ben = self.ben.receive("--interface", "lo", name="ben", radio=False)
-        cleo.wait_for_message("in the mesh: ben")
+        cleo.wait_for_message("mesh: peer ben")
         self.assertCode(
             0, self.send_when_found(self.anna, *what, "--to", "ben", "--via", "mesh", "--interface", "alone"))
         return ben.wait_for("delivered", patience=PATIENCE)

@@ -4,19 +4,20 @@ package import NearshareInterfaces
 package import NearshareMesh
 internal import Synchronization
 
+// Files and texts of this node.
 extension MeshDriver {
-    /// Sends something to somebody in the mesh: a file of at most 5 MiB, or a text. The handle tells how it goes.
+    /// Sends a file of at most 5 MiB, or a text, to a peer of the mesh.
     ///
-    /// The peer is asked first where it runs nearshare. Phones get it unasked, and confirm little: a transfer to one is
-    /// completed when all of it was sent.
-    /// - Parameter timeout: what nobody has taken after that is withdrawn, and has expired.
-    /// - Throws: ``NodeError/unavailable(_:)`` for what the mesh can't carry, ``NodeError/blocked(_:)``.
+    /// A nearshare peer is asked first. Phones get it unasked, and confirm little: a transfer to one is complete when all of it was
+    /// sent.
+    /// - Parameter timeout: what was not accepted by then is withdrawn, and has expired.
+    /// - Throws: ``NodeError/unavailable(_:)`` for a folder or several items.
     package func send(
         _ source: any ResourceSource, to peer: MeshPeer, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
         guard source.offer.itemCount == 1, let item = source.offer.items.first, item.kind != .folder else {
             throw .unavailable(
-                "the mesh carries one file at a time, and no folders; send them directly, or as an archive of at most 5 MiB")
+                "the mesh carries single files, and no folders; send directly, or an archive of at most 5 MiB")
         }
         let progress = TransferProgress(
             id: settings.freshTransferID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
@@ -43,10 +44,10 @@ extension MeshDriver {
         return transfer
     }
 
-    /// Ends what nobody has taken in time. It goes on without end once it was taken.
+    /// Withdraws a transfer that was not accepted in time. Afterwards there is no limit.
     private func expire(_ transfer: Transfer, after timeout: Duration) {
         start { [self] in
-            let isOver = await withTaskGroup(of: Bool.self) { group in
+            let isExpired = await withTaskGroup(of: Bool.self) { group in
                 group.addTask {
                     for await progress in transfer.progress where ![.connecting, .waiting].contains(progress.phase) { break }
                     return false
@@ -62,15 +63,11 @@ extension MeshDriver {
                 defer { group.cancelAll() }
                 return await group.next() ?? false
             }
-            guard isOver else { return }
-            let file = files.withLock { files -> MeshFileKey? in
-                files.texts[transfer.id] = nil
-                guard let id = files.outgoing.first(where: { $0.value.transfer === transfer })?.key else { return nil }
-                files.outgoing[id]!.isExpired = true
-                return id
+            guard isExpired else { return }
+            guard let key = outgoing.withLock({ $0.expire(transfer) }) else {
+                return transfer.end(TransferResult(outcome: .expired))
             }
-            guard let file else { return transfer.end(TransferResult(outcome: .expired)) }
-            change { router, now in router.cancelSending(file, now: now) }
+            update { router, now in router.cancelSending(key, now: now) }
         }
     }
 
@@ -80,49 +77,48 @@ extension MeshDriver {
         return TransferResult(outcome: outcome, detail: String(describing: error))
     }
 
-    /// How long a file of so many bytes takes to a peer at least: so many fragments, and the pause between them. nil for one that is
-    /// too large to be sent.
+    /// The least time that a file takes to a peer, by the number and pacing of its fragments; nil for one that is too large.
     package func estimate(byteCount: UInt64, to peer: MeshPeer) -> Duration? {
         guard byteCount <= peer.software.contentLimit else { return nil }
         let content = [UInt8](repeating: 0, count: min(Int(clamping: byteCount), MeshFile.maximumContentByteCount))
         let file = MeshFile(name: "", mediaType: "", content: content[...])
-        return look { try? $0.plan(file, to: peer.id).estimate }
+        return read { try? $0.plan(file, to: peer.id).estimate }
     }
 
     private func sendFile(_ bytes: [UInt8], _ item: OfferedItem, as transfer: Transfer, to peer: MeshPeer) throws {
         let file = MeshFile(
             name: String(decoding: item.name.bytes, as: UTF8.self), mediaType: item.mediaType.text, content: bytes[...])
         let size = UInt64(bytes.count)
-        // Known before the first event about it can come.
-        try files.withLock { files in
-            let id = try change { router, now in try router.sendFile(file, to: peer.id, now: now) }
-            // The router is done with the same file, but its end has not been told yet.
-            guard files.outgoing[id] == nil else {
-                change { router, now in router.cancelSending(id, now: now) }
+        // One lock over both steps, so that the file is known when its first event comes.
+        try outgoing.withLock { outgoing in
+            let key = try update { router, now in try router.sendFile(file, to: peer.id, now: now) }
+            // An earlier transfer of the file has ended in the router, but its event was not handled yet.
+            guard outgoing[key] == nil else {
+                update { router, now in router.cancelSending(key, now: now) }
                 throw MeshSendError.alreadyInProgress
             }
-            files.outgoing[id] = Outgoing(transfer: transfer, peer: peer, size: size)
-            transfer.onCancel { [weak self] in self?.change { router, now in router.cancelSending(id, now: now) } }
+            outgoing.insert(OutgoingMeshTransfers.File(transfer: transfer, peer: peer, size: size), key)
+            transfer.onCancel { [weak self] in self?.update { router, now in router.cancelSending(key, now: now) } }
         }
     }
 
     private func sendText(_ text: String, as transfer: Transfer, to peer: MeshPeer) throws {
         let parts = Self.split(text, limit: MeshPrivateMessage.maximumTextByteCount)
-        let named = parts.map { (id: messageID(), text: $0) }
-        files.withLock {
-            $0.texts[transfer.id] = OutgoingText(transfer: transfer, peer: peer, unacknowledged: Set(named.map(\.id)))
+        let messages = parts.map { (id: randomMessageID(), text: $0) }
+        outgoing.withLock {
+            $0.insert(OutgoingMeshTransfers.Text(transfer: transfer, peer: peer, unacknowledged: Set(messages.map(\.id))))
         }
         transfer.onCancel { [weak self] in
-            self?.files.withLock { $0.texts[transfer.id] = nil }
+            self?.outgoing.withLock { $0.removeText(of: transfer) }
             transfer.end(TransferResult(outcome: .cancelled(by: .here)))
         }
-        try change { (router, now) throws(MeshSendError) in
-            for part in named { try router.sendPrivateMessage(part.text, id: part.id, to: peer.id, now: now) }
+        try update { (router, now) throws(MeshSendError) in
+            for message in messages { try router.sendPrivateMessage(message.text, id: message.id, to: peer.id, now: now) }
         }
         transfer.enter(.waiting)
     }
 
-    /// Cut between characters, so that each part can be read.
+    /// The text in parts of at most `limit` bytes, split between characters.
     static func split(_ text: String, limit: Int) -> [String] {
         var parts: [String] = []
         var part = ""
@@ -131,7 +127,7 @@ extension MeshDriver {
                 parts.append(part)
                 part = ""
             }
-            // One character of more bytes than a message holds is no text that anybody could read.
+            // A single character that exceeds a message is dropped: no text has one.
             if character.utf8.count <= limit { part.append(character) }
         }
         return part.isEmpty ? parts : parts + [part]
@@ -153,7 +149,7 @@ extension MeshDriver {
     }
 
     /// An upper-case UUID, as phones write them.
-    private func messageID() -> String {
+    private func randomMessageID() -> String {
         let digits = Array(Hex.encode(settings.random(16)).uppercased())
         return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
     }

@@ -7,7 +7,7 @@ internal import NearshareMesh
 internal import Synchronization
 
 /// Messages that others carry: sends, receives, and carries for others, as long as the node runs. Made by
-/// ``MeshDriver/startMessages(profile:store:)``.
+/// ``MeshDriver/startBundles(profile:store:observing:)``.
 ///
 /// ``BundleRouter`` decides. One thread does what it says, for the store blocks: what people send and what the mesh brings comes
 /// to it through a queue.
@@ -129,7 +129,7 @@ package final class BundleDriver: Sendable {
 
     /// Whom messages can be sealed for, as they announced themselves in the mesh; nil for somebody who hasn't been heard of.
     package func contact(_ id: PeerID) -> EndpointKeys? {
-        mesh.look { $0.keys(of: id) }.map { EndpointKeys(agreementKey: $0.agreementKey, signingKey: $0.signingKey) }
+        mesh.read { $0.keys(of: id) }.map { EndpointKeys(agreementKey: $0.agreementKey, signingKey: $0.signingKey) }
     }
 
     /// How many messages this node carries, its own and others'.
@@ -204,7 +204,7 @@ package final class BundleDriver: Sendable {
     }
 
     private func followNeighbours() {
-        let present = mesh.look { $0.bundleNeighbours }.map { neighbour in
+        let present = mesh.read { $0.bundleNeighbours }.map { neighbour in
             (address: EndpointID(of: neighbour.signingKey), neighbour: neighbour)
         }
         let known = state.withLock { $0.neighbours }
@@ -269,7 +269,7 @@ package final class BundleDriver: Sendable {
 
     private func send(_ packet: BundlePacket, to address: EndpointID, inSession: Bool = false) {
         guard let peer = state.withLock({ $0.neighbours[address] }) else { return }
-        mesh.change { router, now in
+        mesh.update { router, now in
             if inSession {
                 router.sendSealedBundlePacket(packet.encoded, to: peer, now: now)
             } else {

@@ -75,7 +75,7 @@ extension Messenger {
     ) -> BlueChatPerson? {
         let id = BlueChatPeople.id(of: address)
         // An address can be looked for whose id is that of somebody with a key: nobody gets into their conversation by it.
-        guard contact(id) == nil, mesh.look({ $0.peer(id) }) == nil else { return nil }
+        guard contact(id) == nil, mesh.read({ $0.peer(id) }) == nil else { return nil }
         return blueChat.meet(id, at: address, name, over: radio, now: now)
     }
 

@@ -16,7 +16,7 @@ extension Messenger {
         case .peer(let peer):
             if let contact = contact(peer) {
                 try dispatchCarried(entry, to: contact)
-            } else if mesh.look({ $0.peer(peer) }) != nil {
+            } else if mesh.read({ $0.peer(peer) }) != nil {
                 try dispatchInMesh(entry, to: peer)
             } else if blueChat.isNear(peer) {
                 try sendPlainly(to: peer)
@@ -48,7 +48,7 @@ extension Messenger {
         try store.recordParts(ids.map { OutgoingPart(id: $0, isBundle: false) }, of: entry.id, in: entry.conversation)
         do throws(MeshSendError) {
             for (id, text) in zip(ids, texts) {
-                try mesh.change { (router, now) throws(MeshSendError) in
+                try mesh.update { (router, now) throws(MeshSendError) in
                     try router.sendPrivateMessage(text, id: id, to: peer, now: now)
                 }
             }
@@ -61,10 +61,10 @@ extension Messenger {
 
     private func dispatchToEverybody(_ entry: ChatMessage) throws(StorageError) {
         // Nobody acknowledges it; but with nobody there it would only be said to the wind.
-        guard mesh.look({ router in router.knownPeers.contains(where: \.isDirect) }) else { return }
+        guard mesh.read({ router in router.knownPeers.contains(where: \.isDirect) }) else { return }
         var reason: String?
         do throws(MeshSendError) {
-            try mesh.change { (router, now) throws(MeshSendError) in try router.sendPublicMessage(entry.text, now: now) }
+            try mesh.update { (router, now) throws(MeshSendError) in try router.sendPublicMessage(entry.text, now: now) }
         } catch {
             reason = error.description
         }
@@ -86,7 +86,7 @@ extension Messenger {
     func tellRead(_ ids: [String], to peer: PeerID) {
         guard !ids.isEmpty else { return }
         guard let contact = contact(peer) else {
-            return mesh.change { router, now in
+            return mesh.update { router, now in
                 for id in ids where router.peer(peer) != nil { router.acknowledgeRead(id, of: peer, now: now) }
             }
         }
@@ -113,7 +113,7 @@ extension Messenger {
 
     /// Somebody is there: what waits for them goes.
     private func sendWaiting(to peer: PeerID) throws(StorageError) {
-        guard mesh.look({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
+        guard mesh.read({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
         try dispatching.withLock { _ throws(StorageError) in
             for line in try store.pendingMessages() {
                 switch line.entry.conversation {
@@ -220,7 +220,7 @@ extension Messenger {
         return try keep(
             ChatMessage(
                 id: String(decoding: Array(id.utf8.prefix(255)), as: UTF8.self), conversation: .peer(peer.id), author: peer.id,
-                authorName: mesh.look { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered))
+                authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered))
     }
 
     /// - Returns: false when it has come before.

@@ -60,7 +60,7 @@ package final class Messenger: Sendable {
 
     /// - Throws: `StorageError` when what is kept can't be read.
     func start() throws(StorageError) {
-        let messages = try mesh.startMessages(profile: settings.profile, store: settings.carried) { [weak self] in
+        let messages = try mesh.startBundles(profile: settings.profile, store: settings.carried) { [weak self] in
             self?.take($0)
         }
         carrier.withLock { $0 = messages }
@@ -98,19 +98,19 @@ package final class Messenger: Sendable {
     package var carriedCount: Int { messages.carriedCount }
 
     /// Peers with whom there is a session that counts as secure.
-    package var secureSessions: [PeerID] { mesh.look { $0.peersWithSession } }
+    package var secureSessions: [PeerID] { mesh.read { $0.peersWithSession } }
 
     /// Whom messages can be sealed for: by the settings' keys, or by those that were announced in the mesh.
     package func contact(_ id: PeerID) -> EndpointKeys? {
         // Who is near and doesn't carry can't open them, whatever keys there are.
-        if let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.bundles) != true { return nil }
+        if let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) != true { return nil }
         // Anybody can announce another's agreement key beside a signing key of their own.
         return settings.contact(id) ?? messages.contact(id)
     }
 
     /// How long a file of so many bytes takes to somebody at least, where that can be told, and whether it takes a Bluetooth hop.
     package func estimate(byteCount: UInt64, to id: PeerID) -> (time: Duration, needsRadio: Bool)? {
-        guard let (peer, needsRadio) = mesh.look({ router in router.peer(id).map { ($0, router.needsRadio(to: id)) } }),
+        guard let (peer, needsRadio) = mesh.read({ router in router.peer(id).map { ($0, router.needsRadio(to: id)) } }),
             let time = mesh.estimate(byteCount: byteCount, to: peer)
         else { return nil }
         return (time, needsRadio)
@@ -119,15 +119,15 @@ package final class Messenger: Sendable {
     /// The keys that somebody who is heard of in the mesh has announced, and whether they have proven, inside a session, that both
     /// are theirs; nil for those who don't carry.
     package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, isProven: Bool)? {
-        guard let peer = mesh.look({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
+        guard let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
             let contact = messages.contact(id)
         else { return nil }
-        return (contact, mesh.look { $0.hasAuthenticatedKeys(id) })
+        return (contact, mesh.read { $0.hasAuthenticatedKeys(id) })
     }
 
     /// Makes a session with somebody who is heard of in the mesh, unless there is one, so that their keys are proven.
     package func secure(_ id: PeerID) {
-        mesh.change { router, now in
+        mesh.update { router, now in
             if router.peer(id) != nil { router.ensureSession(with: id, now: now) }
         }
     }
@@ -150,7 +150,7 @@ package final class Messenger: Sendable {
         _ content: StructuredValue, with file: any ResourceSource, to peer: PeerID, isEncrypted: Bool? = nil,
         timeout: Duration = .seconds(60)
     ) throws(MessengerError) -> (id: BundleID, transfer: Transfer) {
-        guard let meshPeer = mesh.look({ $0.peer(peer) }) else { throw .rule(.receiverNotInRange) }
+        guard let meshPeer = mesh.read({ $0.peer(peer) }) else { throw .rule(.receiverNotInRange) }
         let name = file.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
         let id = try submit(
             .besideFile(content, name: name), using: .direct(peer), isEncrypted: isEncrypted, isPrivate: false,
@@ -168,7 +168,7 @@ package final class Messenger: Sendable {
     package func send(
         _ file: any ResourceSource, to peer: PeerID, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
-        guard let meshPeer = mesh.look({ $0.peer(peer) }) else {
+        guard let meshPeer = mesh.read({ $0.peer(peer) }) else {
             throw .unreachable("they are not in range; files go to those who are")
         }
         return try mesh.send(file, to: meshPeer, timeout: timeout)
@@ -182,7 +182,7 @@ package final class Messenger: Sendable {
             if let id = route.receiver {
                 receiver = contact(id)
                 guard receiver != nil else {
-                    if mesh.look({ $0.peer(id) }) != nil { throw MessageRule.receiverTakesNone }
+                    if mesh.read({ $0.peer(id) }) != nil { throw MessageRule.receiverTakesNone }
                     throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
                 }
             }

@@ -34,7 +34,7 @@ extension Node {
                 let radio = try await openRadio()
                 let listener = try await listen(on: radio, takesFrames: mesh != nil)
                 told.fulfil(.on(channel: listener.port))
-                mesh?.carryAll(from: radio.frames)
+                mesh?.runLinks(of: radio.frames)
                 await BlockingThread.run { self.acceptLoop(listener, mesh, waiting) }
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
@@ -89,14 +89,14 @@ extension Node {
 }
 
 extension MeshDriver {
-    /// Carries frames over every link that a radio brings, until the node stops.
-    func carryAll(from radio: any FrameRadio) {
+    /// Exchanges frames over every link of a radio, until the node stops.
+    func runLinks(of radio: any FrameRadio) {
         start { [self] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
                     for await link in radio.links() {
-                        // By itself, so that it can still say goodbye when no more links are taken.
-                        self.start { await self.carry(link) }
+                        // In a task of the driver, so that its last frames still go out when no more links are accepted.
+                        self.start { await self.run(over: link) }
                     }
                 }
                 group.addTask { _ = await self.stopping.value }

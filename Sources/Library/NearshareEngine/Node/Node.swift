@@ -187,7 +187,7 @@ public final class Node: Sendable {
         if usesRadio, settings.radio != nil {
             mesh.start { [self] in
                 guard let radio = try? await openRadio() else { return }
-                mesh.carryAll(from: radio.frames)
+                mesh.runLinks(of: radio.frames)
             }
         }
         return mesh
@@ -209,7 +209,7 @@ public final class Node: Sendable {
             mesh.start { [self] in
                 do {
                     let changes = try browseNetwork()
-                    await mesh.keepNeighbours(changes, initiative)
+                    await mesh.maintainNeighbours(changes, initiative)
                 } catch {
                     settings.log.error("\(error)")
                 }
@@ -322,7 +322,7 @@ public final class Node: Sendable {
         let answer = version.map { Preamble(kind: .frames, newest: $0, oldest: $0) } ?? .supportedFrames
         let isAnswered = await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
         guard isAnswered, version != nil else { return link.close() }
-        await mesh.carry(link)
+        await mesh.run(over: link)
     }
 
     /// - Parameter waiting: where what others offer goes; nil on a link for a session that we are in.

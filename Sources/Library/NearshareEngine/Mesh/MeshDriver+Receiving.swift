@@ -1,0 +1,261 @@
+internal import Logging
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import NearshareMesh
+internal import Synchronization
+
+// Files and texts of peers: invitations, and delivery.
+extension MeshDriver {
+    // MARK: Texts
+
+    /// Sends a receipt for a text.
+    func acknowledge(_ messageID: String, of peer: PeerID) {
+        update { router, now in router.acknowledge(messageID, of: peer, now: now) }
+    }
+
+    /// Asks a person about a text once, however often it comes. Its sender gets a receipt when it was accepted.
+    func offerText(_ text: String, id: String, from peer: AuthenticatedPeer) {
+        let key = IncomingMeshTransfers.TextKey(id: id, sender: peer.id)
+        switch incoming.withLock({ $0.isAccepted(key) }) {
+        case true?: return acknowledge(id, of: peer.id)
+        case false?: return
+        case nil: break
+        }
+        let file = MeshFile(name: "message.txt", mediaType: ClaimedMediaType.text.text, content: Array(text.utf8)[...])
+        let isOffered = offerReceived(file, kind: .text, from: peer, resumeKey: settings.random(32)) { [weak self] in
+            guard let self else { return }
+            incoming.withLock { $0.recordAcceptance(key) }
+            acknowledge(id, of: peer.id)
+        }
+        if isOffered { incoming.withLock { $0.recordOffer(key) } }
+    }
+
+    // MARK: Invitations
+
+    func invite(_ offer: MeshFileOffer, from authenticated: AuthenticatedPeer) {
+        let key = MeshFileKey(offer.id, with: authenticated.id)
+        guard let inviter = inviter(authenticated) else {
+            return update { router, now in router.refuse(key, because: .declined, now: now) }
+        }
+        guard inviter.isAllowed else { return update { router, now in router.refuse(key, because: .busy, now: now) } }
+        let item = OfferedItem(
+            kind: .file, name: offer.name, size: UInt64(offer.size), entryCount: 1,
+            mediaType: ClaimedMediaType(offer.mediaType) ?? .unknown)
+        let answering = Invitation.Answering(
+            accept: { [weak self] transfer, sink, _ in self?.accept(offer, key, transfer, sink) },
+            decline: { [weak self] reason in
+                self?.recordRefusal(of: inviter)
+                self?.update { router, now in
+                    router.refuse(key, because: MeshFileControl.Refusal(reason), now: now)
+                }
+            })
+        let invitation = makeInvitation(item, from: inviter.peer, resumeKey: offer.id.bytes, answering: answering)
+        incoming.withLock { $0.insert(invitation, key) }
+        invitations?.yield(invitation)
+    }
+
+    /// A peer that offers something.
+    private struct Inviter {
+        let peer: Peer
+        /// Whose refused offers count together.
+        let source: String
+        /// Whether the rate limit permits another invitation.
+        let isAllowed: Bool
+    }
+
+    /// - Returns: nil for a blocked peer, and on a node that accepts no offers.
+    private func inviter(_ authenticated: AuthenticatedPeer) -> Inviter? {
+        let name = read { $0.peer(authenticated.id)?.name } ?? Self.placeholderName(of: authenticated.id)
+        let status = settings.trustStatus(authenticated, name)
+        guard invitations != nil, !status.isBlocked else { return nil }
+        // Keys cost nothing, and peers of the mesh have no addresses, so all untrusted ones share one limit.
+        let source = status.isFriend ? authenticated.id.hex : "mesh"
+        let isAllowed = status.isFriend || incoming.withLock { $0.allowsInvitation(from: source, now: settings.clock()) }
+        return Inviter(
+            peer: Peer(proven: authenticated, name: name, trustStatus: status, address: nil), source: source,
+            isAllowed: isAllowed)
+    }
+
+    /// The id in place of the name of a peer that has not announced one.
+    private static func placeholderName(of id: PeerID) -> DisplayName {
+        // Safe: 16 hexadecimal digits are a valid name.
+        DisplayName(truncating: id.hex)!
+    }
+
+    private func recordRefusal(of inviter: Inviter) {
+        incoming.withLock { $0.recordRefusal(of: inviter.source, now: settings.clock()) }
+    }
+
+    private func makeInvitation(
+        _ item: OfferedItem, from peer: Peer, resumeKey: [UInt8], answering: Invitation.Answering
+    ) -> Invitation {
+        var progress = TransferProgress(id: settings.freshTransferID(), direction: .incoming, total: item.size, totalEntries: 1)
+        progress.phase = .waiting
+        let invitation = Invitation(
+            peer: peer, offer: Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: item.size), context: [],
+            resumeKey: resumeKey, expiry: settings.clock() + Self.invitationTimeout,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers, answering: answering)
+        // The mesh has no link between the two peers alone, whose authentication string they could compare.
+        invitation.hasNoShortCode()
+        return invitation
+    }
+
+    private func accept(_ offer: MeshFileOffer, _ key: MeshFileKey, _ transfer: Transfer, _ sink: any ResourceSink) {
+        incoming.withLock { incoming in
+            incoming.accept(
+                IncomingMeshTransfers.File(
+                    transfer: transfer, sink: IncomingMeshTransfers.AcceptedSink(sink: sink), size: UInt64(offer.size)), key)
+        }
+        transfer.startFragments(of: Int(offer.fragmentCount))
+        transfer.onCancel { [weak self] in self?.update { router, now in router.cancelReceiving(key, now: now) } }
+        update { router, now in router.accept(key, now: now) }
+        // The sender may have withdrawn it meanwhile.
+        if !read({ $0.isReceiving(key) }) { endReceiving(key, .cancelledByPeer) }
+    }
+
+    func handle(_ progress: MeshFragmentProgress) {
+        guard let key = progress.file.map({ MeshFileKey($0, with: progress.sender) }),
+            let file = incoming.withLock({ $0[key] })
+        else { return }
+        file.transfer.moved(fragments: progress.received, of: progress.total, size: file.size)
+    }
+
+    func endReceiving(_ key: MeshFileKey, _ outcome: MeshFileOutcome) {
+        let (invitation, file) = incoming.withLock { $0.remove(key) }
+        let transferOutcome: TransferOutcome =
+            switch outcome {
+            case .cancelledLocally: .cancelled(by: .here)
+            case .cancelledByPeer: .cancelled(by: .there)
+            case .refused(.expired): .expired
+            default: .interrupted
+            }
+        invitation?.end(transferOutcome)
+        guard let file else { return }
+        file.sink.sink.discard()
+        file.transfer.end(TransferResult(outcome: transferOutcome))
+    }
+
+    // MARK: Complete files
+
+    func handle(_ received: MeshReceivedFile) {
+        if received.wasAccepted {
+            deliverAccepted(received)
+        } else if let sender = received.authenticatedSender {
+            offerReceived(received.file, kind: .file, from: sender, resumeKey: received.id.bytes)
+        } else {
+            keepUntilAuthenticated(received)
+        }
+    }
+
+    private func deliverAccepted(_ received: MeshReceivedFile) {
+        let key = MeshFileKey(received.id, with: received.sender)
+        guard let file = incoming.withLock({ $0.removeFile(key) }) else { return }
+        file.transfer.enter(.finishing)
+        start { [self] in
+            let result = await BlockingThread.run { Self.deliver(received.file, into: file.sink.sink) }
+            // Confirmed before the transfer ends, as whoever awaits it may stop the node.
+            update { router, now in
+                if result.outcome == .completed {
+                    router.confirmStored(key, now: now)
+                } else {
+                    router.refuse(key, because: .tooLarge, now: now)
+                }
+            }
+            file.transfer.end(result)
+        }
+    }
+
+    /// Keeps a public file, which is signed, until a session authenticates the key by which people know its sender.
+    private func keepUntilAuthenticated(_ received: MeshReceivedFile) {
+        guard incoming.withLock({ $0.keepUnauthenticated(received) }), invitations != nil else { return }
+        update { router, now in router.ensureSession(with: received.sender, now: now) }
+        // There may be a session already.
+        if let sender = read({ $0.authenticatedPeer(received.sender) }) { offerAuthenticated(by: sender) }
+    }
+
+    /// Offers the public files of a peer whose key is authenticated now.
+    func offerAuthenticated(by peer: AuthenticatedPeer) {
+        for file in incoming.withLock({ $0.removeUnauthenticated(from: peer.id) }) {
+            offerReceived(file.file, kind: .file, from: peer, resumeKey: file.id.bytes)
+        }
+    }
+
+    /// Offers something that has come already, as its sender's app does not ask. It stays in memory until a person decides.
+    /// - Parameter onDelivery: called when it has its final place.
+    /// - Returns: whether a person is asked.
+    @discardableResult
+    private func offerReceived(
+        _ file: MeshFile, kind: OfferedItem.Kind, from authenticated: AuthenticatedPeer, resumeKey: [UInt8],
+        onDelivery: @escaping @Sendable () -> Void = {}
+    ) -> Bool {
+        guard let inviter = inviter(authenticated), inviter.isAllowed else { return false }
+        let size = file.content.count
+        guard incoming.withLock({ $0.reserve(size) }) else {
+            settings.log.info("mesh: file dropped, as too many wait for an answer")
+            return false
+        }
+        let item = OfferedItem(
+            kind: kind, name: file.claimedName, size: UInt64(size), entryCount: 1,
+            mediaType: file.mediaType.flatMap { ClaimedMediaType($0) } ?? .unknown)
+        let answering = Invitation.Answering(
+            accept: { [weak self] transfer, sink, _ in
+                self?.incoming.withLock { $0.release(size) }
+                let sink = IncomingMeshTransfers.AcceptedSink(sink: sink)
+                self?.start {
+                    let result = await BlockingThread.run { Self.deliver(file, into: sink.sink) }
+                    // Confirmed before the transfer ends, as whoever awaits it may stop the node.
+                    if result.outcome == .completed { onDelivery() }
+                    transfer.end(result)
+                }
+            },
+            decline: { [weak self] _ in
+                self?.incoming.withLock { $0.release(size) }
+                self?.recordRefusal(of: inviter)
+            })
+        invitations?.yield(makeInvitation(item, from: inviter.peer, resumeKey: resumeKey, answering: answering))
+        return true
+    }
+
+    private static func deliver(_ file: MeshFile, into sink: any ResourceSink) -> TransferResult {
+        do throws(StorageError) {
+            _ = try sink.resumePoint()
+            try sink.resume(at: .start)
+            let header = EntryHeader(
+                item: 0, kind: .file, path: [file.claimedName], size: UInt64(file.content.count), modified: nil,
+                permissions: nil)
+            var digest = EntriesDigest()
+            digest.append(header)
+            try sink.begin(header, at: 0, entriesDigest: digest.bytes)
+            try write(file.content, to: sink)
+            try sink.endEntry()
+            return TransferResult(outcome: .completed, delivered: try sink.finish())
+        } catch {
+            sink.discard()
+            return TransferResult(outcome: .failed(CancelReason(error), at: .here), detail: error.description)
+        }
+    }
+
+    private static func write(_ content: ArraySlice<UInt8>, to sink: any ResourceSink) throws(StorageError) {
+        var failure: StorageError?
+        content.withUnsafeBytes { bytes in
+            do throws(StorageError) { try sink.write(bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    /// How long a nearshare sender waits for an answer.
+    private static let invitationTimeout = Duration.seconds(60)
+}
+
+extension MeshFileControl.Refusal {
+    init(_ reason: DeclineReason) {
+        switch reason {
+        case .declined, .notAllowed, .identityChanged, .takesNothing: self = .declined
+        case .expired: self = .expired
+        case .busy: self = .busy
+        case .tooLarge, .noSpace: self = .tooLarge
+        }
+    }
+}

@@ -1,0 +1,51 @@
+internal import NearshareBase
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// The nearby nodes, and those among them to which a task maintains a link.
+final class NearbyNeighbours: Sendable {
+    private struct State {
+        var nearby: [PeerID: NearbyPeer] = [:]
+        /// For each node with a task, the promise that is fulfilled when the node leaves, or has other addresses.
+        var claimed: [PeerID: Promise<Bool>] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// A claimed node, and the promise of its next change. The claim on one that has left ends here, in one step, so that a node
+    /// that returns at this moment is claimed anew.
+    func peerOrRelease(_ id: PeerID) -> (peer: NearbyPeer, change: Promise<Bool>)? {
+        state.withLock { state in
+            guard let peer = state.nearby[id] else {
+                state.claimed[id] = nil
+                return nil
+            }
+            let change = Promise<Bool>()
+            state.claimed[id] = change
+            return (peer, change)
+        }
+    }
+
+    func isNearby(_ id: PeerID) -> Bool { state.withLock { $0.nearby[id] != nil } }
+
+    func remove(_ id: PeerID) {
+        state.withLock { state in
+            state.nearby[id] = nil
+            return state.claimed[id]
+        }?.fulfil(true)
+    }
+
+    /// Adds or updates a nearby node.
+    /// - Returns: whether the caller is to maintain a link to it: no task does, and the limit is not reached.
+    func claim(_ peer: NearbyPeer, limit: Int) -> Bool {
+        let (isNew, change) = state.withLock { state -> (Bool, Promise<Bool>?) in
+            let known = state.nearby.updateValue(peer, forKey: peer.id)
+            if let change = state.claimed[peer.id] { return (false, known?.addresses == peer.addresses ? nil : change) }
+            guard state.claimed.count < limit else { return (false, nil) }
+            state.claimed[peer.id] = Promise()
+            return (true, nil)
+        }
+        change?.fulfil(true)
+        return isNew
+    }
+}
