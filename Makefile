@@ -69,6 +69,7 @@ examples: packages
 # What imports through re-exports is not always compiled anew when these change.
 	rm -rf $(foreach name,FileDrop GroupChat SensorStream,.build/examples/debug/$(name).build)
 	swift build --package-path Examples --scratch-path .build/examples
+	.ci/check-examples .build/examples
 
 # Pages to read in a browser: `python3 -m http.server --directory .build/documentation` serves them.
 docs: packages

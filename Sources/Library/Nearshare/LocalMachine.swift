@@ -192,6 +192,7 @@ public final class LocalMachine: Sendable {
         var buffer = [CChar](repeating: 0, count: 256)
         gethostname(&buffer, buffer.count - 1)
         let text = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        // Safe: the fallback is a valid name.
         return DisplayName(truncating: text) ?? DisplayName(truncating: "nearshare")!
     }
 }

@@ -42,14 +42,16 @@ final class BlockPool: Sendable {
 /// Several threads may hold it as long as they keep to different bytes: one fills the rear while another takes from the front.
 final class Block: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
+    private let memory: UnsafeMutableRawPointer
     private let pool: BlockPool
 
     fileprivate init(_ memory: UnsafeMutableRawPointer, pool: BlockPool) {
+        self.memory = memory
         bytes = UnsafeMutableRawBufferPointer(start: memory, count: pool.byteCount)
         self.pool = pool
     }
 
-    deinit { pool.takeBack(bytes.baseAddress!) }
+    deinit { pool.takeBack(memory) }
 }
 
 /// A part of a block that holds content.

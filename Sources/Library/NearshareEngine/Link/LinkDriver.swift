@@ -367,8 +367,8 @@ final class LinkDriver: Sendable {
         datagramContinuation.finish()
         shared.update { $0.hasReadAll = true }
         switch end {
-        case .some(.handshake):
-            eventContinuation.yield(.closed(end!))
+        case .handshake(let failure)?:
+            eventContinuation.yield(.closed(.handshake(failure)))
             eventContinuation.finish()
             jobContinuation.finish()
             shared.update { $0.isEnding = true }

@@ -67,8 +67,9 @@ final class LinkStreams: Sendable {
             var frames: [[UInt8]] = []
             var byteCount = 0
             while byteCount < Self.batchByteCount, let frame = state.streams.nextFrame() {
-                frames.append(frame.encoded)
-                byteCount += frames.last!.count
+                let encoded = frame.encoded
+                frames.append(encoded)
+                byteCount += encoded.count
             }
             return frames
         }

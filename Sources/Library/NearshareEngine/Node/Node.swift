@@ -236,6 +236,7 @@ public final class Node: Sendable {
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         if listeningPort == nil { try listenForMembers() }
+        // Safe: `random` returns as many bytes as asked for.
         return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
     }
 

@@ -217,8 +217,9 @@ extension Session {
             for await datagram in driver.datagrams { self.take(datagram: datagram, from: sessionLink.peer) }
         }
         if isInitiator {
+            // Safe: the empty name is within the limit.
             guard let stream = driver.openStream(.messages, StreamName("")!) else {
-                // It has ended meanwhile.
+                // The link has ended meanwhile.
                 lose(sessionLink)
                 return nil
             }
@@ -269,9 +270,7 @@ extension Session {
 
     func lose(_ link: SessionLink) {
         change { state in
-            guard state.members[link.peer]?.links.contains(where: { $0 === link }) == true else { return }
-            state.members[link.peer]!.links.removeAll { $0 === link }
-            state.members[link.peer]!.channel.detach(link.channelLink)
+            guard state.members[link.peer]?.remove(link) == true else { return }
             noteLinks(of: link.peer, &state)
         }
         // Another link may have to take over.
@@ -372,9 +371,10 @@ enum RelayName {
     }
 
     var streamName: StreamName {
+        // Safe: a direction and 16 hexadecimal digits are within the limit.
         switch self {
-        case .to(let id): StreamName("to \(id.hex)")!
-        case .from(let id): StreamName("from \(id.hex)")!
+        case .to(let id): StreamName("to \(id.hex)")!  // Safe: see above.
+        case .from(let id): StreamName("from \(id.hex)")!  // Safe: see above.
         }
     }
 }

@@ -66,7 +66,7 @@ extension Session {
                     // Told of by others and not met yet: kept until then.
                     state.members[member] = makeMembership(for: member, &state)
                 }
-                return .success(state.members[member]!.take(message))
+                return .success(state.members[member]?.take(message))
             }
             if let (links, isAlone) = try attempt.get() {
                 // Alone it goes out from here, at once; in company, the writing thread sends many together.
@@ -127,62 +127,26 @@ extension Session {
     private func nextBatch(for link: SessionLink) -> [UInt8]? {
         state.withLock { state in
             noteTaken(&state)
-            guard state.members[link.peer] != nil else { return nil }
-            let batch = Self.nextBatch(of: &state.members[link.peer]!.channel, for: link.channelLink)
-            return batch.isEmpty ? nil : batch
-        }
-    }
-
-    private static func nextBatch(of channel: inout MessageChannel, for link: MessageChannel.LinkID) -> [UInt8] {
-        var batch: [UInt8] = []
-        while batch.count < batchByteCount, let frame = channel.nextFrame(for: link) {
-            MessageFraming.append(frame, to: &batch)
-        }
-        return batch
-    }
-
-    /// What has come with some frames.
-    private struct Arrival {
-        var messages: [ReceivedMessage] = []
-        /// The other side has begun anew, and so many of ours were lost.
-        var lostCount: Int?
-
-        mutating func take(
-            _ frames: [[UInt8]], from link: SessionLink, into channel: inout MessageChannel
-        ) throws(MalformedInput) {
-            messages.reserveCapacity(frames.count)
-            for frame in frames {
-                switch try channel.receive(frame, on: link.channelLink) {
-                case .message(let message):
-                    messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
-                case .restarted(let lost): lostCount = lost
-                case nil: break
-                }
-            }
+            guard let batch = state.members[link.peer]?.nextBatch(for: link.channelLink, byteCount: Self.batchByteCount),
+                !batch.isEmpty
+            else { return nil }
+            return batch
         }
     }
 
     private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
-        var arrival = Arrival()
-        var failure: MalformedInput?
-        let (isToBeWoken, hasRoom) = state.withLock { state in
-            guard state.members[link.peer] != nil else { return (false, false) }
-            let hadRoom = state.members[link.peer]!.channel.hasRoom
-            do throws(MalformedInput) {
-                try arrival.take(frames, from: link, into: &state.members[link.peer]!.channel)
-            } catch {
-                failure = error
-            }
-            // Before another link of the same member brings the next ones.
-            inbox.append(contentsOf: arrival.messages)
-            let channel = state.members[link.peer]!.channel
-            return (channel.hasFrame(for: link.channelLink), (!hadRoom && channel.hasRoom) || channel.isEmpty)
+        let arrival = state.withLock { state in
+            let arrival = state.members[link.peer]?.receive(frames, on: link)
+            // Under the lock, before another link of the same member brings the next messages.
+            if let arrival { inbox.append(contentsOf: arrival.messages) }
+            return arrival
         }
+        guard let arrival else { return }
         if !arrival.messages.isEmpty { inbox.notifyReceivers() }
         if let lostCount = arrival.lostCount { tell(.restarted(link.peer, lost: lostCount)) }
-        if isToBeWoken { link.wake() }
-        if hasRoom { progress.notifyAll() }
-        if let failure { throw failure }
+        if arrival.hasFrames { link.wake() }
+        if arrival.makesRoom { progress.notifyAll() }
+        if let failure = arrival.failure { throw failure }
     }
 
     /// The program has taken a message. Its channel learns of several at once: whoever took the session's lock for each would
@@ -224,10 +188,7 @@ extension Session {
             taken.withLock { $0.isTimed = false }
             noteTaken(&state)
             var links: [SessionLink] = []
-            for id in state.members.keys where state.members[id]!.channel.owesAcknowledgement {
-                state.members[id]!.channel.acknowledgeSoon()
-                links += state.members[id]!.links
-            }
+            for index in state.members.values.indices { links += state.members.values[index].sendOwedAcknowledgement() }
             return links
         }
         for link in links { link.wake() }

@@ -2,44 +2,50 @@ import Glibc
 import Logging
 import Nearshare
 
-/// In memory; removed by who runs this.
-let place = CommandLine.arguments[1]
+/// A directory on a file system in memory; the caller removes it.
+let directory = CommandLine.arguments[1]
 
 /// Two or more nodes in one process, in one session.
-enum Company {
-    /// Each with a home of its own.
-    static func settings(_ number: Int) throws -> NodeSettings {
-        let home = "\(place)/\(number)"
-        mkdir(place, 0o700)
+enum TestSession {
+    /// A node, and what peers connect to.
+    typealias Member = (node: Node, listener: Listener, inbox: Inbox)
+
+    private static let isSilent: Bool = {
+        LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
+        return true
+    }()
+
+    /// Runs `count` nodes, each with a home directory of its own, joins them into one session, and hands them to `body`.
+    static func run(
+        _ count: Int, members: [Member] = [],
+        body: @escaping @Sendable ([Member], [Session]) async throws -> Void
+    ) async throws {
+        precondition(isSilent)
+        let home = "\(directory)/\(members.count)"
+        mkdir(directory, 0o700)
         mkdir(home, 0o700)
         let machine = try LocalMachine(environment: ["HOME": home])
-        var settings = try machine.nodeSettings(
-            name: DisplayName(truncating: "node \(number)"), interface: "lo", discovery: nil,
-            log: Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() }))
-        settings.limits.linksPerAddress = 64
-        return settings
-    }
-
-    static func gather(
-        _ count: Int, _ nodes: [(node: Node, receiving: Listener)] = [],
-        _ body: @escaping @Sendable ([(node: Node, receiving: Listener)], [Session]) async throws -> Void
-    ) async throws {
-        try await withNode(try settings(nodes.count)) { node in
-            let all = nodes + [(node, try node.listen())]
-            guard all.count == count else { return try await gather(count, all, body) }
+        let inbox = try machine.inbox("\(home)/Inbox")
+        let name = DisplayName(truncating: "node \(members.count)")
+        try await machine.run(as: name, interface: "lo", findsOthers: false) { node in
+            let all = members + [(node, try node.listen(), inbox)]
+            guard all.count == count else { return try await run(count, members: all, body: body) }
             var settings = SessionSettings()
             settings.trust = .anyKey
             let first = try all[0].node.startSession(settings)
             var sessions = [first]
-            for (_, receiving) in all.dropFirst() {
-                async let joined = receiving.sessionInvitations.first { _ in true }?.accept(settings)
-                let address = LinkAddress(host: "127.0.0.1", port: receiving.port)
+            for (_, listener, _) in all.dropFirst() {
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
+                let address = LinkAddress(host: "127.0.0.1", port: listener.port)
                 _ = try await first.invite(PeerDestination(addresses: [address]))
                 sessions.append(try await joined!)
             }
-            for session in sessions {
-                while session.members.count < count - 1 || !session.members.allSatisfy(\.state.isConnected) {
-                    try await Task.sleep(for: .milliseconds(1))
+            for (session, member) in zip(sessions, all) {
+                for other in all where other.node.id != member.node.id {
+                    while !session.members.contains(where: { $0.id == other.node.id }) {
+                        try await Task.sleep(for: .milliseconds(1))
+                    }
+                    try await session.waitUntilConnected(to: other.node.id)
                 }
             }
             try await body(all, sessions)
@@ -53,7 +59,7 @@ enum SessionMessages: Rival {
 
     static func run() async throws -> (roundTrips: Cost, oneWay: Cost) {
         nonisolated(unsafe) var result = (roundTrips: Cost(), oneWay: Cost())
-        try await Company.gather(2) { _, sessions in
+        try await TestSession.run(2) { _, sessions in
             let message = SessionMessage(bytes: [UInt8](repeating: 7, count: messageByteCount))
             async let echo: Void = {
                 var left = roundTripCount
@@ -88,7 +94,7 @@ enum Streams {
     static func run(rounds: Int) async throws {
         let total = 1 << 30
         nonisolated(unsafe) var figures: [Double] = []
-        try await Company.gather(2) { nodes, sessions in
+        try await TestSession.run(2) { nodes, sessions in
             let piece = [UInt8](repeating: 1, count: 256 << 10)
             for _ in 0..<rounds {
                 let stream = try sessions[0].openStream(named: "bulk", to: nodes[1].node.id)
@@ -112,50 +118,38 @@ enum Streams {
 enum Resources {
     static func run(rounds: Int) async throws {
         let size = 256 << 20
-        let path = "\(place)/large"
+        let path = "\(directory)/large"
         let file = open(path, O_CREAT | O_WRONLY, 0o600)
-        let block = LocalMachine.randomBytes(1 << 20)
+        let block = (0..<1 << 20).map { _ in UInt8.random(in: .min ... .max) }
         for _ in 0..<size >> 20 { precondition(write(file, block, block.count) == block.count) }
         close(file)
         nonisolated(unsafe) var (together, apart) = ([Double](), [Double]())
-        try await Company.gather(5) { nodes, sessions in
-            let source = try FileSource(paths: [path])
+        try await TestSession.run(5) { nodes, sessions in
             let others = nodes.dropFirst().map(\.node.id)
-            let takers = sessions.dropFirst().map { session in
+            let receivers = zip(nodes, sessions).dropFirst().map { member, session in
                 Task {
-                    for await invitation in session.resources { _ = await invitation.accept(into: Discard()).result }
+                    for await invitation in session.resources {
+                        for item in try await invitation.accept(into: member.inbox).result.delivered { unlink(item.path) }
+                    }
                 }
             }
-            for round in 0..<rounds {
+            for _ in 0..<rounds {
                 var start = seconds()
-                let key = [UInt8](repeating: UInt8(round), count: 32)
-                for transfer in try sessions[0].sendResource(source, to: others, resumeKey: key).values {
+                for transfer in try sessions[0].sendResource(at: path, to: others).values {
                     guard await transfer.result.outcome == .completed else { fatalError("a resource did not arrive") }
                 }
                 together.append(seconds() - start)
                 start = seconds()
                 for other in others {
-                    let transfer = try sessions[0].sendResource(source, to: [other], resumeKey: key)[other]!
+                    let transfer = try sessions[0].sendResource(at: path, to: [other])[other]!
                     guard await transfer.result.outcome == .completed else { fatalError("a resource did not arrive") }
                 }
                 apart.append(seconds() - start)
             }
-            for taker in takers { taker.cancel() }
+            for receiver in receivers { receiver.cancel() }
         }
         print("256 MiB to 4 members: at once \(rounded(median(together))) s, one after the other \(rounded(median(apart))) s")
     }
 }
 
 func rounded(_ value: Double) -> Double { (value * 100).rounded() / 100 }
-
-/// Takes everything and keeps nothing.
-final class Discard: ResourceSink {
-    func resumePoint() throws(StorageError) -> ResumePoint { .start }
-    func resume(at point: ResumePoint) throws(StorageError) {}
-    func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError) {}
-    func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {}
-    func endEntry() throws(StorageError) {}
-    func finish() throws(StorageError) -> [DeliveredItem] { [] }
-    func suspend() {}
-    func discard() {}
-}

@@ -1,0 +1,33 @@
+public import NearshareBase
+internal import NearshareDirect
+public import NearshareEngine
+internal import NearshareStorage
+
+extension Connection {
+    /// Offers files and folders, and sends them once the receiver accepts. The same paths sent again continue where an interrupted
+    /// attempt stopped.
+    /// - Parameters:
+    ///   - paths: files and folders of this machine.
+    ///   - name: the name for the receiver when there is one path; nil for the file's own.
+    ///   - context: bytes for the receiving program, at most 1024.
+    ///   - timeout: time that the receiver has to answer, 1 to 600 seconds.
+    /// - Returns: the transfer, for its progress and its result.
+    /// - Throws: ``StorageError`` when a path cannot be read; then nothing is offered.
+    public func send(
+        paths: [String], named name: ClaimedFileName? = nil, context: [UInt8] = [], timeout: Duration = .seconds(30)
+    ) throws(StorageError) -> Transfer {
+        let source = try FileSource(paths: paths, named: name)
+        return send(source, resumeKey: ResumeKey.of(source.offer), context: context, timeout: timeout)
+    }
+
+    /// Offers a text, and sends it once the receiver accepts. The receiver's user is shown the text.
+    /// - Parameters:
+    ///   - text: at most 64 KiB of UTF-8.
+    ///   - timeout: time that the receiver has to answer, 1 to 600 seconds.
+    /// - Returns: the transfer, for its result.
+    /// - Throws: ``StorageError`` for an empty or too long text.
+    public func send(text: String, timeout: Duration = .seconds(30)) throws(StorageError) -> Transfer {
+        let source = try TextSource(text)
+        return send(source, resumeKey: ResumeKey.of(source.offer), timeout: timeout)
+    }
+}

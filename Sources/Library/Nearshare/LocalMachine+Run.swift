@@ -1,0 +1,32 @@
+public import NearshareBase
+public import NearshareDirect
+public import NearshareEngine
+
+extension LocalMachine {
+    /// Runs a node for as long as `body` runs. When `body` returns or throws, the node ends its links and advertisements, and waits
+    /// for its threads.
+    ///
+    ///     try await LocalMachine().run { node in
+    ///         let anna = try await node.find("anna", timeout: .seconds(5))
+    ///         …
+    ///     }
+    /// - Parameters:
+    ///   - name: the name that peers see; nil for the configured one, or the host's.
+    ///   - interface: the only network interface to use; nil for the configured one, or all.
+    ///   - findsOthers: false for a node that neither advertises nor browses, which starts faster.
+    ///   - usesBluetooth: also advertises, browses and connects over Bluetooth, where this machine has it.
+    ///   - encryption: the preference for all links.
+    ///   - body: uses the node.
+    /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start, and errors of `body`.
+    public func run<Result: Sendable>(
+        as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true, usesBluetooth: Bool = false,
+        encryption: EncryptionPreference = .required,
+        body: @Sendable (Node) async throws -> Result
+    ) async throws -> Result {
+        var settings = try nodeSettings(
+            name: name, interface: interface, discovery: findsOthers ? discovery() : nil,
+            radio: usesBluetooth ? LocalMachine.radio() : nil)
+        settings.encryption = encryption
+        return try await withNode(settings, body: body)
+    }
+}

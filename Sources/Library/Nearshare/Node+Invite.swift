@@ -1,0 +1,24 @@
+public import NearshareBase
+public import NearshareEngine
+public import NearshareInterfaces
+
+extension Node {
+    /// Finds a peer by name, and invites it into a session.
+    /// - Parameters:
+    ///   - name: the peer's name, the beginning of its name, or its identifier.
+    ///   - session: the session to join.
+    ///   - service: the type that the peer advertises.
+    ///   - searchTimeout: bound on the search.
+    ///   - context: bytes for the invited program, at most 1024.
+    ///   - secret: proven to the peer without being sent; see `InvitationPolicy.secret(_:)`.
+    ///   - timeout: time that the invited user has to answer, 1 to 600 seconds.
+    /// - Returns: the member that joined.
+    /// - Throws: ``PeerLookupError`` when no peer matches, ``NodeError`` without discovery, ``SessionError`` when the invitation fails.
+    public func invite(
+        _ name: String, into session: Session, for service: ServiceType = .nearshare,
+        searchTimeout: Duration = .seconds(5), context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
+    ) async throws -> PeerID {
+        let peer = try await find(name, for: service, timeout: searchTimeout)
+        return try await session.invite(peer.destination, context: context, secret: secret, timeout: timeout)
+    }
+}

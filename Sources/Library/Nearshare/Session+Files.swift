@@ -1,0 +1,25 @@
+public import NearshareBase
+internal import NearshareDirect
+public import NearshareEngine
+internal import NearshareStorage
+
+extension Session {
+    /// Offers a file or a folder to members, each of which accepts or declines. The same file sent again under the same name continues
+    /// where an interrupted attempt stopped.
+    /// - Parameters:
+    ///   - path: a file or a folder of this machine.
+    ///   - name: the name for the receivers; nil for the file's own.
+    ///   - members: the receivers, each named once.
+    ///   - context: bytes for the receiving programs, at most 1024.
+    ///   - timeout: time that the receivers have to answer, 1 to 600 seconds.
+    /// - Returns: a transfer for each member, for its progress and its result.
+    /// - Throws: ``StorageError`` when the path cannot be read, ``SessionError`` when a member is not connected; then nothing is offered.
+    public func sendResource(
+        at path: String, named name: ClaimedFileName? = nil, to members: [PeerID], context: [UInt8] = [],
+        timeout: Duration = .seconds(30)
+    ) throws -> [PeerID: Transfer] {
+        let source = try FileSource(paths: [path], named: name)
+        return try sendResource(
+            source, to: members, resumeKey: ResumeKey.of(source.offer), context: context, timeout: timeout)
+    }
+}
