@@ -69,11 +69,11 @@ let protocols: [Target] = [
 // What the protocols need from the machine, and the adapters that provide it on Linux.
 let platform: [Target] = [
     module("NearshareInterfaces", "Platform", ["NearshareBase", "CNearshareShims"]),
-    module("NearshareTCP", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
+    module("NearshareTCP", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
     module("NearshareDBus", "Platform", ["NearshareBase", "NearshareInterfaces", "CSystemd", "CNearshareShims"]),
     module(
         "NearshareBluetooth", "Platform",
-        ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CNearshareBluetooth", "CNearshareShims"]),
+        ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CNearshareBluetooth"]),
     module(
         "NearshareDiscovery", "Platform",
         ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CAvahi", "CNearshareShims"]),
@@ -169,6 +169,7 @@ let slowTests: [Target] = [
             "CNearshareShims",
         ]),
     tests("Database", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces", "NearshareTesting", "bundle-store-probe"]),
+    tests("DBus", ["NearshareBase", "NearshareDBus", "NearshareInterfaces"]),
     tests("Bluetooth", ["NearshareBase", "NearshareBluetooth", "NearshareDBus", "NearshareInterfaces", "NearshareTesting"]),
     tests(
         "Discovery", ["NearshareBase", "NearshareDiscovery", "NearshareInterfaces", "NearshareTesting", "discovery-probe"]),

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("BlueChat's texts")
 struct BlueChatTests {
-    @Test("values are cut between characters, none is longer than agreed, and together they are the text")
+    @Test("values are cut between characters, fit the limit, and add up to the text")
     func cut() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         var random = SeededRandom(seed: seed)
@@ -32,13 +32,13 @@ struct BlueChatTests {
     }
 
     @Test(
-        "what is no text is none",
+        "values that are no text are rejected",
         arguments: [[], [0xFF, 0xFE], [0xF0, 0x9F, 0x98], Array(repeating: 0x61, count: 513)] as [[UInt8]])
     func notText(_ value: [UInt8]) {
         #expect(BlueChat.text(value) == nil)
     }
 
-    @Test("a name on the air has 16 characters at the most, and fits into a scan response")
+    @Test("an advertised name has at most 16 characters and fits into a scan response")
     func name() throws {
         #expect(BlueChat.name(try DisplayName("anna")) == "anna")
         #expect(BlueChat.name(try DisplayName("abcdefghijklmnopqrst")) == "abcdefghijklmnop")

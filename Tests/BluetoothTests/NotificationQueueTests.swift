@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareBluetooth
 
-/// One characteristic, several centrals: BlueZ notifies all of them, whoever it is meant for.
+/// One characteristic, several centrals: BlueZ notifies all of them.
 @Suite(.timeLimit(.minutes(1))) struct NotificationQueueTests {
     private func drained(_ queue: NotificationQueue) -> [[UInt8]] {
         var frames: [[UInt8]] = []
@@ -17,7 +17,7 @@ import Testing
         return queue
     }
 
-    @Test("what goes to several goes out once") func once() {
+    @Test("a frame for several centrals is notified once") func once() {
         let queue = queue("a", "b")
         #expect(queue.append([1], for: "a"))
         #expect(queue.append([1], for: "b"))
@@ -25,13 +25,13 @@ import Testing
         #expect(drained(queue) == [[1], [2]])
     }
 
-    @Test("the same said twice to one goes out twice") func twice() {
+    @Test("the same frame sent twice to one central is notified twice") func twice() {
         let queue = queue("a", "b")
         for _ in 0..<2 { #expect(queue.append([1], for: "a")) }
         #expect(drained(queue) == [[1], [1]])
     }
 
-    @Test("who has come since has not heard it") func latecomer() {
+    @Test("a central that subscribes later has not received earlier frames") func latecomer() {
         let queue = queue("a")
         #expect(queue.append([1], for: "a"))
         queue.add("b")
@@ -39,14 +39,14 @@ import Testing
         #expect(drained(queue) == [[1], [1]])
     }
 
-    @Test("R7: it holds so many; the next waits until one is taken, or its central is gone") func bounded() {
+    @Test("R7: the queue is bounded; the next frame waits until one is sent, or its central is gone") func bounded() {
         let queue = queue("a")
         for number in 0..<NotificationQueue.capacity { #expect(queue.append([UInt8(number)], for: "a")) }
         let results = Monitor<[Bool]>([])
         for _ in 0..<2 {
             BlockingThread.start {
-                let isTaken = queue.append([255], for: "a")
-                results.update { $0.append(isTaken) }
+                let isQueued = queue.append([255], for: "a")
+                results.update { $0.append(isQueued) }
             }
         }
         #expect(queue.removeFirst() == [0])
@@ -57,7 +57,7 @@ import Testing
         #expect(drained(queue).count == NotificationQueue.capacity)
     }
 
-    @Test("nobody is notified who is not there") func nobody() {
+    @Test("frames for an unknown central are rejected") func unknown() {
         let queue = queue("a")
         #expect(!queue.append([1], for: "b"))
         #expect(drained(queue).isEmpty)

@@ -1,28 +1,39 @@
-"""Why there is no Bluetooth, and what to do: each cause in words of its own, from `doctor` and from whoever wants to use it."""
+"""Reasons why Bluetooth is not available: `doctor` and `send` name each with its own advice."""
+
 import json
 import pathlib
 import time
 import unittest
 
 from radio_harness import (
-    PATIENCE, RadioStory, end_bluetoothd, is_on_bus, keep_from_bluetoothd, power, tell_air, wait_for_adapters)
+    PATIENCE,
+    RadioStory,
+    end_bluetoothd,
+    is_on_bus,
+    keep_from_bluetoothd,
+    power,
+    tell_air,
+    wait_for_adapters,
+)
 
 
 class ReasonStory(RadioStory):
     def diagnosis(self):
-        """What doctor says of Bluetooth, and what it advises."""
+        """The texts and advice of doctor's findings about Bluetooth."""
         result = self.ben.run("doctor", "--json", patience=PATIENCE)
         findings = [json.loads(line) for line in result.stdout.splitlines()]
-        return [(finding["text"], finding.get("advice")) for finding in findings if finding.get("subject") == "bluetooth"]
+        return [
+            (finding["text"], finding.get("advice")) for finding in findings if finding.get("subject") == "bluetooth"
+        ]
 
     def assertReason(self, text, advice):
-        """Doctor says it, and whoever sends learns it as well."""
+        """Both doctor and send report the reason."""
         self.assertEqual([(text, advice)], self.diagnosis())
         result = self.ben.run("send", "--text", "hello", "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
         self.assertCode(1, result)
         self.assertIn(f"{text}; {advice}", result.stderr.decode())
 
-    def test_doctor_sees_who_is_heard(self):
+    def test_doctor_lists_devices_in_range(self):
         self.anna.receive()
         browsed = self.ben.run("browse", "--json", "--via", "bluetooth", "--timeout", "20", patience=PATIENCE)
         self.assertCode(0, browsed)
@@ -30,7 +41,7 @@ class ReasonStory(RadioStory):
         self.assertTrue(any("hci1 (00:AA:01:01:00:01) is switched on" in text for text in texts), texts)
         self.assertTrue(any(text.startswith("BlueZ ") for text in texts), texts)
         self.assertTrue(any(" on the air, " in text for text in texts), texts)
-        self.assertIn("one device that speaks bitchat's service was heard lately", texts)
+        self.assertIn("one device that offers bitchat's service was seen lately", texts)
 
     def test_switched_off(self):
         self.addCleanup(power, "hci1", True)
@@ -46,7 +57,7 @@ class ReasonStory(RadioStory):
 
     def test_no_such_adapter(self):
         self.ben.adapter = "hci7"
-        self.assertReason("there is no Bluetooth adapter hci7", "these are there: hci0, hci1, hci2")
+        self.assertReason("there is no Bluetooth adapter hci7", "available: hci0, hci1, hci2")
 
     def test_no_adapter_at_all(self):
         self.ben.adapter = None
@@ -65,14 +76,16 @@ class ReasonStory(RadioStory):
         while is_on_bus("org.bluez"):
             time.sleep(0.1)
         self.assertReason(
-            "bluetoothd does not run", "start it with `systemctl start bluetooth` (Debian's package is bluez)")
+            "bluetoothd is not running", "start it with `systemctl start bluetooth` (Debian package: bluez)"
+        )
 
     def test_no_permission(self):
         self.addCleanup(keep_from_bluetoothd, None)
         keep_from_bluetoothd("nobody")
         self.assertReason(
-            "this user may not use Bluetooth: the system bus keeps bluetoothd from them",
-            "some systems want membership in the group bluetooth")
+            "this user may not use Bluetooth: the system bus denies access to bluetoothd",
+            "some systems require membership in the group bluetooth",
+        )
 
 
 if __name__ == "__main__":

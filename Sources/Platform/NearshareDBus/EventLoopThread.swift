@@ -1,28 +1,11 @@
-// C libraries with event loops want one thread and no other near their objects. This gives them one.
-
 internal import Glibc
 package import NearshareBase
 package import NearshareInterfaces
 internal import Synchronization
 
-/// What lives on a thread of its own. All of it, from `init` to `close()`, is called on that thread only.
-package protocol EventLoop: AnyObject, SendableMetatype {
-    /// When ``tick(at:)`` is wanted next.
-    var nextDeadline: MonotonicInstant? { get }
-
-    func tick(at now: MonotonicInstant)
-
-    /// Waits for something to happen, for `milliseconds` at most (-1: for ever) or until the wake-up descriptor that `init`
-    /// was given becomes readable, and handles what has happened.
-    func wait(milliseconds: Int32)
-
-    /// Frees what C has allocated. Nothing is called afterwards.
-    func close()
-}
-
-/// The only way to a ``EventLoop`` from other threads: it hands them in one by one.
+/// Runs an ``EventLoop`` on a thread of its own, to which other threads hand jobs.
 package final class EventLoopThread<Loop: EventLoop>: Sendable {
-    private typealias Job = @Sendable (Loop) -> Void
+    package typealias Job = @Sendable (Loop) -> Void
 
     private struct State {
         var jobs: [Job] = []
@@ -31,176 +14,131 @@ package final class EventLoopThread<Loop: EventLoop>: Sendable {
     }
 
     private let state = Mutex(State())
-    /// A pair of sockets: a byte written to one makes the other readable. (Swift's Glibc module has no eventfd.)
-    private let bell: (button: Int32, wakeup: Int32)
-    private let finished = Semaphore()
+    private let wakeup = EventFD()
+    private let isFinished = Monitor(false)
+    private let clock: @Sendable () -> MonotonicInstant
 
     /// Starts the thread and waits until `make` has made the loop there.
-    /// - Parameter make: is given the descriptor that its ``EventLoop/wait(milliseconds:)`` must watch, without reading.
-    package init(make: @escaping @Sendable (_ wakeup: Int32) throws(DiscoveryError) -> Loop) throws(DiscoveryError) {
-        var pair: [Int32] = [-1, -1]
-        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        let code = socketpair(AF_UNIX, kind, 0, &pair)
-        bell = (pair[0], pair[1])
-        guard code == 0 else { throw DiscoveryError("discovery cannot start: \(String(cString: strerror(errno)))") }
-        let made = Answer<Void>()
-        let body = ThreadBody { [self] in
+    package init<Failure: Error>(
+        clock: @escaping @Sendable () -> MonotonicInstant,
+        make: @escaping @Sendable (EventLoopHandle<Loop>) throws(Failure) -> Loop
+    ) throws(EventLoopStartError<Failure>) {
+        self.clock = clock
+        guard wakeup.isOpen else { throw .noThread("could not create a wake-up descriptor: \(systemErrorText())") }
+        let outcome = Monitor<Result<Void, Failure>?>(nil)
+        let code = startDetachedThread { [self] in
             state.withLock { $0.thread = pthread_self() }
+            let handle = EventLoopHandle<Loop>(wakeup: wakeup) { [weak self] job in self?.post(job) }
             let loop: Loop
-            do throws(DiscoveryError) {
-                loop = try make(bell.wakeup)
+            do throws(Failure) {
+                loop = try make(handle)
             } catch {
-                made.give(.failure(error))
-                return finished.open()
+                isFinished.update { $0 = true }
+                return outcome.update { $0 = .failure(error) }
             }
-            made.give(.success(()))
+            outcome.update { $0 = .success(()) }
             serve(loop)
         }
-        try body.start()
-        try made.take()
+        guard code == 0 else { throw .noThread("could not start a thread: \(systemErrorText(code))") }
+        if case .failure(let error) = outcome.wait({ $0 }) { throw .notMade(error) }
     }
 
-    deinit {
-        for descriptor in [bell.button, bell.wakeup] where descriptor >= 0 { Glibc.close(descriptor) }
-    }
-
-    /// Runs `job` on the thread and waits for what it returns. Not to be called on the thread itself.
+    /// Runs `job` on the thread and waits for its result. Must not be called on the thread itself.
     package func run<Value: Sendable>(
         _ job: @escaping @Sendable (Loop) throws(DiscoveryError) -> Value
     ) throws(DiscoveryError) -> Value {
-        precondition(!isOnThread, "the thread would wait for itself")
-        let answer = Answer<Value>()
-        let accepted = enqueue { loop in
-            do throws(DiscoveryError) { answer.give(.success(try job(loop))) } catch { answer.give(.failure(error)) }
+        precondition(!isCurrent, "the thread would wait for itself")
+        let outcome = Monitor<Result<Value, DiscoveryError>?>(nil)
+        let isAccepted = enqueue { loop in
+            let result: Result<Value, DiscoveryError>
+            do throws(DiscoveryError) { result = .success(try job(loop)) } catch { result = .failure(error) }
+            outcome.update { $0 = result }
         }
-        guard accepted else { throw DiscoveryError("discovery has been stopped") }
-        return try answer.take()
+        guard isAccepted else { throw DiscoveryError("discovery has been stopped") }
+        return try outcome.wait { $0 }.get()
     }
 
-    /// Runs `job` on the thread some time soon; never after ``close()``.
-    package func post(_ job: @escaping @Sendable (Loop) -> Void) {
+    /// Runs `job` on the thread later; never after ``close()``.
+    package func post(_ job: @escaping Job) {
         _ = enqueue(job)
     }
 
-    /// Runs what has been posted, ends the thread, and waits for that unless called on the thread itself.
+    /// Runs the posted jobs, ends the thread, and waits for its end unless called on the thread itself.
     package func close() {
         state.withLock { $0.isClosing = true }
-        wake()
-        if !isOnThread { finished.wait() }
+        wakeup.signal()
+        if !isCurrent { isFinished.wait { $0 ? () : nil } }
     }
 
-    private var isOnThread: Bool {
+    private var isCurrent: Bool {
         state.withLock { $0.thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
     }
 
     private func enqueue(_ job: @escaping Job) -> Bool {
-        let accepted = state.withLock { state in
+        let isAccepted = state.withLock { state in
             if !state.isClosing { state.jobs.append(job) }
             return !state.isClosing
         }
-        if accepted { wake() }
-        return accepted
-    }
-
-    private func wake() {
-        // Full means that it has been rung already.
-        var byte: UInt8 = 1
-        _ = Glibc.send(bell.button, &byte, 1, Int32(MSG_NOSIGNAL))
+        if isAccepted { wakeup.signal() }
+        return isAccepted
     }
 
     private func serve(_ loop: Loop) {
         while true {
-            silence()
+            wakeup.reset()
             let (jobs, isClosing) = state.withLock { state in
                 defer { state.jobs = [] }
                 return (state.jobs, state.isClosing)
             }
             for job in jobs { job(loop) }
             if isClosing { break }
-            let now = MonotonicInstant.now
+            let now = clock()
             loop.tick(at: now)
-            loop.wait(milliseconds: Self.milliseconds(until: loop.nextDeadline, from: now))
+            loop.wait(timeout: loop.nextDeadline(after: now).map { max(.zero, $0 - now) })
         }
         loop.close()
-        finished.open()
+        isFinished.update { $0 = true }
     }
+}
 
-    private func silence() {
-        withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { buffer in
-            while read(bell.wakeup, buffer.baseAddress, buffer.count) == buffer.count {}
+/// The reason why an ``EventLoopThread`` could not start.
+package enum EventLoopStartError<Failure: Error>: Error {
+    /// The system refused a thread or a descriptor.
+    case noThread(String)
+    /// The loop could not be made.
+    case notMade(Failure)
+}
+
+extension EventLoopStartError<DiscoveryError> {
+    package var discoveryError: DiscoveryError {
+        switch self {
+        case .noThread(let reason): DiscoveryError("discovery cannot start: \(reason)")
+        case .notMade(let error): error
         }
     }
-
-    /// Rounded up, so that the deadline has passed after the wait.
-    private static func milliseconds(until deadline: MonotonicInstant?, from now: MonotonicInstant) -> Int32 {
-        guard let deadline else { return -1 }
-        return Int32(clamping: max(0, (deadline - now).nanoseconds + 999_999) / 1_000_000)
-    }
 }
 
-/// Once open, open for ever.
-private final class Semaphore: @unchecked Sendable {
-    private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-
-    init() { sem_init(semaphore, 0, 0) }
-
-    deinit {
-        sem_destroy(semaphore)
-        semaphore.deallocate()
-    }
-
-    func open() { sem_post(semaphore) }
-
-    func wait() {
-        while sem_wait(semaphore) != 0, errno == EINTR {}
-        sem_post(semaphore)
-    }
-}
-
-private final class Answer<Value: Sendable>: Sendable {
-    private let value = Mutex<Result<Value, DiscoveryError>?>(nil)
-    private let gate = Semaphore()
-
-    func give(_ result: Result<Value, DiscoveryError>) {
-        value.withLock { $0 = result }
-        gate.open()
-    }
-
-    func take() throws(DiscoveryError) -> Value {
-        gate.wait()
-        return try value.withLock { $0! }.get()
-    }
+/// Starts a detached thread that handles no signals: the program's handlers run on its own threads.
+/// - Returns: 0, or the number of the error.
+private func startDetachedThread(_ body: @escaping @Sendable () -> Void) -> Int32 {
+    let context = Unmanaged.passRetained(ThreadBody(run: body))
+    var thread = pthread_t()
+    let code = pthread_create(
+        &thread, nil,
+        { raw in
+            var all = sigset_t()
+            sigfillset(&all)
+            pthread_sigmask(SIG_SETMASK, &all, nil)
+            // Safe: the argument of pthread_create, which is never null.
+            Unmanaged<ThreadBody>.fromOpaque(raw!).takeRetainedValue().run()
+            return nil
+        }, context.toOpaque())
+    if code == 0 { pthread_detach(thread) } else { context.release() }
+    return code
 }
 
 private final class ThreadBody: Sendable {
-    private let run: @Sendable () -> Void
+    let run: @Sendable () -> Void
 
     init(run: @escaping @Sendable () -> Void) { self.run = run }
-
-    func start() throws(DiscoveryError) {
-        var thread = pthread_t()
-        let code = pthread_create(
-            &thread, nil,
-            { context in
-                // Signals are the program's affair: its handlers run on its own threads.
-                var all = sigset_t()
-                sigfillset(&all)
-                pthread_sigmask(SIG_SETMASK, &all, nil)
-                Unmanaged<ThreadBody>.fromOpaque(context!).takeRetainedValue().run()
-                return nil
-            }, Unmanaged.passRetained(self).toOpaque())
-        guard code == 0 else {
-            Unmanaged.passUnretained(self).release()
-            throw DiscoveryError("discovery cannot start a thread: \(String(cString: strerror(code)))")
-        }
-        pthread_detach(thread)
-    }
-}
-
-extension MonotonicInstant {
-    package static var now: MonotonicInstant {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return MonotonicInstant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
-    }
 }

@@ -1,119 +1,71 @@
-// The system's message bus through sd-bus, whose calls without variable arguments do all that is needed.
-
 internal import CNearshareShims
 internal import CSystemd
 internal import Glibc
 package import NearshareBase
+package import NearshareInterfaces
 
-/// What went wrong on the bus: the error name that the other side sent, where one did, and what it means.
-package struct BusError: Error {
-    package let name: String?
-    package let text: String
-
-    package init(_ text: String) {
-        name = nil
-        self.text = text
-    }
-
-    package init(name: String, _ text: String) {
-        self.name = name
-        self.text = text
-    }
-
-    fileprivate init(code: Int32) {
-        name = nil
-        text = String(cString: strerror(-code)).lowercased()
-    }
-
-    fileprivate init(_ error: sd_bus_error) {
-        name = error.name.map { String(cString: $0) }
-        text = error.message.map { String(cString: $0) } ?? name ?? "unknown error"
-    }
-}
-
-/// A method of an object, and what it is given.
-package struct BusCall {
-    package var destination: String
-    package var path: String
-    package var interface: String
-    package var member: String
-    package var arguments: [BusValue]
-
-    package init(destination: String, path: String, interface: String, member: String, arguments: [BusValue] = []) {
-        self.destination = destination
-        self.path = path
-        self.interface = interface
-        self.member = member
-        self.arguments = arguments
-    }
-}
-
-/// What one of our objects answers to a call.
-package enum BusAnswer {
-    case values([BusValue])
-    case error(name: String, text: String)
-}
-
-/// A connection to the system bus. Belongs to the thread that has made it.
+/// A connection to the system bus through sd-bus. Belongs to the thread that has created it.
 package final class SystemBus {
     private let raw: OpaquePointer
     private var handlers: [Handler] = []
     private var servers: [Server] = []
-    private var pending: Set<Reply> = []
+    private var pending: Set<PendingReply> = []
 
-    /// Connects. Where no bus runs this fails at once.
-    package init() throws(BusError) {
-        if let reason = nearshare_load_systemd() { throw BusError(String(cString: reason)) }
+    /// Connects; fails at once where no bus runs.
+    package init() throws(DBusError) {
+        if let reason = nearshare_load_systemd() { throw DBusError(String(cString: reason)) }
         var bus: OpaquePointer?
         let code = sd_bus_open_system(&bus)
-        guard code >= 0, let bus else { throw BusError(code: code) }
+        guard code >= 0, let bus else { throw DBusError(code: code) }
         raw = bus
     }
 
     deinit { sd_bus_flush_close_unref(raw) }
 
-    /// Waits for the answer.
-    package func call(_ call: BusCall, timeout: Duration = .seconds(2)) throws(BusError) -> BusMessage {
+    /// Calls a method and waits for the reply.
+    package func call(_ call: DBusMethodCall, timeout: Duration = .seconds(2)) throws(DBusError) -> DBusMessage {
         let message = try message(for: call)
-        // A zeroed one is SD_BUS_ERROR_NULL.
+        // A zeroed error is SD_BUS_ERROR_NULL.
         var error = sd_bus_error()
         defer { sd_bus_error_free(&error) }
         var reply: OpaquePointer?
         let code = sd_bus_call(raw, message.raw, UInt64(max(0, timeout.nanoseconds / 1000)), &error, &reply)
-        guard code >= 0, let reply else { throw error.name == nil ? BusError(code: code) : BusError(error) }
-        return BusMessage(adopting: reply)
+        guard code >= 0, let reply else { throw error.name == nil ? DBusError(code: code) : DBusError(error) }
+        return DBusMessage(adopting: reply)
     }
 
-    /// Does not wait: `then` is called by ``process()``, or never when the connection ends before.
-    package func call(_ call: BusCall, timeout: Duration, then: @escaping (Result<BusMessage, BusError>) -> Void)
-        throws(BusError)
-    {
+    /// Calls a method without waiting.
+    /// - Parameter completion: called by ``process()``; never when the connection ends before.
+    package func call(
+        _ call: DBusMethodCall, timeout: Duration, completion: @escaping (Result<DBusMessage, DBusError>) -> Void
+    ) throws(DBusError) {
         let message = try message(for: call)
-        let reply = Reply(bus: self, then: then)
+        let reply = PendingReply(bus: self, completion: completion)
         pending.insert(reply)
         let code = sd_bus_call_async(
             raw, nil, message.raw, onReply, Unmanaged.passUnretained(reply).toOpaque(),
             UInt64(max(0, timeout.nanoseconds / 1000)))
         guard code >= 0 else {
             pending.remove(reply)
-            throw BusError(code: code)
+            throw DBusError(code: code)
         }
     }
 
-    /// Does not wait, and wants no answer.
-    package func send(_ call: BusCall) throws(BusError) {
+    /// Calls a method without waiting, and asks for no reply.
+    package func send(_ call: DBusMethodCall) throws(DBusError) {
         let message = try message(for: call)
         try check(sd_bus_message_set_expect_reply(message.raw, 0))
         try check(sd_bus_send(raw, message.raw, nil))
     }
 
-    /// Writes out all that has been sent.
+    /// Writes all queued messages to the socket.
     package func flush() { sd_bus_flush(raw) }
 
-    /// - Parameter sender: the well-known name of who may send it.
+    /// Subscribes to a signal.
+    /// - Parameter sender: the well-known name of the sender; signals of others are ignored.
     package func onSignal(
-        _ member: String, of interface: String, from sender: String, do handle: @escaping (BusMessage) -> Void
-    ) throws(BusError) {
+        _ member: String, of interface: String, from sender: String, handler handle: @escaping (DBusMessage) -> Void
+    ) throws(DBusError) {
         let handler = Handler(handle)
         try check(
             sd_bus_match_signal(
@@ -121,67 +73,68 @@ package final class SystemBus {
         handlers.append(handler)
     }
 
-    /// - Parameter rule: a match rule as the D-Bus specification writes them.
-    package func onSignal(matching rule: String, do handle: @escaping (BusMessage) -> Void) throws(BusError) {
+    /// Subscribes to signals.
+    /// - Parameter rule: a match rule in the D-Bus specification's syntax.
+    package func onSignal(matching rule: String, handler handle: @escaping (DBusMessage) -> Void) throws(DBusError) {
         let handler = Handler(handle)
         try check(sd_bus_add_match(raw, nil, rule, onMessage, Unmanaged.passUnretained(handler).toOpaque()))
         handlers.append(handler)
     }
 
-    /// Answers calls to all objects at and below a path, for as long as the connection lasts. Called by ``process()``.
-    /// - Parameter answer: gives nil for a method that there is not.
-    package func serve(_ prefix: String, answer: @escaping (BusMessage) -> BusAnswer?) throws(BusError) {
-        let server = Server(bus: self, answer: answer)
+    /// Serves method calls to all objects at and below a path until the connection ends.
+    /// - Parameter handler: called by ``process()``; returns nil for an unknown method.
+    package func serve(_ prefix: String, handler: @escaping (DBusMessage) -> DBusReply?) throws(DBusError) {
+        let server = Server(bus: self, handler: handler)
         try check(sd_bus_add_fallback(raw, nil, prefix, onCall, Unmanaged.passUnretained(server).toOpaque()))
         servers.append(server)
     }
 
-    /// Sends a signal of an object of ours to one connection only.
+    /// Sends a signal of a local object to one connection.
     package func emit(
-        _ member: String, of interface: String, at path: String, to destination: String, _ arguments: [BusValue]
-    ) throws(BusError) {
+        _ member: String, of interface: String, at path: String, to destination: String, _ arguments: [DBusValue]
+    ) throws(DBusError) {
         var new: OpaquePointer?
         try check(sd_bus_message_new_signal(raw, &new, path, interface, member))
-        guard let new else { throw BusError(code: -ENOMEM) }
-        let message = BusMessage(adopting: new)
+        guard let new else { throw DBusError(code: -ENOMEM) }
+        let message = DBusMessage(adopting: new)
         try check(sd_bus_message_set_destination(message.raw, destination))
         for argument in arguments { try check(message.append(argument)) }
         try check(sd_bus_send(raw, message.raw, nil))
     }
 
-    /// Whether somebody has the well-known name at the moment.
-    package func hasOwner(_ name: String, timeout: Duration) throws(BusError) -> Bool {
-        let call = BusCall(
+    /// Returns whether a connection owns the well-known name.
+    package func hasOwner(_ name: String, timeout: Duration) throws(DBusError) -> Bool {
+        let call = DBusMethodCall(
             destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
             member: "NameHasOwner", arguments: [.string(name)])
         return try self.call(call, timeout: timeout).boolean() ?? false
     }
 
-    /// The unique name of whoever has a well-known one at the moment.
-    package func owner(of name: String) throws(BusError) -> String {
-        let call = BusCall(
+    /// Returns the unique name of the connection that owns a well-known name.
+    package func owner(of name: String) throws(DBusError) -> String {
+        let call = DBusMethodCall(
             destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
             member: "GetNameOwner", arguments: [.string(name)])
-        guard let owner = try self.call(call).string() else { throw BusError("the bus' answer makes no sense") }
+        guard let owner = try self.call(call).string() else { throw DBusError("unexpected reply from the bus") }
         return owner
     }
 
-    // MARK: The owner's event loop
+    // MARK: Event loop
 
+    /// The descriptor to poll for ``events``.
     package var descriptor: Int32 { sd_bus_get_fd(raw) }
 
-    /// What to poll(2) the descriptor for.
-    package var events: Int16 { Int16(clamping: sd_bus_get_events(raw)) }
+    package var events: DescriptorPoll.Events { DescriptorPoll.Events(rawValue: Int16(clamping: sd_bus_get_events(raw))) }
 
-    /// When ``process()`` is wanted even if nothing comes.
+    /// When ``process()`` is due even if no message arrives.
     package var deadline: MonotonicInstant? {
         var microseconds: UInt64 = 0
         guard sd_bus_get_timeout(raw, &microseconds) >= 0, microseconds < UInt64(Int64.max) / 1000 else { return nil }
         return MonotonicInstant(nanoseconds: Int64(microseconds) * 1000)
     }
 
-    /// Handles all that has come.
-    package func process() throws(BusError) {
+    /// Handles all messages that have arrived.
+    package func process() throws(DBusError) {
         while true {
             let code = sd_bus_process(raw, nil)
             try check(code)
@@ -191,35 +144,35 @@ package final class SystemBus {
 
     // MARK: Messages
 
-    private func message(for call: BusCall) throws(BusError) -> BusMessage {
+    private func message(for call: DBusMethodCall) throws(DBusError) -> DBusMessage {
         var new: OpaquePointer?
         try check(sd_bus_message_new_method_call(raw, &new, call.destination, call.path, call.interface, call.member))
-        guard let new else { throw BusError(code: -ENOMEM) }
-        let message = BusMessage(adopting: new)
+        guard let new else { throw DBusError(code: -ENOMEM) }
+        let message = DBusMessage(adopting: new)
         for argument in call.arguments { try check(message.append(argument)) }
         return message
     }
 
-    private func check(_ code: Int32) throws(BusError) {
-        guard code >= 0 else { throw BusError(code: code) }
+    private func check(_ code: Int32) throws(DBusError) {
+        guard code >= 0 else { throw DBusError(code: code) }
     }
 
-    fileprivate func replied(_ reply: Reply, _ raw: OpaquePointer) {
+    fileprivate func complete(_ reply: PendingReply, with raw: OpaquePointer) {
         guard pending.remove(reply) != nil else { return }
         if let error = sd_bus_message_get_error(raw) {
-            reply.then(.failure(BusError(error.pointee)))
+            reply.completion(.failure(DBusError(error.pointee)))
         } else {
-            reply.then(.success(BusMessage(retaining: raw)))
+            reply.completion(.success(DBusMessage(retaining: raw)))
         }
     }
 
-    fileprivate func answer(_ call: OpaquePointer, _ answer: BusAnswer) throws(BusError) {
+    fileprivate func send(_ reply: DBusReply, to call: OpaquePointer) throws(DBusError) {
         var new: OpaquePointer?
-        switch answer {
+        switch reply {
         case .values(let values):
             try check(sd_bus_message_new_method_return(call, &new))
-            guard let new else { throw BusError(code: -ENOMEM) }
-            let message = BusMessage(adopting: new)
+            guard let new else { throw DBusError(code: -ENOMEM) }
+            let message = DBusMessage(adopting: new)
             for value in values { try check(message.append(value)) }
             try check(sd_bus_send(raw, message.raw, nil))
         case .error(let name, let text):
@@ -231,59 +184,63 @@ package final class SystemBus {
                 }
             }
             try check(code)
-            guard let new else { throw BusError(code: -ENOMEM) }
-            try check(sd_bus_send(raw, BusMessage(adopting: new).raw, nil))
+            guard let new else { throw DBusError(code: -ENOMEM) }
+            try check(sd_bus_send(raw, DBusMessage(adopting: new).raw, nil))
         }
     }
 
     fileprivate final class Server {
         unowned let bus: SystemBus
-        let answer: (BusMessage) -> BusAnswer?
+        let handler: (DBusMessage) -> DBusReply?
 
-        init(bus: SystemBus, answer: @escaping (BusMessage) -> BusAnswer?) {
+        init(bus: SystemBus, handler: @escaping (DBusMessage) -> DBusReply?) {
             self.bus = bus
-            self.answer = answer
+            self.handler = handler
         }
     }
 
     fileprivate final class Handler {
-        let handle: (BusMessage) -> Void
-        init(_ handle: @escaping (BusMessage) -> Void) { self.handle = handle }
+        let handle: (DBusMessage) -> Void
+        init(_ handle: @escaping (DBusMessage) -> Void) { self.handle = handle }
     }
 
-    fileprivate final class Reply: Hashable {
+    fileprivate final class PendingReply: Hashable {
         unowned let bus: SystemBus
-        let then: (Result<BusMessage, BusError>) -> Void
+        let completion: (Result<DBusMessage, DBusError>) -> Void
 
-        init(bus: SystemBus, then: @escaping (Result<BusMessage, BusError>) -> Void) {
+        init(bus: SystemBus, completion: @escaping (Result<DBusMessage, DBusError>) -> Void) {
             self.bus = bus
-            self.then = then
+            self.completion = completion
         }
 
-        static func == (left: Reply, right: Reply) -> Bool { left === right }
+        static func == (left: PendingReply, right: PendingReply) -> Bool { left === right }
         func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
 }
 
 // MARK: Callbacks
 
+// sd-bus passes the message and the context that was registered, which belongs to the bus; neither is null.
+
 private let onMessage: sd_bus_message_handler_t = { raw, context, _ in
-    Unmanaged<SystemBus.Handler>.fromOpaque(context!).takeUnretainedValue().handle(BusMessage(retaining: raw!))
+    guard let raw, let context else { return 0 }
+    Unmanaged<SystemBus.Handler>.fromOpaque(context).takeUnretainedValue().handle(DBusMessage(retaining: raw))
     return 0
 }
 
 private let onReply: sd_bus_message_handler_t = { raw, context, _ in
-    let reply = Unmanaged<SystemBus.Reply>.fromOpaque(context!).takeUnretainedValue()
-    reply.bus.replied(reply, raw!)
+    guard let raw, let context else { return 0 }
+    let reply = Unmanaged<SystemBus.PendingReply>.fromOpaque(context).takeUnretainedValue()
+    reply.bus.complete(reply, with: raw)
     return 0
 }
 
 private let onCall: sd_bus_message_handler_t = { raw, context, _ in
-    let server = Unmanaged<SystemBus.Server>.fromOpaque(context!).takeUnretainedValue()
-    // Signals come here too.
-    guard sd_bus_message_is_method_call(raw, nil, nil) > 0 else { return 0 }
-    guard let answer = server.answer(BusMessage(retaining: raw!)) else { return 0 }
-    // Whoever asked, and cannot be answered, runs out of time; there is nobody else to tell.
-    try? server.bus.answer(raw!, answer)
+    // Signals are delivered here, too.
+    guard let raw, let context, sd_bus_message_is_method_call(raw, nil, nil) > 0 else { return 0 }
+    let server = Unmanaged<SystemBus.Server>.fromOpaque(context).takeUnretainedValue()
+    guard let reply = server.handler(DBusMessage(retaining: raw)) else { return 0 }
+    // A caller that cannot be answered times out.
+    try? server.bus.send(reply, to: raw)
     return 1
 }

@@ -1,22 +1,25 @@
 package import NearshareInterfaces
 
-/// Chooses the engine that discovers peers on this machine.
+/// Selects the discovery engine of this machine.
 package enum LinuxDiscovery {
     package enum Preference: String, Sendable, Hashable, CaseIterable {
-        /// avahi-daemon where it answers, else the embedded responder.
+        /// avahi-daemon where it answers, otherwise the embedded responder.
         case automatic
         case embedded
         case daemon
     }
 
-    /// - Throws: only for ``Preference/daemon``, when there is none.
-    package static func make(preferring preference: Preference = .automatic) throws(DiscoveryError) -> any Discovery {
+    /// - Throws: only for ``Preference/daemon``, when it does not answer.
+    package static func make(
+        preferring preference: Preference = .automatic, environment: DiscoveryEnvironment = .system
+    ) throws(DiscoveryError) -> any Discovery {
         switch preference {
-        case .embedded: return EmbeddedDiscovery()
-        case .daemon: return try DaemonDiscovery(timeout: .seconds(2))
+        case .embedded: return EmbeddedDiscovery(environment: environment)
+        case .daemon: return try DaemonDiscovery(timeout: .seconds(2), environment: environment)
         case .automatic:
-            // Without a bus this fails at once; a bus answers in a millisecond or two. One that hangs is no reason to wait.
-            return (try? DaemonDiscovery(timeout: .milliseconds(100))) ?? EmbeddedDiscovery()
+            // Fails at once without a bus; a bus answers within two milliseconds unless it hangs.
+            return (try? DaemonDiscovery(timeout: .milliseconds(100), environment: environment))
+                ?? EmbeddedDiscovery(environment: environment)
         }
     }
 }

@@ -1,14 +1,16 @@
 internal import Glibc
 internal import NearshareInterfaces
 
-/// A socket with a port of its own.
+/// A socket that is bound to a port.
 struct BoundSocket {
     let descriptor: Int32
-    /// Both families go through it; else IPv4 alone.
+    /// Whether the socket carries both address families, or IPv4 alone.
     let hasIPv6: Bool
     let port: UInt16
 
-    /// - Parameter port: 0 for one that is free.
+    /// - Parameters:
+    ///   - port: 0 for a free one.
+    ///   - interface: nil for all interfaces.
     init(_ type: __socket_type, port: UInt16, interface: String?) throws(LinkError) {
         let (bound, hasIPv6) = try Self.bind(type, port, interface)
         descriptor = bound
@@ -16,26 +18,23 @@ struct BoundSocket {
         self.port = SocketAddress(filledBy: { getsockname(bound, $0, $1) == 0 })?.linkAddress?.port ?? port
     }
 
-    /// One socket for both families; IPv4 alone where the kernel has no IPv6.
+    /// Binds one dual-stack socket; IPv4 alone where the kernel has no IPv6.
     private static func bind(_ type: __socket_type, _ port: UInt16, _ interface: String?) throws(LinkError) -> (Int32, Bool) {
         let type = Int32(type.rawValue | SOCK_CLOEXEC.rawValue)
         var descriptor = socket(AF_INET6, type, 0)
         let hasIPv6 = descriptor >= 0
         if !hasIPv6 { descriptor = socket(AF_INET, type, 0) }
-        guard descriptor >= 0 else { throw LinkError(.unavailable, "no socket to be had: \(systemError())") }
+        guard descriptor >= 0 else { throw LinkError(.unavailable, "could not create a socket: \(systemErrorText())") }
         do throws(LinkError) {
-            var on: Int32 = 1
-            var off: Int32 = 0
-            let size = socklen_t(MemoryLayout<Int32>.size)
-            setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, size)
-            if hasIPv6 { setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &off, size) }
+            _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+            if hasIPv6 { _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 0) }
             if let interface {
                 guard
                     interface.withCString({
                         setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, $0, socklen_t(interface.utf8.count))
                     }) == 0
                 else {
-                    throw LinkError(.unavailable, "can't listen on interface \(interface): \(systemError())")
+                    throw LinkError(.unavailable, "could not listen on interface \(interface): \(systemErrorText())")
                 }
             }
             let bound: Int32
@@ -60,8 +59,8 @@ struct BoundSocket {
             }
             guard bound == 0 else {
                 throw errno == EADDRINUSE
-                    ? LinkError(.unavailable, "port \(port) is taken; choose another one with --port")
-                    : LinkError(.unavailable, "can't listen on port \(port): \(systemError())")
+                    ? LinkError(.unavailable, "port \(port) is in use; choose another one with --port")
+                    : LinkError(.unavailable, "could not listen on port \(port): \(systemErrorText())")
             }
         } catch {
             Glibc.close(descriptor)

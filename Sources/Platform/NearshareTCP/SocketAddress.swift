@@ -1,12 +1,12 @@
 internal import Glibc
 internal import NearshareInterfaces
 
-/// A socket address that the kernel reads and writes, big enough for every family.
+/// A socket address of any family (struct sockaddr_storage).
 struct SocketAddress {
     private(set) var storage = sockaddr_storage()
     private(set) var length: socklen_t = 0
 
-    /// What a host name or a numeric address with its zone stands for, in the order in which the system would try them.
+    /// Resolves a host name, or a numeric address with its zone, to addresses in the system's order of preference.
     static func resolve(_ address: LinkAddress) throws(LinkError) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -14,7 +14,7 @@ struct SocketAddress {
         var list: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(address.host, "\(address.port)", &hints, &list)
         guard code == 0, let list else {
-            throw LinkError(.unreachable, "\(address.host) is not an address: \(String(cString: gai_strerror(code)))")
+            throw LinkError(.unreachable, "could not resolve \(address.host): \(String(cString: gai_strerror(code)))")
         }
         defer { freeaddrinfo(list) }
         var found: [SocketAddress] = []
@@ -35,7 +35,7 @@ struct SocketAddress {
         }
     }
 
-    /// Filled by `body`, as accept(2) and getsockname(2) do.
+    /// Has `body` fill in the address, as accept(2) and getsockname(2) do.
     init?(filledBy body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Bool) {
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let isFilled = withUnsafeMutablePointer(to: &storage) { storage in
@@ -53,7 +53,7 @@ struct SocketAddress {
         }
     }
 
-    /// The numeric form, an IPv4 address in IPv6 clothes undressed.
+    /// The numeric form; an IPv4-mapped IPv6 address becomes an IPv4 address.
     var linkAddress: LinkAddress? {
         var host = [CChar](repeating: 0, count: Int(NI_MAXHOST))
         var service = [CChar](repeating: 0, count: Int(NI_MAXSERV))

@@ -1,12 +1,12 @@
 internal import Glibc
 internal import NearshareInterfaces
 
-/// A connected socket with blocking calls.
+/// A connected TCP socket with blocking calls.
 final class TCPLink: StreamLink {
     let remote: LinkAddress
     private let descriptor: Int32
 
-    /// Takes the descriptor over.
+    /// Takes ownership of a connected descriptor.
     init(descriptor: Int32, remote: LinkAddress) {
         self.descriptor = descriptor
         self.remote = remote
@@ -15,7 +15,7 @@ final class TCPLink: StreamLink {
 
     deinit { Glibc.close(descriptor) }
 
-    /// A link-local address means something on this machine's own interface only.
+    /// nil for a link-local address, which is valid on this machine's interface only.
     var localHost: String? {
         let own = SocketAddress { raw, length in getsockname(descriptor, raw, &length.pointee) == 0 }
         guard let host = own?.linkAddress?.host, !host.contains("%") else { return nil }
@@ -26,7 +26,7 @@ final class TCPLink: StreamLink {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count >= 0 { return count }
-            if errno != EINTR { throw LinkError(.broken, "the connection to \(remote) broke: \(systemError())") }
+            if errno != EINTR { throw LinkError(.broken, "the connection to \(remote) failed: \(systemErrorText())") }
         }
     }
 
@@ -37,7 +37,7 @@ final class TCPLink: StreamLink {
             if count >= 0 {
                 rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
             } else if errno != EINTR {
-                throw LinkError(.broken, "the connection to \(remote) broke: \(systemError())")
+                throw LinkError(.broken, "the connection to \(remote) failed: \(systemErrorText())")
             }
         }
     }
@@ -46,7 +46,7 @@ final class TCPLink: StreamLink {
         let count = send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
         if count >= 0 { return count }
         guard errno == EAGAIN || errno == EINTR else {
-            throw LinkError(.broken, "the connection to \(remote) broke: \(systemError())")
+            throw LinkError(.broken, "the connection to \(remote) failed: \(systemErrorText())")
         }
         return 0
     }
@@ -55,30 +55,26 @@ final class TCPLink: StreamLink {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// The descriptor itself stays until nobody holds the link any more: a number that is closed here while another thread
-    /// is about to use it could by then be somebody else's file.
+    /// Shuts the socket down; deinit closes the descriptor. Closed here, its number could be another file by the time that another thread uses it.
     func close() {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
     private func configure() {
-        set(tcpLevel, TCP_NODELAY, 1)
-        // What can't be delivered for so long is lost; the other side may have vanished without a word.
-        set(tcpLevel, TCP_USER_TIMEOUT, Self.lossTimeoutMilliseconds)
+        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_NODELAY, 1)
+        // The peer may have disappeared without closing the connection.
+        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_USER_TIMEOUT, Self.userTimeoutMilliseconds)
         guard !remote.isLoopback else { return }
-        // A control frame should not stand behind seconds of content in the kernel's buffer.
-        set(tcpLevel, TCP_NOTSENT_LOWAT, Self.unsentLimit)
-        // Keeps a lossy radio link full. Where the kernel does not offer it, its default stays.
+        // Keeps control frames from waiting behind seconds of content in the kernel's buffer.
+        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_NOTSENT_LOWAT, Self.unsentByteLimit)
+        // Keeps the throughput on a lossy radio link. Without BBR the kernel's default stays.
         _ = "bbr".withCString { setsockopt(descriptor, tcpLevel, TCP_CONGESTION, $0, 3) }
     }
 
-    private func set(_ level: Int32, _ option: Int32, _ value: Int32) {
-        var value = value
-        setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
-    }
-
-    private static let lossTimeoutMilliseconds: Int32 = 20_000
-    private static let unsentLimit: Int32 = 512 << 10
+    /// Unacknowledged data older than this breaks the connection (TCP_USER_TIMEOUT, in milliseconds).
+    private static let userTimeoutMilliseconds: Int32 = 20_000
+    /// Unsent bytes up to which the socket is writable.
+    private static let unsentByteLimit: Int32 = 512 << 10
 }
 
 extension LinkAddress {
@@ -86,5 +82,3 @@ extension LinkAddress {
 }
 
 private let tcpLevel = Int32(IPPROTO_TCP)
-
-func systemError(_ code: Int32 = errno) -> String { String(cString: strerror(code)).lowercased() }

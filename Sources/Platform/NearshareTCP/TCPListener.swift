@@ -3,20 +3,23 @@ internal import Glibc
 internal import NearshareInterfaces
 internal import Synchronization
 
+/// A listening TCP socket.
 final class TCPListener: StreamListener {
     let port: UInt16
     private let descriptor: Int32
     private let isClosed = Atomic(false)
-    /// Given up for a moment when the process has no descriptors left, so that a waiting connection can be taken and
-    /// dropped; otherwise it would be reported again and again.
+    /// A descriptor in reserve. When the process has none left, it is closed so that a waiting connection can be accepted and dropped;
+    /// otherwise accept(2) would fail for it again and again.
     private let spare = Atomic<Int32>(-1)
+
+    private static let backlog: Int32 = 64
 
     init(port: UInt16, interface: String?) throws(LinkError) {
         let bound = try BoundSocket(SOCK_STREAM, port: port, interface: interface)
-        guard Glibc.listen(bound.descriptor, 64) == 0 else {
-            let why = systemError()
+        guard Glibc.listen(bound.descriptor, Self.backlog) == 0 else {
+            let reason = systemErrorText()
             Glibc.close(bound.descriptor)
-            throw LinkError(.unavailable, "can't listen on port \(port): \(why)")
+            throw LinkError(.unavailable, "could not listen on port \(port): \(reason)")
         }
         descriptor = bound.descriptor
         self.port = bound.port
@@ -31,24 +34,25 @@ final class TCPListener: StreamListener {
 
     func accept() throws(LinkError) -> any StreamLink {
         while true {
-            var taken: Int32 = -1
+            var accepted: Int32 = -1
             let address = SocketAddress { raw, length in
-                taken = nearshare_accept(descriptor, raw, length)
-                return taken >= 0
+                accepted = nearshare_accept(descriptor, raw, length)
+                return accepted >= 0
             }
-            if taken >= 0 {
+            if accepted >= 0 {
                 guard let remote = address?.linkAddress else {
-                    Glibc.close(taken)
+                    Glibc.close(accepted)
                     continue
                 }
-                return TCPLink(descriptor: taken, remote: remote)
+                return TCPLink(descriptor: accepted, remote: remote)
             }
             let code = errno
-            if isClosed.load(ordering: .acquiring) { throw LinkError(.closed, "no longer listening") }
+            if isClosed.load(ordering: .acquiring) { throw LinkError(.closed, "the listener was closed") }
             switch code {
-            case EMFILE, ENFILE: dropOne()
-            // All others that accept(2) names concern the one connection only.
-            case EBADF, EINVAL, ENOTSOCK, EFAULT: throw LinkError(.unavailable, "can't listen any more: \(systemError(code))")
+            case EMFILE, ENFILE: dropConnection()
+            // All other errors of accept(2) concern one connection only.
+            case EBADF, EINVAL, ENOTSOCK, EFAULT:
+                throw LinkError(.unavailable, "could not accept connections any more: \(systemErrorText(code))")
             default: break
             }
         }
@@ -56,15 +60,15 @@ final class TCPListener: StreamListener {
 
     func close() {
         isClosed.store(true, ordering: .releasing)
-        // Wakes accept(2); the number itself is released when nobody uses the listener any more.
+        // Wakes accept(2); deinit closes the descriptor.
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
-    private func dropOne() {
+    private func dropConnection() {
         let held = spare.exchange(-1, ordering: .acquiringAndReleasing)
         if held >= 0 { Glibc.close(held) }
-        let victim = nearshare_accept(descriptor, nil, nil)
-        if victim >= 0 { Glibc.close(victim) }
+        let dropped = nearshare_accept(descriptor, nil, nil)
+        if dropped >= 0 { Glibc.close(dropped) }
         spare.store(Self.openSpare(), ordering: .releasing)
     }
 

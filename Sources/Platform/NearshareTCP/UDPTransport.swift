@@ -2,7 +2,7 @@ internal import Glibc
 package import NearshareInterfaces
 internal import Synchronization
 
-/// Packets over UDP, IPv4 and IPv6.
+/// Datagrams over UDP, IPv4 and IPv6.
 package struct UDPTransport: DatagramTransport {
     package init() {}
 
@@ -11,17 +11,18 @@ package struct UDPTransport: DatagramTransport {
     }
 }
 
+/// A UDP socket that is bound to a port.
 final class UDPSocket: DatagramSocket {
-    private struct Known {
+    private struct Cache {
         var addresses: [LinkAddress: SocketAddress] = [:]
     }
 
     var port: UInt16 { bound.port }
     private let bound: BoundSocket
     private let isClosed = Atomic(false)
-    /// Looked up once each: sending is for things that are in a hurry.
-    private let known = Mutex(Known())
-    private static let maximumKnown = 256
+    /// Resolved addresses: sending must not wait for the resolver each time.
+    private let cache = Mutex(Cache())
+    private static let maximumCacheCount = 256
 
     init(_ bound: BoundSocket) {
         self.bound = bound
@@ -37,15 +38,15 @@ final class UDPSocket: DatagramSocket {
     }
 
     private func resolve(_ address: LinkAddress) -> SocketAddress? {
-        if let found = known.withLock({ $0.addresses[address] }) { return found }
-        // A socket for both families takes IPv4 addresses in IPv6 clothes only.
+        if let cached = cache.withLock({ $0.addresses[address] }) { return cached }
+        // A dual-stack socket takes IPv4 addresses in their IPv4-mapped form only.
         let host = bound.hasIPv6 && !address.host.contains(":") ? "::ffff:\(address.host)" : address.host
-        guard let found = try? SocketAddress.resolve(LinkAddress(host: host, port: address.port)).first else { return nil }
-        known.withLock { known in
-            if known.addresses.count >= Self.maximumKnown { known.addresses = [:] }
-            known.addresses[address] = found
+        guard let resolved = try? SocketAddress.resolve(LinkAddress(host: host, port: address.port)).first else { return nil }
+        cache.withLock { cache in
+            if cache.addresses.count >= Self.maximumCacheCount { cache.addresses = [:] }
+            cache.addresses[address] = resolved
         }
-        return found
+        return resolved
     }
 
     func receive(upTo limit: Int) -> (bytes: [UInt8], from: LinkAddress)? {
@@ -57,7 +58,7 @@ final class UDPSocket: DatagramSocket {
                 return count >= 0
             }
             if isClosed.load(ordering: .acquiring) { return nil }
-            // Errors are about packets that were sent before; those may be lost.
+            // Errors concern datagrams that were sent before, which may be lost.
             guard count > 0, let from = source?.linkAddress else { continue }
             return (Array(buffer[..<count]), from)
         }
@@ -65,7 +66,7 @@ final class UDPSocket: DatagramSocket {
 
     func close() {
         isClosed.store(true, ordering: .releasing)
-        // Wakes recvfrom(2), although nothing is connected.
+        // Wakes recvfrom(2) although the socket is not connected.
         shutdown(bound.descriptor, Int32(SHUT_RDWR))
     }
 }

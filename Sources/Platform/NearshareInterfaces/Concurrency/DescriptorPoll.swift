@@ -36,7 +36,8 @@ package enum DescriptorPoll {
         return wait(for: descriptors, timeout: timeout).first ?? []
     }
 
-    private static func milliseconds(_ timeout: Duration) -> Int32 {
+    /// A timeout as poll(2) takes it: rounded up, so that the time is over afterwards.
+    package static func milliseconds(_ timeout: Duration) -> Int32 {
         let (seconds, attoseconds) = timeout.components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }
         let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)

@@ -1,0 +1,81 @@
+internal import NearshareDBus
+package import NearshareInterfaces
+
+/// Diagnoses this machine's Bluetooth without changing anything.
+package enum BluetoothDiagnosis {
+    /// - Parameter adapter: such as "hci0"; nil for the one that would be used.
+    package static func collect(adapter: String? = nil) -> [RadioDiagnostic] {
+        let bus: SystemBus
+        do throws(DBusError) {
+            bus = try SystemBus()
+        } catch {
+            return [finding(.noBus(error.text))]
+        }
+        do throws(BluetoothError) {
+            let objects = try BlueZ.objects(over: bus)
+            let (path, properties) = try BlueZ.findAdapter(adapter, in: objects)
+            return findings(BlueZ.name(of: path), properties, objects[path] ?? [:], devices(at: path, in: objects))
+        } catch {
+            return [finding(error)]
+        }
+    }
+
+    /// A machine without Bluetooth needs no repair.
+    private static func finding(_ error: BluetoothError) -> RadioDiagnostic {
+        let severity: RadioDiagnostic.Severity =
+            switch error {
+            case .noBus, .noDaemon, .noAdapter, .poweredOff: .note
+            case .unknownAdapter, .blocked, .notPermitted, .cannotAdvertise, .failed: .problem
+            }
+        return RadioDiagnostic(severity, error.cause, advice: error.advice)
+    }
+
+    private static func findings(
+        _ name: String, _ properties: BlueZ.Properties, _ interfaces: [String: BlueZ.Properties], _ devices: [BlueZ.Properties]
+    ) -> [RadioDiagnostic] {
+        guard properties["Powered"]?.bool == true else {
+            return [
+                finding(RFKill.block(of: name).map { .blocked(name, byHardware: $0 == .hardware) } ?? .poweredOff(name))
+            ]
+        }
+        var found = [RadioDiagnostic(.fine, "the adapter \(name) (\(properties["Address"]?.string ?? "?")) is switched on")]
+        if let version = properties["Modalias"]?.string.flatMap({ BlueZVersion(modalias: $0) }) {
+            if version < BlueZVersion.acceptingLongWrites {
+                found.append(
+                    RadioDiagnostic(
+                        .note, "BlueZ \(version) drops writes of phones that are longer than 510 bytes",
+                        advice: "nearshare itself sends shorter ones; BlueZ 5.69 and later accept all"))
+            } else {
+                found.append(RadioDiagnostic(.fine, "BlueZ \(version) has no known limits"))
+            }
+        }
+        found += advertising(interfaces[BlueZ.advertisingManager])
+        let near = devices.filter { $0["UUIDs"]?.strings?.contains(GATTProfile.meshService) ?? false }
+        let text =
+            switch near.count {
+            case 0: "no device that offers bitchat's service was seen lately"
+            case 1: "one device that offers bitchat's service was seen lately"
+            default: "\(near.count) devices that offer bitchat's service were seen lately"
+            }
+        found.append(RadioDiagnostic(.fine, text))
+        return found
+    }
+
+    private static func advertising(_ manager: BlueZ.Properties?) -> [RadioDiagnostic] {
+        guard let manager, let used = manager["ActiveInstances"]?.integer, let free = manager["SupportedInstances"]?.integer
+        else {
+            return [
+                RadioDiagnostic(
+                    .problem, "the adapter cannot advertise, so others cannot find this machine over Bluetooth",
+                    advice: "use an adapter with Bluetooth Low Energy (4.0 or later)")
+            ]
+        }
+        let text = "\(used == 1 ? "1 advertisement is" : "\(used) advertisements are") on the air, \(free) more possible"
+        guard free == 0 else { return [RadioDiagnostic(.fine, text)] }
+        return [RadioDiagnostic(.problem, text, advice: "stop another program that advertises")]
+    }
+
+    private static func devices(at adapter: String, in objects: BlueZ.Objects) -> [BlueZ.Properties] {
+        objects.filter { $0.key.hasPrefix(adapter + "/") }.compactMap { $0.value[BlueZ.device] }
+    }
+}

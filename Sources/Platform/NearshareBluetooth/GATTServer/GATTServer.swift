@@ -1,0 +1,193 @@
+internal import NearshareBase
+internal import NearshareDBus
+internal import NearshareInterfaces
+
+/// The adapter's GATT server: the frames that centrals write and are notified of, and the record that they read. Belongs to the adapter's
+/// thread.
+final class GATTServer {
+    /// Receives the link of each central that begins to write frames.
+    var onLink: (PeripheralLink) -> Void = { _ in }
+    /// Decides whether the frames of a device, by its path, are accepted.
+    var admitsFrames: (String) -> Bool = { _ in true }
+    private(set) var advertising = AdvertisingState()
+    private(set) var centrals = CentralTable()
+    private var window = NotificationWindow()
+    private let queue: NotificationQueue
+    private let bus: SystemBus
+    private let application: GATTApplication
+    private let environment: AdapterEnvironment
+    private var record: ServiceRecord?
+    private var onAdvertised: (@Sendable (BluetoothError?) -> Void)?
+
+    private enum Path {
+        static let root = "/org/nearshare"
+        static let mesh = root + "/mesh"
+        static let frames = mesh + "/frames"
+        static let record = root + "/record"
+        static let value = record + "/value"
+    }
+
+    /// The ATT MTU of a connection that has not negotiated one.
+    private static let defaultMTU = 23
+    private static let pingTimeout = Duration.seconds(5)
+
+    init(bus: SystemBus, environment: AdapterEnvironment) throws(DBusError) {
+        self.bus = bus
+        self.environment = environment
+        queue = NotificationQueue(onReady: { environment.post { $0.server.sendNotifications() } })
+        application = try GATTApplication(bus: bus, root: Path.root, services: Self.services)
+        application.onCall = { [unowned self] in reply(to: $0) }
+        application.onReleased = { [unowned self] in advertising.released() }
+    }
+
+    private static let services = [
+        GATTApplication.Service(
+            path: Path.mesh, uuid: GATTProfile.meshService,
+            characteristics: [
+                GATTApplication.Characteristic(
+                    path: Path.frames, uuid: GATTProfile.meshCharacteristic,
+                    flags: ["read", "write", "write-without-response", "notify"])
+            ]),
+        GATTApplication.Service(
+            path: Path.record, uuid: GATTProfile.recordService,
+            characteristics: [
+                GATTApplication.Characteristic(path: Path.value, uuid: GATTProfile.recordCharacteristic, flags: ["read"])
+            ]),
+    ]
+
+    // MARK: Advertising
+
+    var isAdvertising: Bool { advertising.isAdvertising }
+
+    /// Registers the services and advertises them.
+    /// - Parameter completion: called once: with nil when advertised, or with the reason why not.
+    func start(
+        _ record: ServiceRecord, on adapter: String, completion: @escaping @Sendable (BluetoothError?) -> Void
+    ) {
+        self.record = record
+        onAdvertised = completion
+        perform(advertising.start(), on: adapter)
+    }
+
+    func update(txt: [[UInt8]]) { record?.txt = txt }
+
+    func stop(on adapter: String) {
+        guard advertising.isOn else { return }
+        perform(advertising.stop(), on: adapter)
+        end()
+    }
+
+    /// Registers everything again after BlueZ or the adapter has come back.
+    func renew(on adapter: String) { perform(advertising.renew(), on: adapter) }
+
+    func connectionsChanged(at now: MonotonicInstant) {
+        // A full server has no use for another central.
+        if !centrals.isFull { advertising.connectionsChanged(at: now) }
+    }
+
+    private func end() {
+        record = nil
+        onAdvertised = nil
+        centrals.closeAll()
+    }
+
+    private func perform(_ reactions: [AdvertisingState.Reaction], on adapter: String) {
+        for reaction in reactions {
+            switch reaction {
+            case .registerApplication:
+                application.register(on: adapter) { [weak self] error in
+                    guard let self else { return }
+                    perform(
+                        advertising.applicationRegistered(error.map { BluetoothError($0) }, at: environment.now()), on: adapter)
+                }
+            case .registerAdvertisement:
+                application.advertise(on: adapter) { [weak self] error in
+                    guard let self else { return }
+                    perform(
+                        advertising.advertisementRegistered(
+                            error.map { .cannotAdvertise($0.text) }, at: environment.now()), on: adapter)
+                }
+            case .unregisterAdvertisement: application.unadvertise(on: adapter)
+            case .unregisterApplication: application.unregister(on: adapter)
+            case .forgetDaemon: application.forgetDaemon()
+            case .report(let error):
+                onAdvertised?(error)
+                onAdvertised = nil
+                if error != nil { end() }
+            }
+        }
+    }
+
+    // MARK: Links
+
+    func disconnected(_ device: String) { centrals.close(device) }
+
+    func closeLinks() { centrals.closeAll() }
+
+    /// BlueZ or the adapter is gone.
+    func suspend() {
+        centrals.closeAll()
+        advertising.suspend()
+        window.reset()
+    }
+
+    var nextDeadline: MonotonicInstant? { [centrals.nextDeadline, advertising.nextDeadline].compactMap(\.self).min() }
+
+    func tick(at now: MonotonicInstant, on adapter: String) {
+        centrals.closeSilent(at: now)
+        perform(advertising.tick(at: now), on: adapter)
+    }
+
+    private func receive(_ bytes: [UInt8], from device: String, mtu: Int) {
+        guard admitsFrames(device) else { return }
+        let now = environment.now()
+        if centrals.deliver(bytes, from: device, at: now) { return }
+        // The peer behind the address is known from its frames only.
+        guard !centrals.isFull, let address = BlueZ.address(ofDevice: device) else { return }
+        let link = PeripheralLink(
+            device: device, maximumFrameByteCount: GATTProfile.frameLimit(mtu: mtu), remote: address.linkAddress(port: 0),
+            queue: queue, onClose: { [environment] in environment.post { $0.server.removeClosedLink(device) } })
+        centrals.add(link, for: device, at: now)
+        onLink(link)
+        _ = centrals.deliver(bytes, from: device, at: now)
+    }
+
+    private func removeClosedLink(_ device: String) { centrals.removeClosed(device) }
+
+    private func sendNotifications() {
+        while window.isOpen, let frame = queue.removeFirst() {
+            application.notify(frame, of: Path.frames)
+            guard window.recordSent() else { continue }
+            let ping = BlueZ.call("/", "org.freedesktop.DBus.Peer", "Ping")
+            do throws(DBusError) {
+                try bus.call(ping, timeout: Self.pingTimeout) { [weak self] _ in
+                    self?.window.acknowledge()
+                    self?.sendNotifications()
+                }
+            } catch {
+                window.reset()
+            }
+        }
+        bus.flush()
+    }
+
+    // MARK: Calls of BlueZ
+
+    private func reply(to call: DBusMessage) -> DBusReply? {
+        switch (call.interface, call.member, call.path) {
+        case (BlueZ.characteristic, "WriteValue", Path.frames):
+            guard let bytes = call.bytes(), let options = call.dictionary(), let device = options["device"]?.string else {
+                return .error(name: "org.bluez.Error.Failed", text: "")
+            }
+            // One write is one frame: no phone sends one in parts (bitchat specification, section 11).
+            guard options["offset"]?.integer ?? 0 == 0 else { return .error(name: "org.bluez.Error.InvalidOffset", text: "") }
+            receive(bytes, from: device, mtu: max(Self.defaultMTU, options["mtu"]?.integer ?? 0))
+            return .values([])
+        case (BlueZ.characteristic, "ReadValue", Path.frames): return .values([.bytes([])])
+        case (BlueZ.characteristic, "ReadValue", Path.value):
+            let offset = call.dictionary()?["offset"]?.integer ?? 0
+            return .values([.bytes(Array((record?.bytes ?? []).dropFirst(offset)))])
+        default: return nil
+        }
+    }
+}

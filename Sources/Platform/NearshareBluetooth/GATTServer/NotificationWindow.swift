@@ -1,0 +1,21 @@
+/// Flow control for notifications on their way to BlueZ, which would queue without a bound: after each half window BlueZ is pinged, and the
+/// next half waits for its reply.
+struct NotificationWindow {
+    static let size = 16
+
+    private var unacknowledgedCount = 0
+
+    var isOpen: Bool { unacknowledgedCount < Self.size }
+
+    /// Counts a notification that was sent.
+    /// - Returns: whether a ping has to follow.
+    mutating func recordSent() -> Bool {
+        unacknowledgedCount += 1
+        return unacknowledgedCount == Self.size / 2 || unacknowledgedCount == Self.size
+    }
+
+    /// BlueZ has replied to a ping, or has not in time.
+    mutating func acknowledge() { unacknowledgedCount = max(0, unacknowledgedCount - Self.size / 2) }
+
+    mutating func reset() { unacknowledgedCount = 0 }
+}

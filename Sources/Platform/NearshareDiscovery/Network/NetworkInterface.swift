@@ -1,0 +1,177 @@
+internal import Glibc
+package import NearshareBase
+internal import NearshareInterfaces
+
+/// A network interface of this machine, as the kernel reports it.
+package struct NetworkInterface: Sendable, Hashable {
+    package struct Address: Sendable, Hashable {
+        package var address: IPAddress
+        /// The number of leading bits that all hosts on the link share.
+        package var prefixLength: Int
+
+        package init(address: IPAddress, prefixLength: Int) {
+            self.address = address
+            self.prefixLength = prefixLength
+        }
+    }
+
+    package var name: String
+    package var index: Int32
+    /// Administratively up.
+    package var isUp: Bool
+    /// Has a carrier: a cable is plugged in, or an access point joined.
+    package var isRunning: Bool
+    package var isLoopback: Bool
+    package var isMulticastCapable: Bool
+    package var isPointToPoint: Bool
+    package var addresses: [Address]
+
+    package init(
+        name: String, index: Int32, isUp: Bool, isRunning: Bool, isLoopback: Bool, isMulticastCapable: Bool,
+        isPointToPoint: Bool, addresses: [Address]
+    ) {
+        self.name = name
+        self.index = index
+        self.isUp = isUp
+        self.isRunning = isRunning
+        self.isLoopback = isLoopback
+        self.isMulticastCapable = isMulticastCapable
+        self.isPointToPoint = isPointToPoint
+        self.addresses = addresses
+    }
+
+    /// Whether multicast DNS works there: up, with an address and multicast. Loopback delivers multicast to this machine even without the flag.
+    package var canCarryDiscovery: Bool {
+        isUp && !addresses.isEmpty && (isLoopback || (isMulticastCapable && !isPointToPoint))
+    }
+
+    /// Whether other hosts can be reached there.
+    package var leadsToOthers: Bool { canCarryDiscovery && isRunning && !isLoopback }
+
+    /// Returns all interfaces of this machine, ordered by index.
+    package static func all() -> [NetworkInterface] {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return [] }
+        defer { freeifaddrs(list) }
+        var found: [Int32: NetworkInterface] = [:]
+        for entry in sequence(first: list, next: { $0?.pointee.ifa_next }) {
+            guard let entry = entry?.pointee, let rawName = entry.ifa_name else { break }
+            let index = Int32(clamping: if_nametoindex(rawName))
+            // Removed since the list was made.
+            guard index > 0 else { continue }
+            func has(_ flag: some BinaryInteger) -> Bool { entry.ifa_flags & UInt32(flag) != 0 }
+            var interface =
+                found[index]
+                ?? NetworkInterface(
+                    name: String(cString: rawName), index: index, isUp: has(IFF_UP), isRunning: has(IFF_RUNNING),
+                    isLoopback: has(IFF_LOOPBACK), isMulticastCapable: has(IFF_MULTICAST),
+                    isPointToPoint: has(IFF_POINTOPOINT), addresses: [])
+            if let address = ipAddress(entry.ifa_addr) {
+                let prefix =
+                    ipAddress(entry.ifa_netmask)?.bytes.reduce(0) { $0 + $1.nonzeroBitCount } ?? address.bytes.count * 8
+                interface.addresses.append(Address(address: address, prefixLength: prefix))
+            }
+            found[index] = interface
+        }
+        return found.values.sorted { $0.index < $1.index }
+    }
+
+    /// Returns the index of an interface that the user has named.
+    static func index(of name: String) throws(DiscoveryError) -> Int32 {
+        let index = if_nametoindex(name)
+        guard index != 0 else {
+            throw DiscoveryError("there is no network interface \(name): `ip link` lists those of this machine")
+        }
+        return Int32(clamping: index)
+    }
+
+    /// Returns nil for a socket address that is neither IPv4 nor IPv6.
+    static func ipAddress(_ socketAddress: UnsafePointer<sockaddr>?) -> IPAddress? {
+        guard let socketAddress else { return nil }
+        switch Int32(socketAddress.pointee.sa_family) {
+        case AF_INET:
+            return socketAddress.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                .v4(UInt32(bigEndian: $0.pointee.sin_addr.s_addr))
+            }
+        case AF_INET6:
+            return socketAddress.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { pointer in
+                withUnsafeBytes(of: pointer.pointee.sin6_addr) { IPAddress(bytes: $0) }
+            }
+        default: return nil
+        }
+    }
+}
+
+/// A cache of this machine's interfaces and addresses.
+struct LocalAddresses {
+    private var cached: [NetworkInterface] = []
+    private var cachedAt: MonotonicInstant?
+
+    mutating func invalidate() { cachedAt = nil }
+
+    mutating func interfaces(at now: MonotonicInstant) -> [NetworkInterface] {
+        if let cachedAt, now - cachedAt < Self.lifetime { return cached }
+        cached = NetworkInterface.all()
+        cachedAt = now
+        return cached
+    }
+
+    mutating func contains(_ address: IPAddress, at now: MonotonicInstant) -> Bool {
+        interfaces(at: now).contains { $0.addresses.contains { $0.address == address } }
+    }
+
+    /// Under a flood of sightings the kernel is asked once a second.
+    private static let lifetime: Duration = .seconds(1)
+}
+
+/// A netlink socket that is readable after interfaces or addresses of this machine have changed.
+final class AddressMonitor {
+    let descriptor: Int32
+
+    /// Returns nil where netlink is not available: then changes go unnoticed.
+    init?() {
+        descriptor = socket(AF_NETLINK, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        // struct sockaddr_nl, which Swift does not import. Groups: links, IPv4 and IPv6 addresses (RTMGRP_…).
+        var address: (family: UInt16, pad: UInt16, port: UInt32, groups: UInt32) = (
+            UInt16(AF_NETLINK), 0, 0, 0x1 | 0x10 | 0x100
+        )
+        let bound = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, 12) }
+        }
+        guard bound == 0 else { return nil }
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    /// Reads and drops all messages: the kernel is asked for the addresses anew.
+    func drain() {
+        withUnsafeTemporaryAllocation(byteCount: 8192, alignment: 8) { buffer in
+            // ENOBUFS: messages were dropped; there may be more to read.
+            while recv(descriptor, buffer.baseAddress, buffer.count, 0) > 0 || errno == ENOBUFS {}
+        }
+    }
+}
+
+/// Returns the name of the interface with this index; the index itself when the interface was just removed.
+func interfaceName(of index: Int32) -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(IF_NAMESIZE)) { buffer in
+        // Safe: the allocation is not empty.
+        if_indextoname(UInt32(index), buffer.baseAddress).map { String(cString: $0) } ?? "\(index)"
+    }
+}
+
+extension IPAddress {
+    /// - Parameter text: a numeric address without a zone.
+    init?(text: String) {
+        func parse(_ family: Int32, count: Int) -> [UInt8]? {
+            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+                buffer.initialize(repeating: 0)
+                initialized = inet_pton(family, text, buffer.baseAddress) == 1 ? count : 0
+            }
+            return bytes.isEmpty ? nil : bytes
+        }
+        guard let bytes = parse(AF_INET, count: 4) ?? parse(AF_INET6, count: 16) else { return nil }
+        self.init(bytes: bytes)
+    }
+}
