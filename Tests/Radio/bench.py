@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What Bluetooth takes, in the machine without a radio: printed, not judged. Run by Tests/Radio/bench."""
+"""Benchmarks of Bluetooth in the virtual machine. Results are printed, not checked. Run by Tests/Radio/bench."""
+
 import os
 import pathlib
 import shutil
@@ -15,17 +16,21 @@ from radio_harness import ADDRESSES, Probe, RadioPeer, bring, network, rest
 ROUNDS = 3
 CHANNEL_BYTES = 2_000_000
 FRAME_BYTES = 100_000
-# What 20 ms between two fragments allow.
+# Seconds between two fragments.
 PACE = 0.020
 
 
 def plain(count):
-    """The rate of two small C programs, and how long they took to connect."""
+    """Connect time and throughput of two small C programs."""
     program = os.environ["RADIO_PLAIN"]
     with subprocess.Popen([program, "serve", ADDRESSES[0], "0x90"], stdout=subprocess.PIPE, text=True) as server:
         server.stdout.readline()
         shown = subprocess.run(
-            [program, "send", ADDRESSES[1], ADDRESSES[0], "0x90", str(count)], capture_output=True, text=True, check=True)
+            [program, "send", ADDRESSES[1], ADDRESSES[0], "0x90", str(count)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     seconds, rate = shown.stdout.split()
     return float(seconds), float(rate)
 
@@ -39,9 +44,9 @@ def channel(there, here, host, number):
 
 
 def sent(sender, receiver, path, way):
-    """Seconds from the acceptance, or the first frame, to the end, as the sender's person sees them."""
+    """Seconds from the acceptance, or the first frame, to the end, as the sender reports them."""
     running = sender.start("send", path, "--to", "anna", "--via", way, "--json")
-    # Nobody is asked before frames go out.
+    # Frames are sent without asking the receiver first.
     first = "progress" if way == "mesh" else "accepted"
     running.wait_for(first, patience=radio_harness.PATIENCE)
     begun = time.monotonic()
@@ -84,8 +89,11 @@ def main():
         plains.append(plain(CHANNEL_BYTES)[1])
     print(f"| channel connected | {statistics.median(connects):.2f} s | 1 s |")
     ratio = statistics.median(rates) / statistics.median(plains)
-    print(f"| 2 MB over a stream link : plain C sockets | {statistics.median(rates) / 1e6:.2f} : "
-          f"{statistics.median(plains) / 1e6:.2f} MB/s = {ratio:.2f} | |", flush=True)
+    print(
+        f"| 2 MB over a stream link : plain C sockets | {statistics.median(rates) / 1e6:.2f} : "
+        f"{statistics.median(plains) / 1e6:.2f} MB/s = {ratio:.2f} | |",
+        flush=True,
+    )
     here.stop()
     there.stop()
     rest()
@@ -98,11 +106,17 @@ def main():
         files[name].write_bytes(os.urandom(size))
     times = [sent(ben, receiver, files["large.bin"], "bluetooth")[0] for _ in range(ROUNDS)]
     rate = CHANNEL_BYTES / statistics.median(times)
-    print(f"| a file of 2 MB with nearshare : plain C sockets | {rate / 1e6:.2f} MB/s = {rate / statistics.median(plains):.2f} | 0.7 |",
-          flush=True)
+    ratio = rate / statistics.median(plains)
+    print(
+        f"| a file of 2 MB with nearshare : plain C sockets | {rate / 1e6:.2f} MB/s = {ratio:.2f} | 0.7 |",
+        flush=True,
+    )
     taken, fragments = sent(ben, receiver, files["small.bin"], "mesh")
-    print(f"| a private file of 100 kB in {fragments} frames : what 20 ms between two allow | {taken:.2f} s = "
-          f"{taken / (PACE * fragments):.2f} | 1.1 |", flush=True)
+    print(
+        f"| a private file of 100 kB in {fragments} frames : what 20 ms between two allow | {taken:.2f} s = "
+        f"{taken / (PACE * fragments):.2f} | 1.1 |",
+        flush=True,
+    )
     anna.stop_all()
     ben.stop_all()
     shutil.rmtree(place, ignore_errors=True)

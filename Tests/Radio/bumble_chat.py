@@ -1,4 +1,5 @@
-"""BlueChat's app as an old client has it: three characteristics, one text a value. As central or as peripheral, on Bumble."""
+"""A BlueChat client on Bumble, as central or peripheral: three characteristics, one text per value."""
+
 import asyncio
 import os
 import queue
@@ -7,7 +8,7 @@ import threading
 
 sys.path.insert(0, os.environ.get("RADIO_PYTHON", ""))
 
-from bumble.core import AdvertisingData, UUID  # noqa: E402
+from bumble.core import UUID, AdvertisingData  # noqa: E402
 from bumble.device import Device, Peer  # noqa: E402
 from bumble.gatt import Characteristic, CharacteristicValue, Service  # noqa: E402
 from bumble.hci import Address  # noqa: E402
@@ -23,7 +24,7 @@ PATIENCE = 90
 
 
 class OldClient:
-    """Events, as (name, value): ready, heard, asked-to-leave, left."""
+    """A client whose events are (name, value): ready, heard, asked-to-leave, left."""
 
     def __init__(self, index, role, name="olive", mtu=None):
         self.index, self.role, self.name, self.mtu = index, role, name, mtu
@@ -44,12 +45,13 @@ class OldClient:
                 return value
 
     def say(self, value):
-        """Returns when the other side has confirmed it."""
+        """Returns when the peer has confirmed the value."""
         return asyncio.run_coroutine_threadsafe(self._say(value), self._loop).result(PATIENCE)
 
     def ask_to_leave(self):
         return asyncio.run_coroutine_threadsafe(
-            self._device.indicate_subscribers(self._disconnect, b"\x01"), self._loop).result(PATIENCE)
+            self._device.indicate_subscribers(self._disconnect, b"\x01"), self._loop
+        ).result(PATIENCE)
 
     def close(self):
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -70,7 +72,7 @@ class OldClient:
         async with await open_transport(f"hci-socket:{self.index}") as transport:
             self._device = Device(name=self.name, address=Address(ADDRESS), host=Host(transport.source, transport.sink))
             if self.mtu:
-                # BlueZ asks as well. Of two that want different things of it, it would depend on chance what each takes for agreed.
+                # BlueZ requests an MTU as well. With two different requests the result would depend on timing.
                 self._device.gatt_server.max_mtu = self.mtu
             self._connection = None
             await (self._central() if self.role == "central" else self._peripheral())
@@ -102,7 +104,8 @@ class OldClient:
         service = peer.get_services_by_uuid(UUID(SERVICE))[0]
         await service.discover_characteristics()
         self._outgoing, incoming, disconnect = (
-            service.get_characteristics_by_uuid(UUID(uuid))[0] for uuid in (FROM_CENTRAL, FROM_PERIPHERAL, DISCONNECT))
+            service.get_characteristics_by_uuid(UUID(uuid))[0] for uuid in (FROM_CENTRAL, FROM_PERIPHERAL, DISCONNECT)
+        )
 
         def asked(_):
             self._tell("asked-to-leave")
@@ -116,8 +119,11 @@ class OldClient:
         properties = Characteristic.Properties
         readable = Characteristic.READABLE
         incoming = Characteristic(
-            FROM_CENTRAL, properties.WRITE, Characteristic.WRITEABLE,
-            CharacteristicValue(write=lambda _, value: self._tell("heard", bytes(value))))
+            FROM_CENTRAL,
+            properties.WRITE,
+            Characteristic.WRITEABLE,
+            CharacteristicValue(write=lambda _, value: self._tell("heard", bytes(value))),
+        )
         self._outgoing = Characteristic(FROM_PERIPHERAL, properties.READ | properties.INDICATE, readable, b"")
         self._disconnect = Characteristic(DISCONNECT, properties.READ | properties.INDICATE, readable, b"")
         self._device.add_service(Service(SERVICE, [incoming, self._outgoing, self._disconnect]))
@@ -132,9 +138,13 @@ class OldClient:
         kinds = AdvertisingData
         await self._device.start_advertising(
             auto_restart=True,
-            advertising_data=bytes(AdvertisingData(
-                [(kinds.FLAGS, b"\x06"), (kinds.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS, bytes(UUID(SERVICE)))])),
-            scan_response_data=bytes(AdvertisingData([(kinds.COMPLETE_LOCAL_NAME, self.name.encode())])))
+            advertising_data=bytes(
+                AdvertisingData(
+                    [(kinds.FLAGS, b"\x06"), (kinds.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS, bytes(UUID(SERVICE)))]
+                )
+            ),
+            scan_response_data=bytes(AdvertisingData([(kinds.COMPLETE_LOCAL_NAME, self.name.encode())])),
+        )
 
     def _left(self):
         self._connection = None

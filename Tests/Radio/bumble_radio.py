@@ -1,8 +1,9 @@
-"""A Bluetooth stack that nobody here wrote (Bumble), with bitchat's service, as central or as peripheral.
+"""bitchat's service on an independent Bluetooth stack (Bumble), as central or peripheral.
 
-It takes a controller from the kernel and carries packets between the air and a socket: one packet is one frame. `socket` is for
-BitchatPeer.attach().
+It takes a controller from the kernel and carries packets between the air and a socket: one packet is one frame.
+`socket` is for BitchatPeer.attach().
 """
+
 import asyncio
 import os
 import socket
@@ -11,7 +12,7 @@ import threading
 
 sys.path.insert(0, os.environ.get("RADIO_PYTHON", ""))
 
-from bumble.core import AdvertisingData, UUID  # noqa: E402
+from bumble.core import UUID, AdvertisingData  # noqa: E402
 from bumble.device import Device, Peer  # noqa: E402
 from bumble.gatt import Characteristic, CharacteristicValue, Service  # noqa: E402
 from bumble.hci import Address  # noqa: E402
@@ -21,12 +22,12 @@ from bumble.transport import open_transport  # noqa: E402
 
 SERVICE = "F47B5E2D-4A9E-4C5A-9B3F-8E1D2C3A4B5C"
 CHARACTERISTIC = "A1B2C3D4-E5F6-4A5B-8C9D-0E1F2A3B4C5D"
-# Of the random kind, as phones have.
+# A random address, as phones use.
 ADDRESS = "F0:F1:F2:F3:F4:F5"
 
 
 class BumbleRadio:
-    """As central or peripheral of the service; or as "channel", which has nothing but a channel with that number."""
+    """A central or peripheral of the service; or, as "channel", only an L2CAP channel with that PSM."""
 
     CHANNEL = 0x85
 
@@ -35,7 +36,7 @@ class BumbleRadio:
         self.socket, self._inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._inner.setblocking(False)
         self.ready = threading.Event()
-        # Of a central: that the other side has ended the connection, and the flags of its advertisement.
+        # As a central: the peer has disconnected, and the flags of its advertisement.
         self.dropped = threading.Event()
         self.heard_flags = None
         self.mtu = None
@@ -54,16 +55,20 @@ class BumbleRadio:
         self._thread.join(20)
 
     def write(self, value, with_response):
-        """As a central, past the socket; raises what the other side answers."""
+        """Writes as a central, without the socket; raises the peer's error."""
+
         async def writing():
             await self._characteristic.write_value(value, with_response=with_response)
+
         return asyncio.run_coroutine_threadsafe(writing(), self._loop).result(20)
 
     def flood(self, values):
-        """As a central: all of them, as fast as they go out, and nobody waits for an answer."""
+        """Writes all frames as a central, as fast as possible and without response."""
+
         async def writing():
             for value in values:
                 await self._characteristic.write_value(value, with_response=False)
+
         return asyncio.run_coroutine_threadsafe(writing(), self._loop).result(60)
 
     def _run(self):
@@ -77,9 +82,11 @@ class BumbleRadio:
     async def _live(self):
         async with await open_transport(f"hci-socket:{self.index}") as transport:
             device = Device(name="phone", address=Address(ADDRESS), host=Host(transport.source, transport.sink))
-            # BlueZ asks as well; see bumble_chat.
+            # BlueZ requests an MTU as well; see bumble_chat.
             device.gatt_server.max_mtu = self.wanted_mtu
-            await {"central": self._central, "peripheral": self._peripheral, "channel": self._channel}[self.role](device)
+            await {"central": self._central, "peripheral": self._peripheral, "channel": self._channel}[self.role](
+                device
+            )
 
     async def _central(self, device):
         await device.power_on()
@@ -117,8 +124,11 @@ class BumbleRadio:
 
         properties = Characteristic.Properties
         characteristic = Characteristic(
-            CHARACTERISTIC, properties.READ | properties.WRITE | properties.WRITE_WITHOUT_RESPONSE | properties.NOTIFY,
-            Characteristic.READABLE | Characteristic.WRITEABLE, CharacteristicValue(read=lambda _: b"", write=written))
+            CHARACTERISTIC,
+            properties.READ | properties.WRITE | properties.WRITE_WITHOUT_RESPONSE | properties.NOTIFY,
+            Characteristic.READABLE | Characteristic.WRITEABLE,
+            CharacteristicValue(read=lambda _: b"", write=written),
+        )
         device.add_service(Service(SERVICE, [characteristic]))
         await device.power_on()
         kinds = AdvertisingData

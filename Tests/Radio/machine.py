@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs a command on a real Linux Bluetooth stack, with no radio.
+"""Runs a command on a real Linux Bluetooth stack without a radio.
 
-Boots Debian's own kernel under QEMU. The machine sees this one's files (a throw-away layer takes what is written), has N virtual
-controllers that hear each other (air.c), a system bus and bluetoothd; runs the command there as
-root, in this directory, and powers off. Its output is passed on, its exit status is ours.
+Boots Debian's own kernel under QEMU. The machine sees the host's files (an overlay receives writes and is dropped),
+has N virtual controllers in range of each other (air.c), a system bus and bluetoothd. It runs the command as root in
+this directory and powers off. Output and exit status are the command's.
 
 125: the machine did not start, or died.  124: out of time.
 """
+
 import argparse
 import hashlib
 import os
@@ -21,8 +22,21 @@ import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "nearshare-radio"
-MODULES = ["net", "crypto", "lib", "arch", "fs/9p", "fs/netfs", "fs/fscache", "fs/overlayfs", "drivers/virtio",
-           "drivers/bluetooth", "drivers/char", "drivers/hid", "drivers/input/misc"]
+MODULES = [
+    "net",
+    "crypto",
+    "lib",
+    "arch",
+    "fs/9p",
+    "fs/netfs",
+    "fs/fscache",
+    "fs/overlayfs",
+    "drivers/virtio",
+    "drivers/bluetooth",
+    "drivers/char",
+    "drivers/hid",
+    "drivers/input/misc",
+]
 FIRST_MODULES = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"]
 
 
@@ -35,7 +49,7 @@ def main():
     options.add_argument("-s", "--share", type=pathlib.Path, help="a directory in which the machine may write")
     options.add_argument("command", nargs="+")
     arguments = options.parse_args()
-    # As with the interrupt from the keyboard: the machine ends with us.
+    # The virtual machine ends with this process, as on a keyboard interrupt.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = prepare()
     run = pathlib.Path(tempfile.mkdtemp(prefix="nearshare-radio-"))
@@ -50,13 +64,14 @@ def main():
 
 # What is needed once ------------------------------------------------------------------------------------------------
 
+
 def prepare():
-    """Kernel, modules and first file system, unpacked into the cache; nothing of them is installed here."""
+    """Unpacks kernel, modules and initial file system into the cache; installs nothing on this machine."""
     package = kernel_package()
     machine = CACHE / package if package else None
     if machine and machine.exists():
         return machine
-    # A fresh machine's lists are none, or tell of a kernel that has been replaced since.
+    # The package lists are missing on a fresh machine, or name a kernel that was replaced.
     subprocess.run(["apt-get", "-qq", "update"], check=True)
     package = kernel_package()
     if package is None:
@@ -70,7 +85,11 @@ def prepare():
         new.mkdir()
         subprocess.run(["apt-get", "-q", "download", package], cwd=new, check=True, stdout=subprocess.DEVNULL)
         (archive,) = new.glob("*.deb")
-        wanted = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*", *(f"./lib/modules/*/kernel/{part}" for part in MODULES)]
+        wanted = [
+            "./boot/vmlinuz-*",
+            "./lib/modules/*/modules.*",
+            *(f"./lib/modules/*/kernel/{part}" for part in MODULES),
+        ]
         unpacked = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE)
         subprocess.run(["tar", "-x", "-C", new, "--wildcards", *wanted], stdin=unpacked.stdout, check=True)
         archive.unlink()
@@ -105,13 +124,19 @@ def make_first_file_system(new, version):
     shutil.copy(HERE / "guest-first", root / "init")
     (root / "init").chmod(0o755)
     names = "".join(f"{path.relative_to(root)}\n" for path in root.rglob("*"))
-    packed = subprocess.run([root / "bin/busybox", "cpio", "-o", "-H", "newc"], cwd=root, input=names.encode(),
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    packed = subprocess.run(
+        [root / "bin/busybox", "cpio", "-o", "-H", "newc"],
+        cwd=root,
+        input=names.encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    ).stdout
     (new / "initrd").write_bytes(packed)
 
 
 def compiled(source):
-    """The program, built where its source has changed."""
+    """Returns the compiled program; compiles it when the source has changed."""
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     program = CACHE / f"{source.stem}-{digest}"
     if not program.exists():
@@ -128,13 +153,20 @@ def output(*command):
 
 # One run ------------------------------------------------------------------------------------------------------------
 
+
 def boot(machine, run, arguments):
     control = run / "control"
     control.mkdir()
     share = arguments.share.resolve() if arguments.share else None
     kept = {key: value for key, value in os.environ.items() if key.isidentifier()}
-    settings = {"controllers": arguments.controllers, "here": HERE, "modules": machine / "lib/modules", "share": share or "",
-                "verbose": "-d" if arguments.verbose else "", "air": compiled(HERE / "air.c")}
+    settings = {
+        "controllers": arguments.controllers,
+        "here": HERE,
+        "modules": machine / "lib/modules",
+        "share": share or "",
+        "verbose": "-d" if arguments.verbose else "",
+        "air": compiled(HERE / "air.c"),
+    }
     lines = [f"{key}={shlex.quote(str(value))}" for key, value in settings.items()]
     (control / "settings").write_text("\n".join(lines) + "\n")
     command = [f"export {key}={shlex.quote(value)}" for key, value in kept.items()]
@@ -144,15 +176,21 @@ def boot(machine, run, arguments):
     pipes = {name: run / name for name in ("out", "err")}
     for pipe in pipes.values():
         os.mkfifo(pipe)
-    # Both directions, so that opening does not wait for the machine.
+    # Opened for reading and writing, so that opening does not wait for the machine.
     ends = {name: os.open(pipe, os.O_RDWR) for name, pipe in pipes.items()}
-    readers = [threading.Thread(target=pass_on, args=(pipes["out"], sys.stdout), daemon=True),
-               threading.Thread(target=pass_on, args=(pipes["err"], sys.stderr), daemon=True)]
+    readers = [
+        threading.Thread(target=pass_on, args=(pipes["out"], sys.stdout), daemon=True),
+        threading.Thread(target=pass_on, args=(pipes["err"], sys.stderr), daemon=True),
+    ]
     for reader in readers:
         reader.start()
     timed_out = False
-    with open(run / "qemu.log", "wb") as log, subprocess.Popen(
-            qemu(machine, run, control, pipes, share), stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
+    with (
+        open(run / "qemu.log", "wb") as log,
+        subprocess.Popen(
+            qemu(machine, run, control, pipes, share), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        ) as process,
+    ):
         try:
             process.wait(arguments.time)
         except subprocess.TimeoutExpired:
@@ -185,16 +223,43 @@ def pass_on(pipe, stream):
 
 
 def qemu(machine, run, control, pipes, share):
-    # An emulated processor everywhere: slower, but the same, and /dev/kvm is often there without being of use.
-    command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-M", "q35", "-m", "2048",
-               "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-               "-serial", f"file:{run}/console", "-kernel", machine / "kernel", "-initrd", machine / "initrd",
-               "-append", "console=ttyS0 quiet oops=panic panic=-1 rdinit=/init mitigations=off",
-               "-device", "virtio-serial-pci"]
+    # An emulated processor on every host: slower, but reproducible; /dev/kvm often exists without working.
+    command = [
+        "qemu-system-x86_64",
+        "-accel",
+        "tcg,thread=multi,tb-size=512",
+        "-cpu",
+        "max",
+        "-M",
+        "q35",
+        "-m",
+        "2048",
+        "-smp",
+        "2",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-serial",
+        f"file:{run}/console",
+        "-kernel",
+        machine / "kernel",
+        "-initrd",
+        machine / "initrd",
+        "-append",
+        "console=ttyS0 quiet oops=panic panic=-1 rdinit=/init mitigations=off",
+        "-device",
+        "virtio-serial-pci",
+    ]
     shares = [("root", "/", ",readonly=on"), ("control", control, "")] + ([("share", share, "")] if share else [])
     for tag, path, option in shares:
-        command += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{option}",
-                    "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+        command += [
+            "-fsdev",
+            f"local,id={tag},path={path},security_model=none,multidevs=remap{option}",
+            "-device",
+            f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
+        ]
     for name, pipe in pipes.items():
         command += ["-chardev", f"file,id={name},path={pipe}", "-device", f"virtserialport,chardev={name},name={name}"]
     return command

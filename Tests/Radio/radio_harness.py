@@ -1,4 +1,5 @@
-"""People whose machines have Bluetooth, in the machine that machine.py boots: each has a controller, and is nobody special."""
+"""Unprivileged users with one Bluetooth controller each, in the virtual machine that machine.py boots."""
+
 import os
 import pathlib
 import queue
@@ -21,19 +22,19 @@ INSIDE = pathlib.Path("/run/radio").exists()
 BUILT = pathlib.Path(os.environ.get("NEARSHARE_BUILD", ROOT / ".build/debug"))
 PROBE = pathlib.Path("/run/radio-probe")
 ADDRESSES = ["00:AA:01:00:00:00", "00:AA:01:01:00:01", "00:AA:01:02:00:02"]
-# An emulated machine on a busy one is slow; nothing is waited for that does not come.
+# Seconds; an emulated machine on a busy host is slow.
 PATIENCE = int(os.environ.get("RADIO_PATIENCE", 90))
-# The tool's exit code where it has found nobody of that name.
+# The exit code for a peer that was not found.
 NOBODY = 3
 
 
 def unprivileged(*command):
-    # Not runuser, which would stay between us and what is to be killed.
+    # Not runuser, which would stay as the parent of the process to kill.
     return ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", *map(str, command)]
 
 
 def bring(name, place):
-    """To where everybody may read it, and starts are fast."""
+    """Copies a program to where every user may run it and starts are fast."""
     if not place.exists():
         shutil.copy(BUILT / name, place)
         place.chmod(0o755)
@@ -41,7 +42,7 @@ def bring(name, place):
 
 class RadioRunning(Running):
     def wait_for_message(self, text, patience=PATIENCE):
-        """A line of its log that has the text in it."""
+        """Waits for a log line that contains the text."""
         end = time.monotonic() + patience
         while not any(text in line for line in list(self.errors)):
             if time.monotonic() > end or self.process.poll() is not None:
@@ -53,15 +54,18 @@ class RadioPeer(Peer):
     runs = RadioRunning
 
     def __init__(self, home, adapter):
-        """Without an adapter of its own it takes what there is."""
+        """Without an adapter, nearshare chooses one."""
         super().__init__(home)
         self.adapter = adapter
         shutil.chown(self.home, "nobody")
 
     def command(self, *arguments):
-        uses = arguments[0] in ("send", "receive", "browse", "doctor", "message", "chat") or arguments[:2] == ("mesh", "run")
+        uses = arguments[0] in ("send", "receive", "browse", "doctor", "message", "chat") or arguments[:2] == (
+            "mesh",
+            "run",
+        )
         adapter = ["--adapter", self.adapter] if uses and self.adapter else []
-        # A failure's story tells what the radio did.
+        # Failures show the radio's log.
         adapter += ["-vv"] if uses and arguments[0] not in ("browse", "doctor") else []
         return unprivileged(harness.BINARY, *arguments, *adapter)
 
@@ -73,14 +77,15 @@ class RadioPeer(Peer):
 
     def mesh(self, *arguments, name):
         running = self.start(
-            "mesh", "run", "--json", "--name", name, "--accept", "all", "--inbox", self.inbox, *arguments)
+            "mesh", "run", "--json", "--name", name, "--accept", "all", "--inbox", self.inbox, *arguments
+        )
         running.ready = running.wait_for("ready", patience=PATIENCE)
         return running
 
 
 @unittest.skipUnless(INSIDE, "runs inside the machine that Tests/Radio/machine.py boots")
 class RadioStory(Story):
-    """No network: what arrives came through the air. Two people unless a test wants more."""
+    """Stories without a network, of two users unless a test needs more."""
 
     has_network = False
     count = 2
@@ -93,8 +98,8 @@ class RadioStory(Story):
         os.chmod(self.place, 0o755)
         network(self.has_network)
         wait_for_adapters()
-        names = ("anna", "ben", "cleo")[:self.count]
-        peers = [RadioPeer(self.place / name, adapter) for name, adapter in zip(names, self.adapters)]
+        names = ("anna", "ben", "cleo")[: self.count]
+        peers = [RadioPeer(self.place / name, adapter) for name, adapter in zip(names, self.adapters, strict=False)]
         self.anna, self.ben = peers[:2]
         for peer in peers[2:]:
             self.cleo = peer
@@ -102,7 +107,7 @@ class RadioStory(Story):
         self.addCleanup(rest)
 
     def send_when_found(self, sender, *arguments):
-        """Looking around ends after seconds, in which a starved machine may not get as far as one without radio does."""
+        """Repeats a send until the peer is found: on a loaded machine the search may time out first."""
         end = time.monotonic() + PATIENCE
         while True:
             result = sender.run("send", *arguments, patience=2 * PATIENCE)
@@ -117,7 +122,7 @@ class RadioStory(Story):
 
 
 def tell_air(name, text):
-    """What air.c looks at; None takes it back."""
+    """Writes a file that air.c reads; None removes it."""
     file = pathlib.Path(os.environ["RADIO_AIR"]) / name
     if text is None:
         file.unlink(missing_ok=True)
@@ -132,12 +137,14 @@ def network(is_on):
 
 
 def rest():
-    """Whatever a test that was cut short has left connected."""
+    """Disconnects and removes all devices that an interrupted test has left."""
     listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
     shown = subprocess.run(listing, capture_output=True, text=True).stdout
     for path in set(re.findall(r'object path "(/org/bluez/hci\d+/dev_\w+)"', shown)):
         subprocess.run(bluez(path, "org.bluez.Device1.Disconnect"), capture_output=True)
-        subprocess.run(bluez(path.rsplit("/", 1)[0], "org.bluez.Adapter1.RemoveDevice", f"objpath:{path}"), capture_output=True)
+        subprocess.run(
+            bluez(path.rsplit("/", 1)[0], "org.bluez.Adapter1.RemoveDevice", f"objpath:{path}"), capture_output=True
+        )
 
 
 def bluez(path, member, *arguments):
@@ -146,10 +153,14 @@ def bluez(path, member, *arguments):
 
 def power(adapter, is_on):
     command = bluez(
-        f"/org/bluez/{adapter}", "org.freedesktop.DBus.Properties.Set", "string:org.bluez.Adapter1", "string:Powered",
-        f"variant:boolean:{'true' if is_on else 'false'}")
+        f"/org/bluez/{adapter}",
+        "org.freedesktop.DBus.Properties.Set",
+        "string:org.bluez.Adapter1",
+        "string:Powered",
+        f"variant:boolean:{'true' if is_on else 'false'}",
+    )
     end = time.monotonic() + PATIENCE
-    # One that another stack has given back takes a moment to be there.
+    # A controller that another stack has released takes a moment to appear.
     while (done := subprocess.run(command, capture_output=True, text=True)).returncode and time.monotonic() < end:
         time.sleep(0.2)
     if done.returncode:
@@ -157,7 +168,7 @@ def power(adapter, is_on):
 
 
 def wait_for_adapters():
-    """bluetoothd 5.66 crashes now and then when a program leaves the bus; the next test is not about that."""
+    """Waits until all adapters are on: bluetoothd 5.66 sometimes crashes when a program leaves the bus."""
     listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
@@ -169,7 +180,7 @@ def wait_for_adapters():
 
 
 def restart_bluetoothd():
-    """Ends it; the machine starts a new one."""
+    """Stops bluetoothd and waits for the one that the machine starts instead."""
     old = end_bluetoothd()
     end = time.monotonic() + PATIENCE
     listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
@@ -183,7 +194,7 @@ def restart_bluetoothd():
 
 
 def end_bluetoothd():
-    """Its process; another one comes unless the machine was told not to start any."""
+    """Stops bluetoothd and returns its process id; the machine starts another one unless told not to."""
     old = subprocess.run(["pidof", "bluetoothd"], capture_output=True, text=True, check=True).stdout.strip()
     os.kill(int(old), signal.SIGTERM)
     return old
@@ -191,34 +202,58 @@ def end_bluetoothd():
 
 def is_on_bus(name):
     shown = subprocess.run(
-        ["dbus-send", "--system", "--print-reply", "--dest=org.freedesktop.DBus", "/", "org.freedesktop.DBus.NameHasOwner",
-         f"string:{name}"], capture_output=True, text=True, check=True).stdout
+        [
+            "dbus-send",
+            "--system",
+            "--print-reply",
+            "--dest=org.freedesktop.DBus",
+            "/",
+            "org.freedesktop.DBus.NameHasOwner",
+            f"string:{name}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     return "true" in shown
 
 
 def keep_from_bluetoothd(user):
-    """Has the bus refuse them, until it is called with None."""
+    """Makes the bus deny the user access to bluetoothd; None allows it again."""
     policy = pathlib.Path("/etc/dbus-1/system.d/radio-tests.conf")
     if user:
-        policy.write_text(
-            f'<busconfig><policy user="{user}"><deny send_destination="org.bluez"/></policy></busconfig>')
+        policy.write_text(f'<busconfig><policy user="{user}"><deny send_destination="org.bluez"/></policy></busconfig>')
     else:
         policy.unlink(missing_ok=True)
     subprocess.run(
-        ["dbus-send", "--system", "--print-reply", "--dest=org.freedesktop.DBus", "/",
-         "org.freedesktop.DBus.ReloadConfig"], capture_output=True, check=True)
+        [
+            "dbus-send",
+            "--system",
+            "--print-reply",
+            "--dest=org.freedesktop.DBus",
+            "/",
+            "org.freedesktop.DBus.ReloadConfig",
+        ],
+        capture_output=True,
+        check=True,
+    )
 
 
 class Probe:
-    """The adapter by itself: lines of words in, lines of fields out."""
+    """A radio-probe process: commands in, tab-separated events out."""
 
     def __init__(self, adapter):
         bring("radio-probe", PROBE)
         self.lines = []
         self._fresh = queue.Queue()
         self.process = subprocess.Popen(
-            unprivileged(PROBE, adapter), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            bufsize=1)
+            unprivileged(PROBE, adapter),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+        )
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -232,7 +267,7 @@ class Probe:
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
 
     def wait_for(self, name, test=lambda fields: True, patience=PATIENCE):
-        """The next line of that name for which the test holds; what follows the name."""
+        """Returns the fields of the next event of that name for which the test holds."""
         end = time.monotonic() + patience
         while True:
             try:

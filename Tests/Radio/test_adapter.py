@@ -1,8 +1,9 @@
-"""The adapter by itself, held to what was learned from running real stacks."""
+"""One adapter through radio-probe, on a real Bluetooth stack."""
+
 import subprocess
 import unittest
 
-from radio_harness import ADDRESSES, PATIENCE, RadioStory, Probe, bluez, power
+from radio_harness import ADDRESSES, PATIENCE, Probe, RadioStory, bluez, power
 
 
 class AdapterStory(RadioStory):
@@ -13,7 +14,7 @@ class AdapterStory(RadioStory):
         return probe
 
     def found(self, text="anna"):
-        """One that advertises, one that has found it, and where its channel is."""
+        """An advertising probe, a probe that has found it, and the host and PSM of its channel."""
         there, here = self.probe("hci0"), self.probe("hci1")
         there.tell("advertise", text)
         there.wait_for("advertised")
@@ -31,7 +32,7 @@ class AdapterStory(RadioStory):
         return there, here
 
     def test_what_was_sent_before_the_end_arrives_every_time(self):
-        # Closing a channel throws away what is queued: without a word from the other side, one of six is cut short.
+        # Closing a channel drops queued data: without an acknowledgement, one transfer in six is truncated.
         there, here, host, channel = self.found()
         for count in [200_000 + number for number in range(12)]:
             here.tell("send", host, channel, count)
@@ -43,18 +44,26 @@ class AdapterStory(RadioStory):
         here.tell("hang", host, channel)
         here.wait_for("connected")
         shown = subprocess.run(
-            bluez("/org/bluez/hci1", "org.freedesktop.DBus.Properties.Get", "string:org.bluez.Adapter1", "string:Discovering"),
-            capture_output=True, text=True, check=True).stdout
+            bluez(
+                "/org/bluez/hci1",
+                "org.freedesktop.DBus.Properties.Get",
+                "string:org.bluez.Adapter1",
+                "string:Discovering",
+            ),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         self.assertIn("boolean false", shown)
 
     def test_frames_of_510_bytes_arrive_both_ways_and_in_bursts(self):
         there, here = self.linked()
-        # More than the descriptor takes at once.
+        # More than the socket buffers.
         here.tell("write", 1, 510, 300)
         here.wait_for("written")
         for _ in range(300):
             there.wait_for("piece", lambda fields: fields[1] == "510")
-        # More than the queue of notifications holds.
+        # More than the notification queue holds.
         there.tell("write", 1, 510, 300)
         there.wait_for("written")
         for _ in range(300):
@@ -100,7 +109,7 @@ class AdapterStory(RadioStory):
             probe.tell("advertise", name)
             probe.wait_for("advertised")
             probe.tell("frames")
-        # Of the lower address the way stays.
+        # The link of the lower address stays.
         link = one.wait_for("link", lambda fields: fields[3] == "stream")[0]
         one.tell("write", link, 100, 1)
         back = other.wait_for("piece")[0]

@@ -1,4 +1,5 @@
-"""BlueChat's service, with a client of it that knows nothing else: Bumble, as central and as peripheral."""
+"""BlueChat's service against an independent client on Bumble, as central and as peripheral."""
+
 import json
 import time
 import unittest
@@ -7,6 +8,7 @@ from radio_harness import NOBODY, PATIENCE, Probe, RadioStory, power
 
 try:
     from bumble_chat import ADDRESS, OldClient
+
     MISSING = None
 except ImportError as error:
     MISSING = str(error)
@@ -14,7 +16,7 @@ except ImportError as error:
 
 @unittest.skipIf(MISSING, f"Bumble is not there: {MISSING}")
 class ChatStory(RadioStory):
-    """Anna's nearshare has hci0, the old client hci1."""
+    """Anna's nearshare uses hci0, the BlueChat client hci1."""
 
     def setUp(self):
         super().setUp()
@@ -39,7 +41,7 @@ class ChatStory(RadioStory):
         self.anna.tell("say", host, "hello olive")
         self.assertEqual(b"hello olive", olive.wait_for("heard"))
         self.anna.wait_for("said")
-        # In as many values as it takes.
+        # The text is split into several values.
         self.anna.tell("say", host, "ü" * 150)
         self.anna.wait_for("said")
         heard = b""
@@ -88,7 +90,7 @@ class ChatStory(RadioStory):
 
 @unittest.skipIf(MISSING, f"Bumble is not there: {MISSING}")
 class ConversationStory(RadioStory):
-    """Anna chats with the old client as people do."""
+    """Anna chats with the BlueChat client through the command line."""
 
     def setUp(self):
         super().setUp()
@@ -96,7 +98,7 @@ class ConversationStory(RadioStory):
         self.addCleanup(power, "hci1", True)
 
     def chat(self, *arguments, said):
-        """By a pipe, once somebody of that name is there."""
+        """Sends lines through a pipe, once the peer is found."""
         end = time.monotonic() + 2 * PATIENCE
         while True:
             result = self.anna.run("chat", *arguments, "--json", input=said.encode(), patience=2 * PATIENCE)
@@ -113,12 +115,15 @@ class ConversationStory(RadioStory):
         self.assertEqual(b"hello olive", olive.wait_for("heard"))
         people = next(event["people"] for event in events if event["event"] == "people")
         [person] = [person for person in people if person["software"] == "blueChat"]
-        self.assertEqual(("olive (BlueChat, unproven)", "new", False), (person["name"], person["standing"], person["friend"]))
+        self.assertEqual(
+            ("olive (BlueChat, unproven)", "new", False), (person["name"], person["standing"], person["friend"])
+        )
         self.assertIn("delivered", [event["mark"] for event in events if event["event"] == "mark"])
         olive.say("hello änna \x1b[31m".encode())
         line = node.wait_for("line", patience=PATIENCE)
         self.assertEqual(
-            ("hello änna \x1b[31m", person["id"], person["name"]), (line["text"], line["from"], line["name"]))
+            ("hello änna \x1b[31m", person["id"], person["name"]), (line["text"], line["from"], line["name"])
+        )
 
 
 if __name__ == "__main__":

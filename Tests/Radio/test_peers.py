@@ -1,10 +1,11 @@
-"""People with nearshare and no network, each an unprivileged user with a controller of their own."""
+"""Transfers between unprivileged users with one controller each."""
+
 import json
 import subprocess
 import unittest
 
-from radio_harness import ADDRESSES, PATIENCE, RadioStory, network, tell_air
 from harness import INTERRUPT, digest
+from radio_harness import ADDRESSES, PATIENCE, RadioStory, network, tell_air
 
 
 def events(result):
@@ -41,12 +42,16 @@ class TwoPeersStory(RadioStory):
         self.assertEqual({"bluetooth"}, ways(result))
 
     def test_who_has_sent_is_found_when_they_receive(self):
-        # BlueZ has asked Ben's machine for its services while it had none of ours.
+        # BlueZ has discovered the services of Ben's machine before it offered nearshare's.
         self.anna.receive(name="anna")
-        self.assertCode(0, self.ben.run("send", "--text", "one", "--to", "anna", "--via", "bluetooth", patience=PATIENCE))
+        self.assertCode(
+            0, self.ben.run("send", "--text", "one", "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
+        )
         self.anna.stop_all()
         ben = self.ben.receive(name="ben")
-        self.assertCode(0, self.anna.run("send", "--text", "two", "--to", "ben", "--via", "bluetooth", patience=PATIENCE))
+        self.assertCode(
+            0, self.anna.run("send", "--text", "two", "--to", "ben", "--via", "bluetooth", patience=PATIENCE)
+        )
         self.assertEqual("two", ben.wait_for("delivered")["text"])
 
     def test_browse_lists_who_is_in_range(self):
@@ -94,13 +99,27 @@ class TwoPeersStory(RadioStory):
 
 
 class TwoMediaStory(RadioStory):
-    """Both share a network as well."""
+    """Both users share a network as well."""
 
     has_network = True
 
     def test_a_send_goes_on_over_bluetooth_when_the_network_breaks(self):
         subprocess.run(["modprobe", "sch_tbf"], check=True)
-        slow = ["tc", "qdisc", "replace", "dev", "lo", "root", "tbf", "rate", "6mbit", "burst", "64kb", "latency", "200ms"]
+        slow = [
+            "tc",
+            "qdisc",
+            "replace",
+            "dev",
+            "lo",
+            "root",
+            "tbf",
+            "rate",
+            "6mbit",
+            "burst",
+            "64kb",
+            "latency",
+            "200ms",
+        ]
         subprocess.run(slow, check=True)
         self.addCleanup(subprocess.run, ["tc", "qdisc", "del", "dev", "lo", "root"])
         photo = self.file("photo.jpg", 3_000_000)
@@ -116,7 +135,7 @@ class TwoMediaStory(RadioStory):
         self.assertEqual(digest(photo), digest(anna.wait_for("delivered", patience=PATIENCE)["path"]))
 
     def test_a_send_goes_on_over_the_network_when_bluetooth_breaks(self):
-        # A network of which nothing comes out, for now.
+        # A network that delivers nothing for now.
         subprocess.run(["modprobe", "sch_netem"], check=True)
         subprocess.run(["tc", "qdisc", "replace", "dev", "lo", "root", "netem", "loss", "100%"], check=True)
         self.addCleanup(subprocess.run, ["tc", "qdisc", "del", "dev", "lo", "root"], stderr=subprocess.DEVNULL)

@@ -1,23 +1,25 @@
-"""bitchat's service as a stack and a peer have it that share no code with nearshare: Bumble, and the peer of Tests/Scripts."""
+"""bitchat's service against an independent stack (Bumble) and the independent peer of Tests/Scripts."""
+
 import sys
 import unittest
 
-from radio_harness import PATIENCE, Probe, RadioStory, power
 from bitchat_peer import BitchatPeer
+from radio_harness import PATIENCE, Probe, RadioStory, power
 
 try:
     from bumble_radio import ADDRESS, BumbleRadio
+
     MISSING = None
 except ImportError as error:
     MISSING = str(error)
 
-# BlueZ 5.66 takes no writes of more than 510 bytes.
+# BlueZ 5.66 rejects writes of more than 510 bytes.
 CHUNK = 440
 
 
 @unittest.skipIf(MISSING, f"Bumble is not there: {MISSING}")
 class PhoneStory(RadioStory):
-    """Anna has hci0, Ben hci2; the phone has hci1."""
+    """Anna uses hci0, Ben hci2 and the phone hci1."""
 
     adapters = ("hci0", "hci2")
 
@@ -37,7 +39,7 @@ class PhoneStory(RadioStory):
         return phone
 
     def tell_stories(self):
-        """What nearshare saw of a test that failed."""
+        """The log of nearshare, for a test that failed."""
         if self._outcome.result.failures or self._outcome.result.errors or not self._outcome.success:
             for peer in (self.anna, self.ben):
                 for running in peer.started:
@@ -109,7 +111,7 @@ class PhoneStory(RadioStory):
         result = self.ben.run("send", photo, "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
         self.assertCode(0, result)
         anna.wait_for("delivered", patience=PATIENCE)
-        # And does not stay for good.
+        # The connection ends, too.
         self.assertTrue(radio.dropped.wait(2 * PATIENCE), anna.story())
 
     def test_a_flood_from_one_does_not_stop_another(self):
@@ -136,7 +138,7 @@ class PhoneStory(RadioStory):
 
     def test_a_phone_as_central_gets_100_kB(self):
         radio = self.gets_from_annas_node(100_000)
-        # Generally discoverable: others are kept from those who scan without a filter.
+        # Generally discoverable: Linux hides other devices from programs that scan without a filter.
         self.assertEqual(0x02, radio.heard_flags[0] & 0x02)
 
     def test_a_phone_that_has_agreed_on_little_at_once_gets_no_more_than_that(self):
@@ -144,7 +146,7 @@ class PhoneStory(RadioStory):
         self.assertEqual(250, radio.mtu)
 
     def test_a_channel_to_an_address_of_the_devices_own_making(self):
-        # It is of another kind than an assigned one, and the kernel looks for the kind it is told.
+        # A random address: the kernel distinguishes it from a public one.
         self.radio("channel").wait(PATIENCE)
         probe = Probe("hci0")
         self.addCleanup(probe.stop)

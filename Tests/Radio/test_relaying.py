@@ -1,13 +1,14 @@
-"""Three people of whom two are out of each other's range: the third passes on what is not for them."""
+"""Three users of whom two are out of each other's range: the third relays."""
+
 import subprocess
 import unittest
 
-from radio_harness import PATIENCE, RadioStory, tell_air
 from harness import digest
+from radio_harness import PATIENCE, RadioStory, tell_air
 
 
 class ThreePeersStory(RadioStory):
-    """Anna and Ben are out of each other's range; Cleo is between them."""
+    """Anna and Ben are out of each other's range; Cleo reaches both."""
 
     count = 3
 
@@ -30,12 +31,12 @@ class ThreePeersStory(RadioStory):
         self.relays(anna=0, ben=2, cleo=1)
 
     def test_one_that_both_have_connected_to_relays(self):
-        # Of two that advertise the lower address connects: Ben to Cleo here. Notifications go to both at once.
+        # Of two that advertise, the lower address connects: Ben to Cleo. Notifications go to both at once.
         self.relays(anna=0, ben=1, cleo=2)
 
 
 class RadioAndNetworkStory(RadioStory):
-    """Anna has Bluetooth and no network, Ben a network and no Bluetooth. Cleo has both, and passes on what is not for her."""
+    """Anna has Bluetooth only, Ben a network only. Cleo has both, and relays."""
 
     count = 3
     has_network = True
@@ -43,18 +44,19 @@ class RadioAndNetworkStory(RadioStory):
 
     def people(self):
         super().people()
-        # Anna's network, in which nobody else is. (Bluetooth's sockets exist in the first namespace only.)
+        # Anna's network has no other host. (Bluetooth sockets exist in the initial namespace only.)
         subprocess.run(["ip", "link", "add", "alone", "type", "bridge"], check=True)
         self.addCleanup(subprocess.run, ["ip", "link", "del", "alone"], check=True)
         subprocess.run(["ip", "link", "set", "alone", "up"], check=True)
 
     def relays(self, *what):
-        """What Ben gets."""
+        """What Ben receives."""
         cleo = self.cleo.receive("--interface", "lo", name="cleo", accept="none")
         ben = self.ben.receive("--interface", "lo", name="ben", radio=False)
         cleo.wait_for_message("mesh: peer ben")
         self.assertCode(
-            0, self.send_when_found(self.anna, *what, "--to", "ben", "--via", "mesh", "--interface", "alone"))
+            0, self.send_when_found(self.anna, *what, "--to", "ben", "--via", "mesh", "--interface", "alone")
+        )
         return ben.wait_for("delivered", patience=PATIENCE)
 
     def test_a_file_goes_from_the_radio_to_the_network(self):
@@ -79,8 +81,20 @@ class RadioAndNetworkStory(RadioStory):
         cleo = self.cleo.mesh("--interface", "lo", name="cleo")
         ben = self.ben.mesh("--interface", "lo", name="ben")
         sent = self.anna.run(
-            "message", "see you at 8", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", PATIENCE,
-            "--interface", "alone", patience=2 * PATIENCE)
+            "message",
+            "see you at 8",
+            "--to",
+            "ben",
+            "--mode",
+            "mesh",
+            "--wait",
+            "sent",
+            "--timeout",
+            PATIENCE,
+            "--interface",
+            "alone",
+            patience=2 * PATIENCE,
+        )
         self.assertEqual(0, sent.returncode, f"{sent.stderr.decode()}\n{cleo.story()}")
         message = ben.wait_for("message", patience=PATIENCE)
         self.assertEqual({"text": "see you at 8"}, message["content"])

@@ -1,13 +1,14 @@
-"""What goes wrong in the middle, and people who mean no good."""
+"""Failures during a transfer, and untrusted peers."""
+
 import unittest
 
-from radio_harness import ADDRESSES, PATIENCE, Probe, RadioStory, power, restart_bluetoothd, tell_air
 from harness import digest
+from radio_harness import ADDRESSES, PATIENCE, Probe, RadioStory, power, restart_bluetoothd, tell_air
 
 
 class TroubleStory(RadioStory):
     def in_the_middle(self):
-        """Ben's command, Anna's, and the file of which some is there."""
+        """Ben's and Anna's commands in the middle of a transfer, and its file."""
         photo = self.file("photo.jpg", 3_000_000)
         anna = self.anna.receive()
         sending = self.ben.start("send", photo, "--to", "anna", "--via", "bluetooth", "--json")
@@ -33,8 +34,10 @@ class TroubleStory(RadioStory):
     def test_the_daemon_is_restarted(self):
         anna = self.anna.receive()
         restart_bluetoothd()
-        # Anna's may not be advertised yet.
-        self.assertCode(0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth"))
+        # Anna's service may not be advertised yet.
+        self.assertCode(
+            0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth")
+        )
         self.assertEqual("still there?", anna.wait_for("delivered", patience=PATIENCE)["text"])
 
     def test_the_daemon_is_restarted_in_the_middle(self):
@@ -74,7 +77,7 @@ class TroubleStory(RadioStory):
         self.assertEqual(10, sending.end(2 * PATIENCE), sending.story())
         self.assertEqual("interrupted", anna.wait_for("finished", patience=PATIENCE)["outcome"])
         self.assertEqual({}, self.anna.received())
-        # The next one is served.
+        # The next transfer succeeds.
         tell_air("out-of-range", None)
         self.assertCode(0, self.send_when_found(self.ben, "--text", "back", "--to", "anna", "--via", "bluetooth"))
         self.assertEqual("back", anna.wait_for("delivered", patience=PATIENCE)["text"])
@@ -84,7 +87,7 @@ class TroubleStory(RadioStory):
         stranger = Probe("hci2")
         self.addCleanup(stranger.stop)
         stranger.wait_for("ready")
-        # More than one address may have at once.
+        # More than one address may hold at once.
         count = 12
         for _ in range(count):
             stranger.tell("hang", f"{ADDRESSES[0]}/public", anna.radio["channel"])
@@ -95,7 +98,7 @@ class TroubleStory(RadioStory):
             stranger.wait_for("hung-up")
 
     def test_among_a_thousand_that_answer_nobody_the_real_one_is_found(self):
-        # A daemon without their thousand names for the next test.
+        # The next test gets a daemon without the thousand devices.
         self.addCleanup(restart_bluetoothd)
         self.addCleanup(tell_air, "crowd", None)
         tell_air("crowd", "1000")
