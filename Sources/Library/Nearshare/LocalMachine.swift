@@ -20,13 +20,13 @@ internal import NearshareTCP
 public final class LocalMachine: Sendable {
     /// Where this person's files of nearshare are.
     package let directories: Directories
-    /// What the person has configured.
+    /// The user's configuration file.
     package let configuration: Configuration
-    /// What is remembered: the key, names, the spool.
+    /// The state directory: key, names and spool.
     package let state: StateDirectory
-    /// Whom the person knows, and how much they are trusted.
+    /// The trust store of known peers.
     package let trust: TrustFile
-    /// Whose keys are known, to seal messages for them while they are away.
+    /// The keys of contacts, for messages to contacts that are away.
     package let contacts: ContactFile
     /// Asks libmagic what content is.
     package let detector = MediaTypeDetector()
@@ -43,7 +43,7 @@ public final class LocalMachine: Sendable {
         contacts = ContactFile(in: state)
     }
 
-    /// What others see this machine as: the name given, else the chosen one, else the configured one, else the host's.
+    /// The name that peers see: the given one, or else the chosen, the configured or the host's name.
     package func name(_ given: DisplayName? = nil) throws(StorageError) -> DisplayName {
         if let name = given ?? configuration.name { return name }
         if let name = try state.read(OwnName.self, from: OwnName.fileName)?.name { return name }
@@ -82,7 +82,7 @@ public final class LocalMachine: Sendable {
         #endif
     }
 
-    /// What there is to say about this machine's Bluetooth.
+    /// Diagnoses this machine's Bluetooth.
     package static func diagnoseRadio(adapter: String? = nil) -> [RadioDiagnostic] {
         #if Bluetooth
             return BluetoothDiagnosis.collect(adapter: adapter)
@@ -109,7 +109,7 @@ public final class LocalMachine: Sendable {
                 do {
                     return try trust.read().trustStatus(of: peer, claiming: name)
                 } catch {
-                    // Without the book nobody is known; that makes everything stricter, nothing looser.
+                    // Without the trust store no peer is known, which makes every decision stricter.
                     log.error("\(error)")
                     return .new
                 }
@@ -124,7 +124,7 @@ public final class LocalMachine: Sendable {
 
     /// How far messages go: a named profile, the configured one, or the standard one.
     /// - Parameter name: one of nearshare's or of the configuration; nil for the configured one.
-    /// - Throws: `StorageError` for a name that nobody has given, and for numbers that are out of bounds.
+    /// - Throws: `StorageError` for an unknown name, and for numbers that are out of bounds.
     package func propagationProfile(_ name: String? = nil) throws(StorageError) -> PropagationProfile {
         guard let name = name ?? configuration.profile else { return .standard }
         guard let own = configuration.profiles[name] else {

@@ -10,7 +10,7 @@ final class BlockPool: Sendable {
     private let kept: Int
     private let free = Monitor(Free())
 
-    /// - Parameter kept: so many free blocks are kept at the most.
+    /// - Parameter kept: limit on free blocks that stay allocated.
     init(byteCount: Int, kept: Int) {
         self.byteCount = byteCount
         self.kept = kept

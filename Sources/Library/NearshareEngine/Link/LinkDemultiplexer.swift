@@ -41,7 +41,7 @@ enum LinkDemultiplexer {
         if let failure { throw failure }
     }
 
-    /// As many bytes as it takes to know: the four of a frame link's name or fewer that are not its beginning.
+    /// Reads as few bytes as decide: the four of the magic of a frame link, or fewer that are no prefix of it.
     private static func readOpening(_ link: any StreamLink) -> [UInt8] {
         let magic = Preamble.Kind.frames.magic
         var bytes: [UInt8] = []

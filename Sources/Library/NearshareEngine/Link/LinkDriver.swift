@@ -3,7 +3,7 @@ internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// What happens on a link that its owner decides about or tells people. Rare.
+/// An event of a link for its owner or the user. Events are rare.
 enum LinkEvent: Sendable {
     case established(AuthenticatedPeer, LinkSecrets)
     case greeted(DisplayName, time: WallTime)
@@ -19,7 +19,7 @@ enum LinkEvent: Sendable {
     case closed(LinkEnd)
 }
 
-/// What a handshake leaves for use beside its link.
+/// Secrets of a finished handshake for use outside the link's records.
 struct LinkSecrets: Sendable {
     /// The same on both ends and on no other link.
     let handshakeHash: [UInt8]
@@ -52,7 +52,7 @@ final class LinkDriver: Sendable {
         var hasReadAll = false
     }
 
-    /// What a connection is made with, besides its link.
+    /// The parameters of a link driver besides its link.
     struct Parts: Sendable {
         var role: HandshakeRole
         var identity: LocalIdentity
@@ -66,22 +66,22 @@ final class LinkDriver: Sendable {
         var random: @Sendable (Int) -> [UInt8]
     }
 
-    /// A frame of ours must not wait behind more than this many that the peer provokes without reading the answers.
+    /// Limit on queued replies: a peer that keeps asking without reading is disconnected.
     private static let maximumQueuedFrames = 4096
-    /// Of what may be lost, so much waits for a slow link or a slow program.
+    /// Limit on buffered unreliable datagrams, per direction; the oldest are dropped.
     private static let maximumQueuedDatagrams = 256
-    /// Of a member that says more about its session than this, before it is looked at, nothing more is heard.
+    /// Limit on unread session frames: a member that sends more violates the protocol.
     private static let maximumWaitingSessionFrames = 1024
     private static let maximumWaitingEvents = 2 * maximumWaitingSessionFrames
-    /// After the last word, so long the other side may take to read it before the link is cut.
+    /// Time that the peer has to read the last frame before the link is closed.
     private static let lingerTime = Duration.seconds(1)
-    /// What a sender of ours writes at once, and then some.
+    /// Size of a receive buffer: more than a sender writes at once.
     private static let receiveBlockByteCount = 640 << 10
 
     let events: AsyncStream<LinkEvent>
     /// Byte streams beside the transfers.
     let streams: LinkStreams
-    /// What came on this link and may be lost: the oldest give way.
+    /// Unreliable datagrams received on this link; the oldest are dropped.
     let datagrams: AsyncStream<[UInt8]>
     private let datagramContinuation: AsyncStream<[UInt8]>.Continuation
     private let eventContinuation: AsyncStream<LinkEvent>.Continuation

@@ -3,7 +3,7 @@ internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// What the events of one link have told so far about who is at its other end.
+/// The peer at the other end of a link, as far as the link's events have described it.
 struct LinkPeerInfo {
     let remote: LinkAddress
     private(set) var proven: AuthenticatedPeer?
@@ -24,7 +24,7 @@ struct LinkPeerInfo {
         }
     }
 
-    /// nil before the key is proven and the name said, and for somebody who is blocked.
+    /// The peer; nil before its key is proven and its name is known, and for a blocked peer.
     func peer(_ settings: NodeSettings) -> Peer? {
         guard let proven, let name else { return nil }
         let trustStatus = settings.trustStatus(proven, name)
@@ -32,7 +32,7 @@ struct LinkPeerInfo {
     }
 }
 
-/// The invitations of one link that nobody has answered yet.
+/// The unanswered invitations of one link.
 struct OpenInvitations {
     private struct WeakInvitation {
         weak var invitation: Invitation?

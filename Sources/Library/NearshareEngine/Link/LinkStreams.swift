@@ -8,12 +8,12 @@ internal import Synchronization
 final class LinkStreams: Sendable {
     private struct State {
         var streams: ByteStreams
-        /// Who waits for something to happen on a stream.
+        /// Tasks and threads that wait for an event of a stream.
         var waiting: [StreamID: [Waker]] = [:]
         /// Streams that are read as bytes come in, on the thread that reads the link.
         var readers: [StreamID: Reader] = [:]
         var supply: Supply?
-        /// Somebody here takes streams from the other end; until then they are refused (A1).
+        /// The program accepts streams from the peer; until then they are refused (A1).
         var isWelcoming = false
         var isClosed = false
     }
@@ -31,13 +31,13 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// Writes what is due, without waiting. Asked by whoever takes frames, one thread at a time.
+    /// Writes due frames without blocking. Called by the thread that collects frames, one at a time.
     typealias Supply = @Sendable () -> Void
 
     /// Lets a task or a thread go on. Called, and let go of, without a lock.
     typealias Waker = @Sendable () -> Void
 
-    /// So many frames are sealed and written at once.
+    /// Limit on the bytes of frames that are sealed and written together.
     private static let batchByteCount = 256 << 10
     /// Opened there and not looked at here yet, those that were cut meanwhile included.
     private static let maximumOpenedCount = 256
@@ -205,7 +205,7 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// As ``read(_:upTo:)``, on a thread that may block.
+    /// The blocking form of ``read(_:upTo:)``.
     func readBlocking(_ id: StreamID, upTo limit: Int) throws(StreamError) -> [UInt8]? {
         while true {
             switch try attempt({ state throws(StreamError) in try state.streams.read(id, upTo: limit) }) {
@@ -218,7 +218,7 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// As ``write(_:on:)``, on a thread that may block.
+    /// The blocking form of ``write(_:on:)``.
     func writeBlocking(_ bytes: ArraySlice<UInt8>, on id: StreamID) throws(StreamError) {
         var rest = bytes
         while !rest.isEmpty {
@@ -243,7 +243,7 @@ final class LinkStreams: Sendable {
     func reset(_ id: StreamID, because reason: StreamResetReason) {
         let waiting = change { state in
             state.streams.reset(id, because: reason)
-            // Whoever waits on it learns that it is gone.
+            // Resumes waiters, which then see that the stream is gone.
             return state.waiting.removeValue(forKey: id) ?? []
         }
         for waiter in waiting { waiter() }
@@ -264,7 +264,7 @@ final class LinkStreams: Sendable {
         return try result.get()
     }
 
-    /// Changes the streams, and wakes whoever waits for what has happened.
+    /// Changes the streams, and resumes the waiters of their events.
     @discardableResult
     private func change<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, waiting) = state.withLock { state in
@@ -301,7 +301,7 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// As ``wait(on:until:)``, on a thread that may block.
+    /// The blocking form of ``wait(on:until:)``.
     private func block(on id: StreamID, until isReady: (ByteStreams) -> Bool) {
         let isAwake = Monitor(false)
         guard register({ isAwake.update { $0 = true } }, on: id, unless: isReady) else { return }

@@ -2,7 +2,7 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// Stores one transfer's content on a thread of its own, so that a slow disk holds up its own sender and nobody else.
+/// Stores the content of one transfer on a dedicated thread, so that a slow disk holds back its own sender only.
 final class SinkPump: Sendable {
     private struct State {
         var pieces: [Piece] = []
@@ -14,12 +14,12 @@ final class SinkPump: Sendable {
         let sink: any ResourceSink
     }
 
-    /// What the pump tells its link.
+    /// The pump's reports to its link.
     struct Link: Sendable {
         var resumePoint: @Sendable (ResumePoint) -> Void
         /// Bytes of the content stream that are stored, counted from its start.
         var stored: @Sendable (UInt64) -> Void
-        /// Whether all that has come may be stored; nobody can cancel it afterwards.
+        /// Whether the received content may be stored. The transfer cannot be cancelled afterwards.
         var mayFinish: @Sendable () -> Bool
         var finished: @Sendable () -> Void
         var failed: @Sendable (CancelReason) -> Void

@@ -14,9 +14,9 @@ public final class Connection: Sendable {
         var end: NodeError?
     }
 
-    /// What we expected to meet where we connected.
+    /// The destination of the connection, with the expected identity.
     package let destination: PeerDestination
-    /// Whose key the link has proven.
+    /// The peer, whose key the link has proven.
     package let proven: AuthenticatedPeer
     /// Where they answered.
     package let address: LinkAddress
@@ -70,7 +70,7 @@ public final class Connection: Sendable {
         driver.answerComparison(isSame: isSame)
     }
 
-    /// What the other person says, once they have said so.
+    /// Waits for the other user's answer about the short authentication string.
     /// - Throws: ``NodeError`` when the link ended before.
     package var isSameThere: Bool {
         get async throws { try await waitFor { $0.isSameThere } }
@@ -81,7 +81,7 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.end } }
     }
 
-    /// What ended the link, as far as it has ended.
+    /// The reason why the link has ended; nil while it is open.
     package var end: NodeError? { state.withLock { $0.end } }
 
     /// Invites the peer to take something, and sends it when it is accepted.
@@ -141,15 +141,15 @@ public final class Connection: Sendable {
                 case .closed(let end): state.end = NodeError(end)
                 case .comparisonAnswered(let isSame): state.isSameThere = isSame
                 case .established, .invitationEnded, .session: break
-                // Whoever opened the link asks.
+                // Only the side that opened the link may ask.
                 case .comparisonAsked: driver.answerComparison(isSame: false)
-                // Who sends does not take offers on the same link; whoever wants to give something connects.
+                // A sending link takes no offers: a peer that offers something opens a link.
                 case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
                 }
             }
             news.notifyAll()
         }
-        // Whoever still waits learns of the end, also when the following itself was cancelled.
+        // Waiting tasks see the end, also when this task was cancelled.
         state.withLock { state in
             if state.end == nil { state.end = .connectionLost("the connection has ended") }
         }

@@ -26,7 +26,7 @@ public struct Listener: Sendable {
     /// Invitations into sessions, for one reader. An invitation released unanswered is declined.
     public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
-    /// What browsers are told.
+    /// The advertised record.
     let record: SharedRecord
     let radioEvent: Promise<Node.RadioState>
 
@@ -80,9 +80,9 @@ public struct Listener: Sendable {
     }
 }
 
-/// Somebody asks whether this screen shows the same short code as theirs.
+/// A peer's request to compare short authentication strings.
 package struct VerificationRequest: Sendable {
-    /// Who asks.
+    /// The requesting peer.
     package let peer: Peer
     /// The eight digits that should be the same there.
     package let shortCode: ShortAuthenticationDigits
@@ -115,7 +115,7 @@ package struct VerificationRequest: Sendable {
     }
 }
 
-/// What is advertised, by whoever changed it last.
+/// The advertised record, which several tasks may change.
 final class SharedRecord: Sendable {
     private let record: Mutex<PeerTXTRecord>
 

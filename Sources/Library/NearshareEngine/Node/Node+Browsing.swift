@@ -3,9 +3,9 @@ internal import NearshareBase
 public import NearshareInterfaces
 
 extension Node {
-    /// What browsing tells: each change, and the point at which all that was there should have been told.
+    /// An event of browsing.
     package enum Nearby: Sendable, Hashable {
-        /// Somebody was found, has changed, or is gone.
+        /// A peer was found, has changed, or is gone.
         case change(PeerTable.Change)
         /// All who were there should have been told of by now.
         case settled
@@ -88,7 +88,7 @@ extension Node {
                         } catch {
                             continuation.finish(throwing: error)
                         }
-                        // One that has ended is missed by nobody as long as another goes on.
+                        // The end of one engine does not end the merged sequence.
                         _ = await isOver.value
                     }
                 }
@@ -189,7 +189,7 @@ public enum BrowseEvent: Sendable, Hashable {
     }
 }
 
-/// Who is nearby, change by change, for one reader.
+/// The changes of the peers nearby, for one reader.
 package struct NearbyChanges: AsyncSequence, Sendable {
     let events: AsyncThrowingStream<DiscoveryEvent, any Error>
     let ownID: PeerID

@@ -6,7 +6,7 @@ package import NearshareInterfaces
 // The second medium: a radio beside the network. It is opened when it is first needed, and what it finds, carries and takes is
 // treated as what comes over the network is.
 extension Node {
-    /// What became of the radio of a node that receives.
+    /// The state of the radio of a listening node.
     package enum RadioState: Sendable, Hashable {
         /// Advertised: others find this node over it.
         case on(channel: UInt16)
@@ -73,7 +73,7 @@ extension Node {
         return listener
     }
 
-    /// The node's radio, opened by whoever comes first.
+    /// The node's radio, opened on first use.
     func openRadio() async throws(NodeError) -> Radio {
         guard let open = settings.radio else { throw .unavailable("this node uses no Bluetooth") }
         if let radio = knownRadio { return radio }

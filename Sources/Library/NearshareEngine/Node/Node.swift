@@ -169,7 +169,7 @@ public final class Node: Sendable {
 
     var knownRadio: Radio? { state.withLock { $0.radio } }
 
-    /// - Returns: the one to use: somebody else may have been faster.
+    /// - Returns: the radio to use, which another task may have opened first.
     func remember(_ radio: Radio) -> Radio {
         state.withLock { state in
             let chosen = state.radio ?? radio
@@ -193,7 +193,7 @@ public final class Node: Sendable {
         return mesh
     }
 
-    /// A node has one place in the mesh; whoever comes second gets the same.
+    /// Starts the node's only mesh driver, or returns the one that runs.
     private func startMesh(_ initiative: MeshDriver.Initiative, invitations: AsyncStream<Invitation>.Continuation?)
         -> MeshDriver
     {
@@ -231,7 +231,7 @@ public final class Node: Sendable {
 
     // MARK: Sessions
 
-    /// Begins a session with nobody else in it yet; ``Session/invite(_:context:secret:timeout:)`` brings others in.
+    /// Starts a session without other members; ``Session/invite(_:context:secret:timeout:)`` adds them.
     ///
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {

@@ -4,7 +4,7 @@ package import NearshareCrypto
 package import NearshareDirect
 package import NearshareInterfaces
 
-/// What a node is made of: who it is, its ways to the outside, and the functions that stand for time, chance and memory.
+/// The parameters of a node: its identity, its adapters, and functions for time, randomness and trust.
 package struct NodeSettings: Sendable {
     /// Its key.
     package var identity: LocalIdentity
@@ -18,7 +18,7 @@ package struct NodeSettings: Sendable {
     package var interface: String?
     /// Opens the radio, which may take a moment; nil for a node without one. The error says what to try.
     package var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
-    /// What strangers may cost.
+    /// Limits on the resources that untrusted peers can use.
     package var limits = NodeLimits()
     /// For all links of this node.
     package var encryption = EncryptionPreference.required
@@ -64,7 +64,7 @@ extension NodeSettings {
     func freshTransferID() -> TransferID { TransferID(rawValue: randomInteger()) }
 }
 
-/// What strangers may cost.
+/// Limits on the resources that untrusted peers can use.
 package struct NodeLimits: Sendable {
     /// Links that others have opened to us, in all and from one address (R3).
     package var links = 64
@@ -75,6 +75,6 @@ package struct NodeLimits: Sendable {
     /// How long one address is tried.
     package var connectTime = Duration.seconds(5)
 
-    /// As most nodes have them.
+    /// The default limits.
     package init() {}
 }

@@ -10,7 +10,7 @@ public struct Peer: Sendable, Hashable {
     public let name: DisplayName
     /// Trust in the key, and in its claim to the name.
     public let trustStatus: TrustStatus
-    /// nil for somebody who is reached through the mesh.
+    /// The address of the link; nil for a peer in the mesh.
     public let address: LinkAddress?
 
     /// The first 8 bytes of the fingerprint.
@@ -23,9 +23,9 @@ public struct Peer: Sendable, Hashable {
 public struct PeerDestination: Sendable, Hashable {
     /// Tried in this order.
     package var addresses: [LinkAddress]
-    /// nil where an address was given by hand: whoever answers there is meant.
+    /// The expected identifier; nil accepts any peer that answers at the address.
     package var id: PeerID?
-    /// What it was found under, for messages.
+    /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
 
     /// A destination, such as from an address that the user typed.

@@ -30,18 +30,18 @@ public struct NearbyPeer: Sendable, Hashable {
     public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
 }
 
-/// Who is nearby, put together from what is seen on every interface and in both address families. Bounded (R6).
+/// The peers nearby, merged from the sightings on all interfaces and in both address families. Bounded (R6).
 package struct PeerTable: Sendable {
-    /// What one event means for the list of peers.
+    /// A change of the table.
     package enum Change: Sendable, Hashable {
-        /// Somebody new.
+        /// A peer was seen for the first time.
         case found(NearbyPeer)
         /// Other addresses, another name or other info than before.
         case updated(NearbyPeer)
-        /// Nobody sees them any more.
+        /// A peer is no longer seen on any interface.
         case lost(NearbyPeer)
 
-        /// Whom it is about, as they are now, or were last.
+        /// The peer, in its current or last state.
         package var peer: NearbyPeer {
             switch self {
             case .found(let peer), .updated(let peer), .lost(let peer): peer
@@ -67,7 +67,7 @@ package struct PeerTable: Sendable {
     private var lastOrder: UInt64 = 0
     private let ownID: PeerID
 
-    /// Who is there, by id.
+    /// The peers by identifier.
     package private(set) var peers: [PeerID: NearbyPeer] = [:]
 
     /// - Parameter ownID: who looks; it does not meet itself.
@@ -136,21 +136,21 @@ package struct PeerTable: Sendable {
 
     // MARK: Finding
 
-    /// Whom a text means.
+    /// The result of a search by name.
     package enum Match: Sendable, Hashable {
         /// One peer; exact by its id or its whole name, else by the beginning of it.
         case one(NearbyPeer, isExact: Bool)
         /// Two or more that are equally meant.
         case several([NearbyPeer])
-        /// Nobody.
+        /// No peer.
         case none
     }
 
-    /// Whom a person means: by id, by the whole name, or by the only name that begins so; case does not count.
+    /// Finds a peer by its identifier, its whole name, or a unique beginning of its name, ignoring case.
     package func find(_ text: String) -> Match { Self.find(text, among: peers) }
 
     static func find(_ text: String, among peers: [PeerID: NearbyPeer]) -> Match {
-        // The beginning of every name is nobody's.
+        // Blank text matches no peer, although every name begins with the empty text.
         if text.allSatisfy(\.isWhitespace) { return .none }
         let sorted = Self.sorted(peers)
         if let id = PeerID(hex: text), let peer = peers[id] { return .one(peer, isExact: true) }

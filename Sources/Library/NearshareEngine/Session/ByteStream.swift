@@ -21,7 +21,7 @@ public final class ByteStream: Sendable {
     }
 
     /// Waits for bytes.
-    /// - Parameter limit: at most so many.
+    /// - Parameter limit: the largest number of bytes to return.
     /// - Returns: 1 to `limit` bytes; nil at the end.
     /// - Throws: `StreamError` when the stream or its link was cut; `CancellationError`.
     public func read(upTo limit: Int = 64 << 10) async throws -> [UInt8]? {
@@ -49,7 +49,7 @@ public final class ByteStream: Sendable {
         try streams.writeWithoutBlocking(bytes, on: id, isFlushed: isFlushed, onRoom: onRoom)
     }
 
-    /// Nobody here takes it.
+    /// Resets a stream that the program does not accept.
     func refuse() {
         streams.reset(id, because: .refused)
     }

@@ -4,7 +4,7 @@ internal import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// What a link that others have opened has to do with a session.
+/// An incoming link that may join a session.
 final class IncomingSessionLink: Sendable {
     private struct WeakInvitation: Sendable {
         weak var invitation: SessionInvitation?
@@ -13,7 +13,7 @@ final class IncomingSessionLink: Sendable {
     private struct State {
         var joined: (Session, SessionLink)?
         var invitation: WeakInvitation?
-        /// Of the invitation.
+        /// The time at which the invitation expires.
         var expiry: MonotonicInstant?
         /// One invitation on a link, answered or not.
         var isInvited = false
@@ -56,7 +56,7 @@ final class IncomingSessionLink: Sendable {
         invitation?.shortCodeIsReady(code)
     }
 
-    /// Who invites takes it back, or it was open for too long. A timer that is late makes no difference.
+    /// Ends the invitation: the peer has withdrawn it, or it has expired. A late timer has no effect.
     func withdraw(now: MonotonicInstant) {
         let isLate = state.withLock { $0.expiry }.map { now >= $0 } ?? true
         invitation?.end(
@@ -92,7 +92,7 @@ final class IncomingSessionLink: Sendable {
 }
 
 extension Node {
-    /// What somebody says about a session on a link that they have opened.
+    /// Handles a session frame on an incoming link.
     func receive(
         _ frame: SessionFrame, of visit: IncomingSessionLink, _ known: LinkPeerInfo, _ waiting: Listener.Continuations?
     ) {
@@ -147,7 +147,7 @@ extension Node {
                     _ = await visit.linkEnd.value
                     return nil
                 }
-                // A question about somebody who has gone is not waited for.
+                // The link has ended: the user's answer is no longer needed.
                 defer { group.cancelAll() }
                 return await group.next() ?? nil
             }
@@ -167,7 +167,7 @@ extension Node {
         _ = visit.join(session, known)
     }
 
-    /// Ends an invitation that nobody answers in time, unless its link ends before.
+    /// Ends an unanswered invitation at its expiry, unless its link ends before.
     private static func expire(_ visit: IncomingSessionLink, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
         let isTime = await withTaskGroup(of: Bool.self) { group in
             group.addTask {

@@ -7,7 +7,7 @@ internal import NearshareInterfaces
 final class RelayedLink: StreamLink {
     let remote: LinkAddress
     let localHost: String? = nil
-    /// Who moves the bytes.
+    /// The member that relays the bytes.
     let relay: PeerID
     private let stream: ByteStream
 

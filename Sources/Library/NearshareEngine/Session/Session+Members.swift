@@ -6,7 +6,7 @@ internal import NearshareInterfaces
 internal import Synchronization
 
 extension Session {
-    /// Invites somebody, and waits for the answer.
+    /// Invites a peer, and waits for the answer.
     /// - Parameters:
     ///   - context: bytes for the program there: at most `SessionFrame.maximumContextByteCount`.
     ///   - secret: proven to the other side, not sent; see ``InvitationPolicy/secret(_:)``.
@@ -97,7 +97,7 @@ extension Session {
         failed(member.id)
     }
 
-    /// Whoever told us of a member stands for its key.
+    /// A member that announced another one vouches for its key.
     private func anyOther(than id: PeerID) -> PeerID? { state.withLock { $0.roster.others.first { $0.id != id }?.id } }
 
     private func failed(_ id: PeerID) {
@@ -174,7 +174,7 @@ extension Session {
         driver.close(.verificationFailed)
     }
 
-    /// An offer on a link of ours; nobody else's has any business there.
+    /// Handles an offer on an outgoing link. Only a member may offer there.
     func take(
         _ offer: TransferOffer, until expiry: MonotonicInstant, on driver: LinkDriver, _ known: LinkPeerInfo,
         _ open: inout OpenInvitations, _ link: SessionLink?
@@ -231,9 +231,9 @@ extension Session {
 
     func makeMembership(for member: PeerID, _ state: inout State) -> Membership {
         noteTaken(&state)
-        // Whoever leaves and comes back finds full what they have filled.
+        // A member that leaves and returns finds its window as full as before.
         let stale = inbox.elements.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
-        // 0 stands for nobody known.
+        // 0 means that no life is known.
         let life = node.settings.randomInteger() | 1
         return Membership(channel: MessageChannel(life: life, limits: settings.channel, stale: stale))
     }
@@ -279,7 +279,7 @@ extension Session {
 
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members[member]?.links ?? [] } }
 
-    /// What a member says on its link.
+    /// Handles a session frame of a member.
     func take(_ frame: SessionFrame, from link: SessionLink) {
         let now = node.settings.clock()
         switch frame {
@@ -355,7 +355,7 @@ extension Session {
     }
 }
 
-/// What a stream of purpose `relay` is called: whom it is for on the first half of the way, from whom on the second.
+/// The name of a relay stream: its receiver on the way to the relay, its sender on the way from it.
 enum RelayName {
     case to(PeerID)
     case from(PeerID)
@@ -389,7 +389,7 @@ final class OutgoingSessionLink: Sendable {
         var isJoining = false
         var isOver = false
         var link: SessionLink?
-        /// What came between the other side's word and ours.
+        /// Frames received between the peer's acceptance and ours.
         var early: [SessionFrame] = []
     }
 

@@ -9,7 +9,7 @@ extension Session {
     /// Reliably, it returns when all members' windows have taken it over: the message arrives, after a break too, unless its
     /// receiver goes for good (``Change/left(_:)``) or begins anew (``Change/restarted(_:lost:)``). Who is named and goes while
     /// others are waited for is an error; who goes from among everybody is not. Unreliably, it returns at once.
-    /// - Parameter members: nil for everybody who is in the session now.
+    /// - Parameter members: the receivers; nil for all members.
     /// - Throws: ``SessionError``: nobody is named, or nobody else is in the session; somebody is named who is not in it; the
     ///   message is too long; cancelled.
     public func send(
@@ -29,7 +29,7 @@ extension Session {
                     try await append(message, for: target)
                     isTaken = true
                 } catch .notConnected where members == nil {
-                    // Of everybody who is in it now, those who have just gone are not one.
+                    // A member that has left meanwhile is not an error when the message goes to all.
                 }
             }
             if !isTaken { throw Self.nobody }
@@ -149,7 +149,7 @@ extension Session {
         if let failure = arrival.failure { throw failure }
     }
 
-    /// The program has taken a message. Its channel learns of several at once: whoever took the session's lock for each would
+    /// Records that the program has taken a message. The channel is updated for several at once: taking the session's lock for each would
     /// wait every time for the thread that reads.
     func notePassedOn(_ received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
@@ -180,7 +180,7 @@ extension Session {
         }
     }
 
-    /// What has been passed on and was not told with a message in the meantime is told now.
+    /// Sends acknowledgements that no message has carried in the meantime.
     func sendDueAcknowledgements(now: MonotonicInstant) {
         let links = state.withLock { state -> [SessionLink] in
             guard let due = state.acknowledgements, due <= now else { return [] }
@@ -227,7 +227,7 @@ extension Session {
         if let payload = datagrams?.open(packet, on: link) { take(datagram: payload, from: link.peer) }
     }
 
-    /// Behind so many messages that the program has not taken, what may be lost is lost.
+    /// Limit on waiting messages, beyond which unreliable ones are dropped.
     private static var maximumWaitingDatagrams: Int { 1024 }
 
     // MARK: Streams and resources
@@ -245,7 +245,7 @@ extension Session {
         return stream
     }
 
-    /// Offers something to members, each of whom takes it or declines.
+    /// Offers a resource to members, each of which accepts or declines.
     /// - Parameters:
     ///   - resumeKey: 32 bytes, same for the same send repeated: what has arrived of an earlier try is not sent again.
     ///   - timeout: how long the other person may think about it; 1 to 600 seconds.

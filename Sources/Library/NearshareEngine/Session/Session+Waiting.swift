@@ -3,7 +3,7 @@ public import NearshareBase
 extension Session {
     /// Waits until a member can be reached, directly or through another one: streams and resources can be sent from then on.
     ///
-    /// Who has just accepted an invitation needs this, as the other side has still to make up its mind about our key.
+    /// A program that has just accepted an invitation calls this, because the peer has still to decide about this node's key.
     /// - Throws: ``SessionError``: the member has left, or this node has; cancelled.
     public func waitUntilConnected(to member: PeerID) async throws(SessionError) {
         while true {

@@ -141,7 +141,7 @@ public final class Session: Sendable {
         }
     }
 
-    /// What the program has taken and the channels have not been told of.
+    /// Messages taken by the program that are not reported to their channels yet.
     struct Taken {
         var messages: [ReceivedMessage] = []
         var byteCount = 0
@@ -154,7 +154,7 @@ public final class Session: Sendable {
         var members: [PeerID: Membership] = [:]
         /// Keys that have been decided about: whose link breaks comes back without a question.
         var trusted: [PeerID: Fingerprint] = [:]
-        /// Invitations of ours that nobody has answered.
+        /// Number of outgoing invitations without an answer.
         var pendingInvitations = 0
         /// Links that were opened from here, until they have ended.
         var openings: [ObjectIdentifier: (driver: LinkDriver, approach: OutgoingSessionLink)] = [:]
@@ -238,7 +238,7 @@ public final class Session: Sendable {
     }
 
     private static let keptChanges = 4096
-    /// Of each kind, while the program does not look.
+    /// Limit on unread events of each kind.
     private static let keptEvents = 256
 
     // MARK: Life
@@ -306,7 +306,7 @@ public final class Session: Sendable {
         return changeInTime(body)
     }
 
-    /// As ``change(_:)``, for the thread that keeps the deadlines.
+    /// The form of ``change(_:)`` for the thread that keeps the deadlines.
     private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, changes, news, links, gone) = state.withLock { state in
             let result = body(&state)
@@ -379,7 +379,7 @@ public final class Session: Sendable {
         }
     }
 
-    /// Links through others, to members to whom we have one of our own by now.
+    /// Relayed links to members that have a direct link by now.
     private var retiring: [SessionLink] {
         state.withLock { state in
             state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id < id }

@@ -100,7 +100,7 @@ public final class SessionInvitation: Sendable {
     }
 
     func end(_ reason: SessionError) {
-        // First: whoever hears that it has ended must not be able to accept it any more.
+        // First, so that a task that sees the end cannot accept the invitation any more.
         let before = takeAnswer(.over(reason))
         codeEvent.fulfil(nil)
         endEvent.fulfil(reason)

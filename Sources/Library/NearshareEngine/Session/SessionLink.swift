@@ -19,19 +19,19 @@ final class SessionLink: Sendable {
     let remote: LinkAddress
     /// Our own host as seen on it.
     let localHost: String?
-    /// The member through whom it leads; nil for a link of our own.
+    /// The relaying member; nil for a direct link.
     let relay: PeerID?
     let isInitiator: Bool
     let channelLink: MessageChannel.LinkID
-    /// What datagrams for us on this link carry in front.
+    /// Tag that prefixes datagrams received for this link.
     let datagramTag: UInt64
     let datagramPath: Mutex<DatagramPath>
-    /// What goes out on the message stream; one thread at a time.
+    /// State of writing to the message stream; one thread at a time.
     let output = Mutex(Output())
 
     struct Output {
         var stream: ByteStream?
-        /// What the stream had no room for.
+        /// Bytes that the stream had no room for.
         var pending: ArraySlice<UInt8> = []
     }
 
@@ -55,7 +55,7 @@ final class SessionLink: Sendable {
         driver.streams.callForSupply()
     }
 
-    /// As ``wake()``, but this very thread looks, if none does already.
+    /// As ``wake()``, but on the calling thread unless another is writing.
     func flush() {
         driver.streams.callForSupply(wakesWriter: false)
         driver.flush()

@@ -23,7 +23,7 @@ public final class Invitation: Sendable {
     private let codeEvent = Promise<ShortAuthenticationDigits?>()
     private let endEvent = Promise<TransferOutcome>()
 
-    /// What an answer sets in motion, on the path that the invitation came by.
+    /// The actions of an answer, on the path by which the offer came.
     struct Answering: Sendable {
         var accept: @Sendable (Transfer, any ResourceSink, _ keepsPartial: Bool) -> Void
         var decline: @Sendable (DeclineReason) -> Void

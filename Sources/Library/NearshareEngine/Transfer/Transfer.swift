@@ -31,7 +31,7 @@ public final class Transfer: Sendable {
         state = Mutex(State(progress: progress, meter: TransferMeter(amount: 0, now: now), lastTold: now))
     }
 
-    // MARK: For everybody
+    // MARK: For the program
 
     /// Where it stands now, with rate and time left as of now.
     public var snapshot: TransferProgress {
@@ -42,7 +42,7 @@ public final class Transfer: Sendable {
         }
     }
 
-    /// Values as it goes on, the present one first and the end last. Old ones are dropped when nobody takes them.
+    /// Progress values, the current one first and the end last. Unread values are replaced by newer ones.
     public var progress: AsyncStream<TransferProgress> {
         let (stream, continuation) = AsyncStream.makeStream(of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
         state.withLock { state in
@@ -123,7 +123,7 @@ public final class Transfer: Sendable {
         }
     }
 
-    /// It goes in fragments: so many.
+    /// Starts the count of fragments.
     func startFragments(of total: Int) {
         let now = clock()
         state.withLock { state in

@@ -6,9 +6,9 @@ public import NearshareInterfaces
 public struct TransferProgress: Sendable, Hashable {
     /// Seen from here.
     public enum Direction: Sendable, Hashable {
-        /// To somebody else.
+        /// Sent by this node.
         case outgoing
-        /// From somebody else.
+        /// Received by this node.
         case incoming
     }
 
@@ -30,7 +30,7 @@ public struct TransferProgress: Sendable, Hashable {
 
     /// Which transfer.
     package var id: TransferID
-    /// To somebody or from somebody.
+    /// Sent or received.
     public var direction: Direction
     /// The current stage.
     public var phase: Phase
@@ -65,7 +65,7 @@ public struct TransferProgress: Sendable, Hashable {
         }
     }
 
-    /// Of a transfer that begins.
+    /// The progress of a transfer that starts.
     package init(id: TransferID, direction: Direction, total: UInt64?, totalEntries: UInt64) {
         self.id = id
         self.direction = direction

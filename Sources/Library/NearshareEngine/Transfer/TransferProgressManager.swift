@@ -8,7 +8,7 @@ public final class TransferProgressManager: Sendable {
         var order: [TransferID] = []
     }
 
-    /// So many transfers are remembered, the ended ones going first.
+    /// Limit on remembered transfers; ended ones are dropped first.
     package static let capacity = 1024
 
     private let state = Mutex(State())
