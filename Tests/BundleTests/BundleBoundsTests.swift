@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareBundles
 
-@Suite("Bounds of what is carried, and what strangers learn of it")
+@Suite("Bounds of bundles, and what untrusted nodes learn")
 struct CarryBoundsTests {
     private func row() -> CarryNetwork {
         var network = CarryNetwork(3)
@@ -28,65 +28,66 @@ struct CarryBoundsTests {
 
     // MARK: Amounts
 
-    @Test("R1, R6: any number of neighbours, senders, roots and receipts leaves memory within its bounds")
+    @Test("R1, R6: any number of neighbours, sources, roots and receipts stays within the bounds of memory")
     func manyNames() {
         var network = CarryNetwork(2)
         network.connect(0, 1)
         var random = SeededRandom(seed: 5)
         let moment = network.moment(1)
         for _ in 0..<5_000 {
-            network.nodes[1].carrier!.neighbourUp(
-                EndpointID(rawValue: random.next()), BundleLink(isRadio: false, isReliable: false), now: moment)
+            network.nodes[1].router!.neighbourUp(
+                EndpointID(rawValue: random.next()), link: BundleLink(isRadio: false, isReliable: false), now: moment)
         }
-        #expect(network.nodes[1].carrier!.neighbourCount == 64)
+        #expect(network.nodes[1].router!.neighbourCount == 64)
         for number in 0..<600 {
             let keys = RouterKeys(
                 agreementKey: try! AgreementPrivateKey(seed: random.bytes(32)),
                 signingKey: try! SigningPrivateKey(seed: random.bytes(32)))
-            var copy = OutgoingMessage(
+            var copy = OutgoingBundle(
                 [1, 0x61, 0x78], from: keys, to: nil, isSealed: false, isPrivate: false, profile: .shortReach,
                 created: network.moment(0).wall, random: &random
             ).copy
-            copy.hops = 1
+            copy.hopCount = 1
             network.inject(.copy(copy), from: 0, to: 1)
-            let place = SpanningTreeReport.Place(root: EndpointID(rawValue: random.next()), round: UInt32(number), distance: 1)
-            let report = SpanningTreeReport(place: place, isToParent: number % 2 == 0, token: random.next())
+            let position = TreePosition(root: EndpointID(rawValue: random.next()), epoch: UInt32(number), distance: 1)
+            let report = SpanningTreeReport(position: position, isToParent: number % 2 == 0, token: random.next())
             network.inject(.report(report), from: 0, to: 1)
             network.inject(.receipt((0..<64).map { _ in random.next() }), from: 0, to: 1)
         }
-        #expect(network.nodes[1].carrier!.trails.count <= 128)
-        #expect(network.nodes[1].carrier!.silentRoots.count <= 16)
-        #expect(network.nodes[1].carrier!.byteCount < 1 << 20)
-        // All of it passes.
+        #expect(network.nodes[1].router!.forwarder.routeCount <= 128)
+        #expect(network.nodes[1].router!.tree.silentRootCount <= 16)
+        #expect(network.nodes[1].router!.byteCount < 1 << 20)
+        // Everything expires.
         network.run(.seconds(4_000))
-        #expect(network.nodes[1].carrier!.carriedCount == 0)
-        #expect(network.nodes[1].carrier!.byteCount < 64 << 10)
+        #expect(network.nodes[1].router!.bundleCount == 0)
+        #expect(network.nodes[1].router!.byteCount < 64 << 10)
     }
 
-    @Test("R2: filters and reaches that claim more than their bytes hold cost no more than their bytes")
+    @Test("R2: filters that claim more than their bytes hold cost no more than their bytes")
     func inflation() throws {
         var network = row()
-        let place = SpanningTreeReport.Place(root: network.address(0), round: 9, distance: 0)
+        let position = TreePosition(root: network.address(0), epoch: 9, distance: 0)
         for parameter in [0, 1, 26] as [UInt8] {
             for fill in [0, 0x55, 0xff] as [UInt8] {
                 let reach = try ReachabilityFilter(
                     decoding: ([parameter] + [UInt8](repeating: fill, count: ReachabilityFilter.maximumByteCount - 1))[...])
-                #expect(reach.marks.count <= 8 * ReachabilityFilter.maximumByteCount)
-                network.inject(.report(SpanningTreeReport(place: place, isToParent: true, reach: reach)), from: 0, to: 1)
+                #expect(reach.tags.count <= 8 * ReachabilityFilter.maximumByteCount)
+                network.inject(
+                    .report(SpanningTreeReport(position: position, isToParent: true, reachability: reach)), from: 0, to: 1)
                 network.run(.seconds(3))
             }
         }
-        #expect(network.nodes[1].carrier!.byteCount < 128 << 10)
+        #expect(network.nodes[1].router!.byteCount < 128 << 10)
         #expect(throws: MalformedInput.self) {
             try ReachabilityFilter(decoding: [UInt8](repeating: 0, count: ReachabilityFilter.maximumByteCount + 1)[...])
         }
-        // And no message is held up for good by it.
+        // Bundles are still delivered.
         network.send("past the giant", from: 1, to: 2)
         network.run(.seconds(100))
         #expect(network.texts(2) == ["past the giant"])
     }
 
-    @Test("R2: structured content that claims more parts than it has, or is too deep, is no content, and harms nobody")
+    @Test("R2: structured content that claims more elements than it has, or is nested too deeply, is refused and harmless")
     func deepContent() throws {
         var network = row()
         let bodies: [[UInt8]] = [
@@ -94,11 +95,11 @@ struct CarryBoundsTests {
             [1, 0xbb, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], [1, 0x5b, 0, 0, 0, 1, 0, 0, 0, 0], [],
         ]
         for body in bodies {
-            var copy = OutgoingMessage(
+            var copy = OutgoingBundle(
                 body, from: network.nodes[0].keys, to: nil, isSealed: false, isPrivate: false, profile: .standard,
                 created: network.moment(0).wall, random: &network.random
             ).copy
-            copy.hops = 1
+            copy.hopCount = 1
             network.inject(.copy(copy), from: 0, to: 1)
             #expect(throws: MalformedInput.self) { try BundleContent(decoding: body[...]) }
         }
@@ -109,16 +110,16 @@ struct CarryBoundsTests {
         #expect(network.texts(2) == ["still there"])
     }
 
-    @Test("R7: numbers at their ends overflow nowhere")
+    @Test("R7: extreme numbers do not overflow")
     func extremes() throws {
         var network = row()
         let ends = [0, 1, 1 << 31 - 1, 1 << 31, .max] as [UInt32]
         for round in ends {
             for distance in [0, 999, 1_000, 65_534, 65_535] as [UInt16] {
                 for root in [0, 1, .max] as [UInt64] {
-                    let place = SpanningTreeReport.Place(root: EndpointID(rawValue: root), round: round, distance: distance)
+                    let position = TreePosition(root: EndpointID(rawValue: root), epoch: round, distance: distance)
                     for isToParent in [true, false] {
-                        network.inject(.report(SpanningTreeReport(place: place, isToParent: isToParent)), from: 0, to: 1)
+                        network.inject(.report(SpanningTreeReport(position: position, isToParent: isToParent)), from: 0, to: 1)
                         network.run(.milliseconds(500))
                     }
                 }
@@ -127,13 +128,13 @@ struct CarryBoundsTests {
         let widest = try PropagationProfile(
             hopLimit: 500, timeToLive: 604_800, sharingTime: 60_000, maximumPropagation: 1_000, tracklistLimit: 50)
         for created in [0, 1, 1 << 47, 1 << 48 - 1] as [Int64] {
-            var copy = OutgoingMessage(
+            var copy = OutgoingBundle(
                 [1, 0x61, 0x78], from: network.nodes[0].keys, to: nil, isSealed: false, isPrivate: false, profile: widest,
                 created: WallTime(milliseconds: created), random: &network.random
             ).copy
             for hops in [1, 500, 65_535] {
-                copy.hops = hops
-                copy.carriers = Array(repeating: .max, count: 50)
+                copy.hopCount = hops
+                copy.visitedTags = Array(repeating: .max, count: 50)
                 network.inject(.copy(copy), from: 0, to: 1)
             }
         }
@@ -144,7 +145,17 @@ struct CarryBoundsTests {
         #expect(network.texts(2) == ["after all that"])
     }
 
-    @Test("M3: a neighbour's old reports and receipts, played again, lose no message")
+    @Test("R7: the longest time to live, from a sender whose clock is ahead, is acknowledged within its bounds")
+    func longestLifetime() {
+        var network = row()
+        network.clockOffsets[0] = .seconds(300)
+        let id = network.send("from the near future", from: 0, to: 2, profile: .longReach)
+        network.run(.seconds(60))
+        #expect(network.texts(2) == ["from the near future"])
+        #expect(network.nodes[0].events.contains(.delivered(id)))
+    }
+
+    @Test("M3: replayed reports and receipts lose no bundle")
     func replayedReports() {
         var network = row()
         var seen: [(packet: BundlePacket, from: Int, to: Int)] = []
@@ -163,7 +174,7 @@ struct CarryBoundsTests {
         #expect(network.nodes[0].events.contains(.delivered(id)))
     }
 
-    @Test("M6, R8: what has expired or arrived leaves every store")
+    @Test("M6, R8: expired and delivered bundles are deleted from every store")
     func nothingStays() {
         var network = row()
         for number in 0..<20 {
@@ -174,53 +185,53 @@ struct CarryBoundsTests {
         #expect(network.texts(2).count == 20)
         for node in 0..<3 {
             #expect(network.nodes[node].store.isEmpty, "node \(node)")
-            #expect(network.nodes[node].carrier!.known.count == 0, "node \(node)")
+            #expect(network.nodes[node].router!.index.seen.count == 0, "node \(node)")
         }
     }
 
     // MARK: Names and keys
 
-    @Test("D1, K2: what somebody sealed can't be taken over under another's signature")
+    @Test("D1, K2: a sealed body cannot be moved under another signature")
     func takenOver() {
         var network = row()
         let anna = network.outgoing("from anna", from: 0, to: 2)
         var stolen = anna.copy
         let mallory = network.nodes[1].keys
-        stolen.hops = 1
-        stolen.message.senderKey = mallory.contact.signingKey.bytes
-        stolen.signature = stolen.message.signature(by: mallory.signingKey)
+        stolen.hopCount = 1
+        stolen.bundle.senderKey = mallory.contact.signingKey.bytes
+        stolen.signature = stolen.bundle.signature(by: mallory.signingKey)
         network.inject(.copy(stolen), from: 1, to: 2)
-        // Under a receiver of Mallory's choice neither.
+        // Nor to another destination.
         var redirected = anna.copy
-        redirected.hops = 1
-        redirected.message.receiver = .unnamed(EndpointID(rawValue: 1))
-        redirected.message.senderKey = mallory.contact.signingKey.bytes
-        redirected.signature = redirected.message.signature(by: mallory.signingKey)
+        redirected.hopCount = 1
+        redirected.bundle.destination = .unnamed(EndpointID(rawValue: 1))
+        redirected.bundle.senderKey = mallory.contact.signingKey.bytes
+        redirected.signature = redirected.bundle.signature(by: mallory.signingKey)
         network.inject(.copy(redirected), from: 1, to: 2)
         network.run(.seconds(60))
         #expect(network.texts(2).isEmpty)
         var genuine = anna.copy
-        genuine.hops = 1
+        genuine.hopCount = 1
         network.inject(.copy(genuine), from: 1, to: 2)
         network.run(.seconds(1))
         #expect(network.texts(2) == ["from anna"])
     }
 
-    @Test("K2: whoever writes a known name has another key and another address, and is told by them")
+    @Test("K2: a node that claims a known name is told apart by its key and its ID")
     func impersonation() throws {
         var network = row()
         let name = try DisplayName("anna")
         let exported = (0..<2).map { ExportedKeys.export(network.nodes[$0].keys, name: name) }
         let contacts = try exported.map { try ExportedKeys(decoding: $0).contact }
         #expect(contacts[0].address != contacts[1].address && contacts[0].fingerprint != contacts[1].fingerprint)
-        // The victim's agreement key beside one's own signing key is not what its owner signed.
+        // The signature does not cover the victim's agreement key beside another signing key.
         let lines = exported.map { $0.split(separator: "\n", omittingEmptySubsequences: false) }
         var mixed = lines[1]
         mixed[2] = lines[0][2]
         #expect(throws: ExportedKeys.Invalid.self) { try ExportedKeys(decoding: mixed.joined(separator: "\n")) }
         network.send("I am anna", from: 1, to: 2)
         network.run(.seconds(60))
-        let received = network.nodes[2].events.compactMap { event -> IncomingMessage? in
+        let received = network.nodes[2].events.compactMap { event -> DeliveredBundle? in
             if case .received(let message) = event { message } else { nil }
         }
         #expect(received.map { EndpointID(of: $0.signingKey) } == [network.address(1)])
@@ -229,21 +240,21 @@ struct CarryBoundsTests {
 
     // MARK: What broke Bridgefy (2020, 2022)
 
-    @Test("Bridgefy 2020, R2: a secret's size depends on its length alone, so nothing is compressed before it is sealed")
+    @Test("Bridgefy 2020, R2: nothing is compressed before it is sealed, so a size depends on the length alone")
     func noCompression() {
         var network = row()
         var random = SeededRandom(seed: 8)
         let letters = Array("abcdefghijklmnopqrstuvwxyz")
         let monotonous = String(repeating: "a", count: 900)
         let various = String((0..<900).map { _ in letters[Int.random(in: 0..<26, using: &random)] })
-        let sizes = [monotonous, various].map { network.outgoing($0, from: 0, to: 2).copy.message.body.count }
+        let sizes = [monotonous, various].map { network.outgoing($0, from: 0, to: 2).copy.bundle.body.count }
         #expect(sizes[0] == sizes[1])
     }
 
-    @Test("Bridgefy 2020, K13: nothing sealed opens with any bit changed, and what can't be opened is not answered")
+    @Test("Bridgefy 2020, K13: a sealed body does not open with any bit changed, and is not answered then")
     func noOracle() {
         var network = CarryNetwork(3)
-        // Over links where what has come is confirmed.
+        // Links with receipts.
         network.lossOneIn = .max
         network.connect(0, 1)
         network.connect(1, 2)
@@ -260,26 +271,26 @@ struct CarryBoundsTests {
             return packet
         }
         let sent = network.outgoing("authentic", from: 0, to: 2, profile: .shortReach)
-        for place in stride(from: 0, to: sent.copy.message.body.count, by: 7) {
+        for place in stride(from: 0, to: sent.copy.bundle.body.count, by: 7) {
             // Signed again, as its sender could; so only the sealing is left to tell.
             var copy = sent.copy
-            copy.hops = 1
-            copy.message.body[place] ^= 1 << (place % 8)
-            copy.signature = copy.message.signature(by: network.nodes[0].keys.signingKey)
-            spoilt.insert(copy.message.id.short)
+            copy.hopCount = 1
+            copy.bundle.body[place] ^= 1 << (place % 8)
+            copy.signature = copy.bundle.signature(by: network.nodes[0].keys.signingKey)
+            spoilt.insert(copy.bundle.id.short)
             network.inject(.copy(copy), from: 1, to: 2)
         }
         network.run(.seconds(20))
         #expect(network.texts(2).isEmpty && answers == 0 && network.nodes[2].store.isEmpty)
         #expect(spoilt.count > 5)
         var genuine = sent.copy
-        genuine.hops = 1
+        genuine.hopCount = 1
         network.inject(.copy(genuine), from: 1, to: 2)
         network.run(.seconds(20))
         #expect(network.texts(2) == ["authentic"] && answers > 0)
     }
 
-    @Test("Bridgefy 2022, X1: a private broadcast has nothing of its sender in it, and two have nothing in common")
+    @Test("Bridgefy 2022, X1: a private broadcast contains nothing of its sender, and two have nothing in common")
     func privateBroadcast() {
         var network = row()
         let copies = copies(&network) { network in
@@ -295,16 +306,16 @@ struct CarryBoundsTests {
                 #expect(!bytes.indices.contains { bytes[$0...].starts(with: secret) })
             }
         }
-        let messages = Set(copies.map(\.message))
+        let messages = Set(copies.map(\.bundle))
         #expect(messages.count == 2 && Set(messages.map(\.senderKey)).count == 2)
-        // Nor do the marks of those who passed them on tell that they are the same.
-        let marks = Dictionary(grouping: copies, by: \.message).values.map { Set($0.flatMap(\.carriers)) }
+        // Nor have the tags of the nodes that forwarded them.
+        let marks = Dictionary(grouping: copies, by: \.bundle).values.map { Set($0.flatMap(\.visitedTags)) }
         #expect(marks.count == 2 && marks[0].isDisjoint(with: marks[1]))
     }
 
     // MARK: Direct mode
 
-    @Test("X1, K7: a readable message for a neighbour alone is handed to nobody else, also after a restart")
+    @Test("X1, K7: a readable bundle for a neighbour alone is forwarded to no other node, also after a restart")
     func forOneAlone() throws {
         let profile = try PropagationProfile(
             hopLimit: 1, timeToLive: 600, sharingTime: 15_000, maximumPropagation: 10, tracklistLimit: 0)
@@ -314,7 +325,7 @@ struct CarryBoundsTests {
         network.connect(1, 3)
         network.run(.seconds(130))
         let message = network.outgoing("for one", from: 0, to: 1, isSealed: false, profile: profile)
-        #expect(message.copy.message.goesInSession)
+        #expect(message.copy.bundle.requiresSession)
         network.tamper = { packet, _, to in
             if case .copy = packet, to == 1 { return nil }
             return packet

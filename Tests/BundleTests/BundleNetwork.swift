@@ -3,17 +3,19 @@ import NearshareBundles
 import NearshareCrypto
 import NearshareTesting
 
-/// A few carriers and one clock, in one thread; every packet goes through its bytes. Each node has a store that outlives it.
+/// Some routers on virtual time, in one thread. Every packet is encoded and decoded. Each node has a store that outlives its router.
 struct CarryNetwork {
     struct Node {
         let keys: RouterKeys
-        var carrier: BundleRouter?
+        /// Nil while the node is killed.
+        var router: BundleRouter?
         var store: [BundleID: StoredBundle] = [:]
-        var delivered: [(id: BundleID, until: WallTime)] = []
+        var delivered: [(id: BundleID, expiry: WallTime)] = []
         var events: [BundleEvent] = []
     }
 
-    private struct Flight {
+    /// A packet on a link.
+    private struct Transmission {
         let at: MonotonicInstant
         let order: Int
         let from: Int
@@ -23,15 +25,17 @@ struct CarryNetwork {
 
     var nodes: [Node] = []
     private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
-    /// Added to the wall clock.
+    /// Errors of the nodes' wall clocks.
     var clockOffsets: [Int: Duration] = [:]
+    /// 0 for reliable links.
     var lossOneIn = 0
     var settings = BundleRouterSettings()
-    /// Changes packets on their way; nil takes one away.
+    /// Changes packets in transit; nil drops one.
     var tamper: ((_ packet: BundlePacket, _ from: Int, _ to: Int) -> BundlePacket?)?
+    /// How often each bundle was forwarded.
     private(set) var copies: [BundleID: Int] = [:]
     private var links: [Set<Int>: BundleLink] = [:]
-    private var flights: [Flight] = []
+    private var transmissions: [Transmission] = []
     private var order = 0
     var random: SeededRandom
 
@@ -57,22 +61,22 @@ struct CarryNetwork {
     func address(_ node: Int) -> EndpointID { nodes[node].keys.contact.address }
 
     mutating func start(_ node: Int) {
-        var carrier = BundleRouter(
+        var router = BundleRouter(
             keys: nodes[node].keys, settings: settings, random: SeededRandom(seed: random.next()), now: moment(node))
-        carrier.restore(Array(nodes[node].store.values), delivered: nodes[node].delivered, now: moment(node))
-        nodes[node].carrier = carrier
+        router.restore(Array(nodes[node].store.values), delivered: nodes[node].delivered, now: moment(node))
+        nodes[node].router = router
         for (pair, link) in links where pair.contains(node) { bringUp(pair, link) }
         settle(node)
     }
 
-    /// As `kill -9` does: what was not in the store is gone.
+    /// As `kill -9` does: only the store remains.
     mutating func kill(_ node: Int) {
-        nodes[node].carrier = nil
-        flights.removeAll { $0.to == node || $0.from == node }
+        nodes[node].router = nil
+        transmissions.removeAll { $0.to == node || $0.from == node }
         for pair in links.keys where pair.contains(node) {
             for other in pair where other != node {
                 let (address, moment) = (address(node), moment(other))
-                nodes[other].carrier?.neighbourDown(address, now: moment)
+                nodes[other].router?.neighbourDown(address, now: moment)
                 settle(other)
             }
         }
@@ -84,11 +88,11 @@ struct CarryNetwork {
     }
 
     private mutating func bringUp(_ pair: Set<Int>, _ link: BundleLink) {
-        guard pair.allSatisfy({ nodes[$0].carrier != nil }) else { return }
+        guard pair.allSatisfy({ nodes[$0].router != nil }) else { return }
         for node in pair.sorted() {
             let other = pair.first { $0 != node }!
             let (address, moment) = (address(other), moment(node))
-            nodes[node].carrier!.neighbourUp(address, link, now: moment)
+            nodes[node].router!.neighbourUp(address, link: link, now: moment)
         }
         for node in pair.sorted() { settle(node) }
     }
@@ -97,14 +101,14 @@ struct CarryNetwork {
         links[[a, b]] = nil
         for (node, other) in [(a, b), (b, a)] {
             let (address, moment) = (address(other), moment(node))
-            nodes[node].carrier?.neighbourDown(address, now: moment)
+            nodes[node].router?.neighbourDown(address, now: moment)
             settle(node)
         }
     }
 
-    mutating func sendDirect(_ message: OutgoingMessage, from: Int, to: Int) throws(BundleRejection) {
+    mutating func sendDirect(_ message: OutgoingBundle, from: Int, to: Int) throws(BundleRejection) {
         let (address, moment) = (address(to), moment(from))
-        try nodes[from].carrier!.sendDirect(message, to: address, now: moment)
+        try nodes[from].router!.sendDirect(message, to: address, now: moment)
         settle(from)
     }
 
@@ -115,7 +119,7 @@ struct CarryNetwork {
     ) -> BundleID {
         let message = outgoing(text, from: from, to: to, isSealed: isSealed, isPrivate: isPrivate, profile: profile)
         let moment = moment(from)
-        try! nodes[from].carrier!.send(message, now: moment)
+        try! nodes[from].router!.send(message, now: moment)
         settle(from)
         return message.id
     }
@@ -123,38 +127,38 @@ struct CarryNetwork {
     mutating func outgoing(
         _ text: String, from: Int, to: Int?, isSealed: Bool = true, isPrivate: Bool = false,
         profile: PropagationProfile = .standard
-    ) -> OutgoingMessage {
-        OutgoingMessage(
+    ) -> OutgoingBundle {
+        OutgoingBundle(
             try! BundleContent.structured(.string(text)).encoded(), from: nodes[from].keys,
             to: to.map { nodes[$0].keys.contact }, isSealed: to != nil && isSealed, isPrivate: isPrivate, profile: profile,
             created: moment(from).wall, random: &random)
     }
 
-    /// Gives a node a packet as if a neighbour had sent it.
+    /// Delivers a packet as if a neighbour had sent it.
     mutating func inject(_ packet: BundlePacket, from: Int, to: Int) {
         let (address, moment) = (address(from), moment(to))
-        nodes[to].carrier!.receive(packet, from: address, now: moment)
+        nodes[to].router!.receive(packet, from: address, now: moment)
         settle(to)
     }
 
     mutating func run(_ limit: Duration) {
         let end = now + limit
         while true {
-            let next = (nodes.compactMap { $0.carrier?.deadline } + [flights.first?.at].compactMap { $0 }).min()
+            let next = (nodes.compactMap { $0.router?.deadline } + [transmissions.first?.at].compactMap { $0 }).min()
             guard let next, next <= end else { break }
             now = max(now, next)
-            while let flight = flights.first, flight.at <= now {
-                flights.removeFirst()
-                guard links[[flight.from, flight.to]] != nil, nodes[flight.to].carrier != nil else { continue }
-                guard let packet = try? BundlePacket(decoding: flight.bytes[...]) else { continue }
-                let (address, moment) = (address(flight.from), moment(flight.to))
-                nodes[flight.to].carrier!.receive(packet, from: address, now: moment)
-                settle(flight.to)
+            while let transmission = transmissions.first, transmission.at <= now {
+                transmissions.removeFirst()
+                guard links[[transmission.from, transmission.to]] != nil, nodes[transmission.to].router != nil else { continue }
+                guard let packet = try? BundlePacket(decoding: transmission.bytes[...]) else { continue }
+                let (address, moment) = (address(transmission.from), moment(transmission.to))
+                nodes[transmission.to].router!.receive(packet, from: address, now: moment)
+                settle(transmission.to)
             }
             for node in nodes.indices {
-                guard let deadline = nodes[node].carrier?.deadline, deadline <= now else { continue }
+                guard let deadline = nodes[node].router?.deadline, deadline <= now else { continue }
                 let moment = moment(node)
-                nodes[node].carrier!.advance(to: moment)
+                nodes[node].router!.advance(to: moment)
                 settle(node)
             }
         }
@@ -171,33 +175,32 @@ struct CarryNetwork {
     }
 
     private mutating func settle(_ node: Int) {
-        guard nodes[node].carrier != nil else { return }
-        for action in nodes[node].carrier!.takeActions() {
-            switch action {
-            case .keep(let kept): nodes[node].store[kept.id] = kept
-            case .drop(let ids): for id in ids { nodes[node].store[id] = nil }
-            case .remember(let id, let until): nodes[node].delivered.append((id, until))
-            case .forward(let id, let to, let hops, let way, let carriers):
-                guard var kept = nodes[node].store[id] else { continue }
-                kept.copy.hops = hops
-                kept.copy.way = way
-                kept.copy.carriers = carriers
+        guard nodes[node].router != nil else { return }
+        for reaction in nodes[node].router!.drainReactions() {
+            switch reaction {
+            case .store(let stored): nodes[node].store[stored.id] = stored
+            case .delete(let ids): for id in ids { nodes[node].store[id] = nil }
+            case .recordDelivery(let id, let expiry): nodes[node].delivered.append((id, expiry))
+            case .forward(let id, let to, let hopCount, let forwarding, let visitedTags):
+                guard var copy = nodes[node].store[id]?.copy else { continue }
+                (copy.hopCount, copy.forwarding, copy.visitedTags) = (hopCount, forwarding, visitedTags)
                 copies[id, default: 0] += 1
-                fly(.copy(kept.copy), from: node, to: to)
-            case .send(let packet, let to): fly(packet, from: node, to: to)
-            case .tell(let event): nodes[node].events.append(event)
+                transmit(.copy(copy), from: node, to: to)
+            case .send(let packet, let to): transmit(packet, from: node, to: to)
+            case .emit(let event): nodes[node].events.append(event)
             }
         }
     }
 
-    private mutating func fly(_ packet: BundlePacket, from: Int, to address: EndpointID) {
+    private mutating func transmit(_ packet: BundlePacket, from: Int, to address: EndpointID) {
         guard let to = nodes.indices.first(where: { self.address($0) == address }) else { return }
         guard let packet = tamper == nil ? packet : tamper!(packet, from, to) else { return }
         if lossOneIn > 0, random.once(in: lossOneIn) { return }
         order += 1
         let at = now + .milliseconds(Int64.random(in: 1...5, using: &random))
-        let flight = Flight(at: at, order: order, from: from, to: to, bytes: packet.encoded)
-        let place = flights.firstIndex { ($0.at, $0.order) > (flight.at, flight.order) } ?? flights.endIndex
-        flights.insert(flight, at: place)
+        let transmission = Transmission(at: at, order: order, from: from, to: to, bytes: packet.encoded)
+        let place =
+            transmissions.firstIndex { ($0.at, $0.order) > (transmission.at, transmission.order) } ?? transmissions.endIndex
+        transmissions.insert(transmission, at: place)
     }
 }

@@ -3,9 +3,9 @@ import NearshareBundles
 import NearshareTesting
 import Testing
 
-@Suite("Carrying messages")
+@Suite("Bundles between nodes")
 struct CarryStoryTests {
-    @Test("A message waits at its sender until somebody comes, and is acknowledged")
+    @Test("A bundle waits at its sender until the destination is in range, and is acknowledged")
     func waitsAtTheSender() {
         var network = CarryNetwork(2)
         let id = network.send("hello", from: 0, to: 1)
@@ -18,7 +18,7 @@ struct CarryStoryTests {
         #expect(network.nodes[0].store.isEmpty)
     }
 
-    @Test("A sends to C by B while C is away; A goes, B is killed and starts again, C comes: it gets it once")
+    @Test("A sends to C through B while C is away; A leaves, B is killed and restarted, C returns: it receives the bundle once")
     func overAThird() {
         var network = CarryNetwork(3)
         network.connect(0, 1)
@@ -33,14 +33,14 @@ struct CarryStoryTests {
         network.run(.seconds(60))
         #expect(network.texts(2) == ["for later"])
         #expect(network.texts(1).isEmpty)
-        // The acknowledgement finds its way back to A, and B has nothing left but that.
+        // The acknowledgement is routed back to A; B stores nothing else.
         network.cut(1, 2)
         network.connect(0, 1)
         network.run(.seconds(60))
         #expect(network.nodes[0].events.contains { if case .delivered = $0 { true } else { false } })
     }
 
-    @Test("A broadcast comes to all once, over as many copies as there are receivers")
+    @Test("A broadcast reaches every node once, with one copy for each receiver")
     func broadcast() {
         var network = CarryNetwork(12)
         // A ring with chords.
@@ -56,7 +56,7 @@ struct CarryStoryTests {
     }
 
     @Test(
-        "A broadcast that comes while somebody finds their place in the tree reaches them soon",
+        "A broadcast that is sent while a node joins the tree reaches it soon",
         arguments: 1...8 as ClosedRange<UInt64>)
     func broadcastMeanwhile(seed: UInt64) {
         for delay in stride(from: 0, through: 500, by: 50) {
@@ -71,7 +71,7 @@ struct CarryStoryTests {
         }
     }
 
-    @Test("What one sends another far away takes the short way, and so does its acknowledgement")
+    @Test("A bundle for a distant node takes the shortest path, and so does its acknowledgement")
     func routed() {
         var network = CarryNetwork(10)
         for node in 0..<9 { network.connect(node, node + 1) }
@@ -84,7 +84,7 @@ struct CarryStoryTests {
         for node in 0..<9 { #expect(network.nodes[node].store.isEmpty, "node \(node)") }
     }
 
-    @Test("Over links that lose a fifth of all packets everything arrives once", arguments: [1, 2, 3, 4])
+    @Test("Over links that lose a fifth of all packets every bundle arrives once", arguments: [1, 2, 3, 4])
     func loss(seed: UInt64) {
         var network = CarryNetwork(8, seed: seed)
         network.lossOneIn = 5
@@ -101,7 +101,7 @@ struct CarryStoryTests {
         }
     }
 
-    @Test("When the root of the tree goes, others take its place, and messages go on")
+    @Test("When the root of the tree disappears, another node becomes root, and bundles are delivered")
     func rootGone() {
         var network = CarryNetwork(6)
         let root = (0..<6).min { network.address($0).rawValue < network.address($1).rawValue }!
@@ -120,7 +120,7 @@ struct CarryStoryTests {
         #expect(network.texts(others[3]) == ["and now"])
     }
 
-    @Test("A message in direct mode goes to its receiver alone, and fails when he goes")
+    @Test("A direct bundle is forwarded to its destination alone, and fails when the destination leaves")
     func direct() throws {
         var network = CarryNetwork(3)
         let message = network.outgoing("you only", from: 0, to: 1)
@@ -143,7 +143,7 @@ struct CarryStoryTests {
         #expect(network.nodes[0].events.last == .expired(lost.id))
     }
 
-    @Test("A message that nobody takes expires, and its sender is told")
+    @Test("A bundle that is not delivered expires, and its sender learns of it")
     func expires() {
         var network = CarryNetwork(3)
         network.connect(0, 1)
@@ -156,7 +156,7 @@ struct CarryStoryTests {
         #expect(network.texts(2).isEmpty)
     }
 
-    @Test("Large messages wait for a link that is no radio")
+    @Test("Large bundles wait for a link that is no radio")
     func radio() {
         var network = CarryNetwork(3)
         network.connect(0, 1, isRadio: true)
@@ -170,10 +170,10 @@ struct CarryStoryTests {
         #expect(network.texts(1).count == 2)
     }
 
-    @Test("Who carries nothing for others still sends and receives what is their own")
+    @Test("A node that does not forward still sends and receives its own bundles")
     func carriesNothing() {
         var settings = BundleRouterSettings()
-        settings.isCarrying = false
+        settings.isForwarding = false
         var network = CarryNetwork(3, settings: settings)
         network.connect(0, 1)
         network.connect(1, 2)
@@ -182,10 +182,10 @@ struct CarryStoryTests {
         network.send("for you", from: 0, to: 1)
         network.run(.seconds(60))
         #expect(network.texts(1) == ["for you"] && network.texts(2).isEmpty)
-        #expect(network.nodes[1].store.values.allSatisfy { $0.depositor == nil })
+        #expect(network.nodes[1].store.values.allSatisfy { $0.previousNode == nil })
     }
 
-    @Test("X1: a private message names neither its sender nor its receiver, and arrives")
+    @Test("X1: a private bundle names neither its sender nor its destination, and is delivered")
     func privacy() {
         var network = CarryNetwork(3)
         network.connect(0, 1)
@@ -206,11 +206,11 @@ struct CarryStoryTests {
         #expect(network.nodes[0].events.count { if case .delivered = $0 { true } else { false } } == 2)
         #expect(copies.count >= 8)
         for copy in copies {
-            #expect(!known.contains(copy.message.sender) && !staticKeys.contains(copy.message.senderKey))
-            if case .address(let receiver) = copy.message.receiver { #expect(!known.contains(receiver)) }
+            #expect(!known.contains(copy.bundle.source) && !staticKeys.contains(copy.bundle.senderKey))
+            if case .endpoint(let receiver) = copy.bundle.destination { #expect(!known.contains(receiver)) }
         }
-        // Nothing that two messages have in common tells that they are from one sender.
-        let messages = Set(copies.map(\.message)).filter { $0.kind == .sealed }
+        // Two bundles of one sender have nothing in common.
+        let messages = Set(copies.map(\.bundle)).filter { $0.kind == .sealed }
         #expect(messages.count == 2 && Set(messages.map(\.senderKey)).count == 2)
     }
 }

@@ -39,7 +39,7 @@ import Testing
     }
 
     private func isAcknowledgement(_ stored: StoredMessage) -> Bool {
-        (try? BundleCopy(decoding: stored.copy[...]))?.message.kind == .acknowledgement
+        (try? BundleCopy(decoding: stored.copy[...]))?.bundle.kind == .acknowledgement
     }
 
     private func text(_ message: ReceivedMeshMessage?) -> String? {

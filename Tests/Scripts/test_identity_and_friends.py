@@ -245,9 +245,9 @@ class KeysStory(Home):
         later = text.replace("keys 1", "keys 2")
         renamed = re.sub("name [0-9a-f]+", "name 657665", text)
         for content, words in (
-            (b"", "no file of exported keys"), (b"\xff\xfe" * 20, "no file of exported keys"),
-            (self.random.randbytes(100_000), "no file of exported keys"), (later.encode(), "later nearshare"),
-            (renamed.encode(), "has changed since"), (text[:-40].encode(), "has changed since"),
+            (b"", "not a file of exported keys"), (b"\xff\xfe" * 20, "not a file of exported keys"),
+            (self.random.randbytes(100_000), "not a file of exported keys"), (later.encode(), "later version of nearshare"),
+            (renamed.encode(), "changed since"), (text[:-40].encode(), "has changed since"),
         ):
             with self.subTest(words=words, length=len(content)):
                 self.assertIn(words, self.say(1, self.ben, "keys", "import", "-", "--for", "anna", input=content))

@@ -1,7 +1,7 @@
 import BundleSimulation
 import Glibc
 
-// `make simulate`: the product's own carrier in networks of 1,000 and 10,000 nodes, on virtual time.
+// `make simulate`: the product's own router in networks of 1,000 and 10,000 nodes, on virtual time.
 
 let walking = Landscape.Motion.waypoint(speed: 0.5...2, pause: 0...60)
 let all: [BundleSimulation.Scenario] = [

@@ -1,8 +1,8 @@
-/// How a simulation went, in numbers.
-package struct CarryOutcome: Sendable {
+/// The results of a simulation.
+package struct BundleOutcome: Sendable {
     package struct Kind: Sendable {
         package var count = 0
-        /// Pairs of message and receiver that could have been delivered in time, and those that were.
+        /// Pairs of bundle and destination that could have been delivered in time.
         package var deliverable = 0
         package var delivered = 0
         package var acknowledged = 0
@@ -13,14 +13,14 @@ package struct CarryOutcome: Sendable {
         package var acknowledgements = 0
         package var flooding = 0
         package var smallest = 0
-        /// Messages that nobody could have been given in time, and what was spent on them; it is in none of the sums above.
+        /// Bundles that could not have been delivered in time, and their transmissions, which none of the sums above include.
         package var lostCount = 0
         package var lostTransmissions = 0
 
         package var ratio: Double { deliverable == 0 ? 1 : Double(delivered) / Double(deliverable) }
 
-        package func delay(_ share: Double) -> Double { CarryOutcome.quantile(delays, share) }
-        package func bestDelay(_ share: Double) -> Double { CarryOutcome.quantile(bestDelays, share) }
+        package func delay(_ share: Double) -> Double { BundleOutcome.quantile(delays, share) }
+        package func bestDelay(_ share: Double) -> Double { BundleOutcome.quantile(bestDelays, share) }
     }
 
     package let scenario: BundleSimulation.Scenario
@@ -32,7 +32,7 @@ package struct CarryOutcome: Sendable {
     package let receipts: Int
     package let controlBytes: Int
     package let messageBytes: Int
-    /// The most memory that any node took at any minute, and their mean at the end.
+    /// The largest memory of any node at any minute, and the mean of all nodes at the end.
     package let peakByteCount: Int
     package let meanByteCount: Int
     package let took: Duration
@@ -72,7 +72,7 @@ package struct CarryOutcome: Sendable {
         controlBytes = simulation.controlByteCount
         messageBytes = simulation.messageByteCount
         self.peakByteCount = peakByteCount
-        meanByteCount = simulation.carriers.reduce(0) { $0 + $1.byteCount } / simulation.carriers.count
+        meanByteCount = simulation.routers.reduce(0) { $0 + $1.byteCount } / simulation.routers.count
         self.took = took
     }
 

@@ -4,8 +4,8 @@ import NearshareCrypto
 import NearshareTesting
 import Synchronization
 
-/// Many carriers on virtual time, in one thread: the product's own ``BundleRouter``, with links that lose packets and nodes that
-/// walk. The same each time for the same seed.
+/// Many routers on virtual time, in one thread: the product's own ``BundleRouter``, with links that lose packets and nodes that
+/// walk. Deterministic for a seed.
 package struct BundleSimulation {
     package struct Scenario: Sendable {
         package var name: String
@@ -13,9 +13,9 @@ package struct BundleSimulation {
         package var degree: Double
         package var motion: Landscape.Motion
         package var profile: PropagationProfile
-        /// Share of packets that get lost; 0 for reliable links.
+        /// Share of lost packets; 0 for reliable links.
         package var loss: Double
-        /// Messages between two, and to everybody, sent one by one between ``warmUp`` and ``lastSent``.
+        /// Bundles for one endpoint and for everyone, sent one by one between ``warmUp`` and ``lastSent`` (seconds).
         package var messageCount: Int
         package var broadcastCount: Int
         package var warmUp: Double
@@ -43,7 +43,7 @@ package struct BundleSimulation {
         }
     }
 
-    /// By reference, so that events are moved about in a queue without copying what is in them.
+    /// By reference, so that the queue moves events without copying packets.
     private final class Packet {
         let content: BundlePacket
 
@@ -59,7 +59,7 @@ package struct BundleSimulation {
         case step
     }
 
-    /// One message, as it went.
+    /// The course of one bundle.
     struct Course {
         var yardstick: Yardstick
         let id: BundleID
@@ -71,8 +71,8 @@ package struct BundleSimulation {
 
     package let scenario: Scenario
     var landscape: Landscape
-    /// Never copied, and left to the end of the process.
-    let carriers: UnsafeMutableBufferPointer<BundleRouter>
+    /// Never copied, and not freed before the process ends.
+    let routers: UnsafeMutableBufferPointer<BundleRouter>
     private(set) var courses: [Course] = []
     private(set) var reportCount = 0
     private(set) var receiptCount = 0
@@ -83,8 +83,8 @@ package struct BundleSimulation {
     private var addresses: [EndpointID] = []
     private var numbers: [EndpointID: Int32] = [:]
     private var wakes: [Int64]
-    private var messages: [BundleID: (message: Bundle, signature: [UInt8], byteCount: Int)] = [:]
-    /// The course of each message, and of each acknowledgement.
+    private var bundles: [BundleID: (bundle: Bundle, signature: [UInt8], byteCount: Int)] = [:]
+    /// The course of each bundle, and of each acknowledgement.
     private var courseOf: [BundleID: (course: Int, isAcknowledgement: Bool)] = [:]
     private var queue = EventQueue<Event>()
     private var random: SeededRandom
@@ -103,13 +103,13 @@ package struct BundleSimulation {
         var settings = BundleRouterSettings()
         settings.profile = scenario.profile
         settings.isSigned = { copy, id in checks.isSigned(copy, id) }
-        carriers = .allocate(capacity: scenario.count)
+        routers = .allocate(capacity: scenario.count)
         for number in 0..<scenario.count {
             let pair = RouterKeys(
                 agreementKey: try! AgreementPrivateKey(seed: random.bytes(32)),
                 signingKey: try! SigningPrivateKey(seed: random.bytes(32)))
             keys.append(pair)
-            carriers.initializeElement(
+            routers.initializeElement(
                 at: number,
                 to: BundleRouter(keys: pair, settings: settings, random: SeededRandom(seed: random.next()), now: moment))
             addresses.append(pair.contact.address)
@@ -127,7 +127,7 @@ package struct BundleSimulation {
 
     // MARK: Running
 
-    public mutating func run() -> CarryOutcome {
+    public mutating func run() -> BundleOutcome {
         let began = ContinuousClock.now
         for (a, others) in landscape.neighbours.enumerated() {
             for b in others where b > a { linkUp(a, Int(b)) }
@@ -141,7 +141,7 @@ package struct BundleSimulation {
             let (at, event) = queue.removeFirst()
             now = at
             if at >= nextMeasure {
-                peak = max(peak, carriers.lazy.map(\.byteCount).max()!)
+                peak = max(peak, routers.lazy.map(\.byteCount).max() ?? 0)
                 nextMeasure = at + 60_000_000_000
             }
             switch event {
@@ -151,7 +151,7 @@ package struct BundleSimulation {
             case .step: step()
             }
         }
-        return CarryOutcome(self, peakByteCount: peak, took: ContinuousClock.now - began)
+        return BundleOutcome(self, peakByteCount: peak, took: ContinuousClock.now - began)
     }
 
     private mutating func plan() {
@@ -178,15 +178,15 @@ package struct BundleSimulation {
         encounterCount += 1
         for index in courses.indices { courses[index].yardstick.linkUp(a, b, now: seconds, in: landscape.neighbours) }
         let link = BundleLink(isRadio: false, isReliable: scenario.loss == 0)
-        carriers[a].neighbourUp(addresses[b], link, now: moment)
-        carriers[b].neighbourUp(addresses[a], link, now: moment)
+        routers[a].neighbourUp(addresses[b], link: link, now: moment)
+        routers[b].neighbourUp(addresses[a], link: link, now: moment)
         settle(a)
         settle(b)
     }
 
     private mutating func linkDown(_ a: Int, _ b: Int) {
-        carriers[a].neighbourDown(addresses[b], now: moment)
-        carriers[b].neighbourDown(addresses[a], now: moment)
+        routers[a].neighbourDown(addresses[b], now: moment)
+        routers[b].neighbourDown(addresses[a], now: moment)
         settle(a)
         settle(b)
     }
@@ -194,20 +194,20 @@ package struct BundleSimulation {
     private mutating func wake(_ number: Int, at: Int64) {
         guard wakes[number] == at else { return }
         wakes[number] = .max
-        carriers[number].advance(to: moment)
+        routers[number].advance(to: moment)
         settle(number)
     }
 
     private mutating func deliver(_ packet: BundlePacket, from: Int, to: Int) {
         // Out of range by now.
         guard landscape.neighbours[from].contains(Int32(to)) else { return }
-        carriers[to].receive(packet, from: addresses[from], now: moment)
+        routers[to].receive(packet, from: addresses[from], now: moment)
         settle(to)
     }
 
     private mutating func send(from: Int, to: Int?) {
         let content = try! BundleContent.structured(.string("hello, number \(courses.count)")).encoded()
-        let message = OutgoingMessage(
+        let message = OutgoingBundle(
             content, from: keys[from], to: to.map { keys[$0].contact }, isSealed: to != nil, isPrivate: false,
             profile: scenario.profile, created: moment.wall, random: &random)
         courseOf[message.id] = (courses.count, false)
@@ -218,35 +218,37 @@ package struct BundleSimulation {
                     timeToLive: min(Double(scenario.profile.timeToLive), scenario.duration - seconds),
                     hopLimit: scenario.profile.hopLimit, in: landscape.neighbours),
                 id: message.id))
-        try! carriers[from].send(message, now: moment)
+        try! routers[from].send(message, now: moment)
         settle(from)
     }
 
-    /// Does what a carrier asks for, and notes when it wants to be woken.
+    /// Performs a router's reactions, and schedules its next deadline.
     private mutating func settle(_ number: Int) {
-        for action in carriers[number].takeActions() {
-            switch action {
-            case .keep(let kept):
-                let message = kept.copy.message
-                guard messages[kept.id] == nil else { continue }
-                messages[kept.id] = (message, kept.copy.signature, message.encoded.count)
-                if message.kind == .acknowledgement, let body = try? BundleAcknowledgement(decoding: message.body),
+        for reaction in routers[number].drainReactions() {
+            switch reaction {
+            case .store(let stored):
+                let bundle = stored.copy.bundle
+                guard bundles[stored.id] == nil else { continue }
+                bundles[stored.id] = (bundle, stored.copy.signature, bundle.encoded.count)
+                if bundle.kind == .acknowledgement, let body = try? BundleAcknowledgement(decoding: bundle.body),
                     let course = courseOf[body.id]
                 {
-                    courseOf[kept.id] = (course.course, true)
+                    courseOf[stored.id] = (course.course, true)
                 }
-            case .drop, .remember: continue
-            case .forward(let id, let to, let hops, let way, let carriers):
-                let kept = messages[id]!
+            case .delete, .recordDelivery: continue
+            case .forward(let id, let to, let hopCount, let forwarding, let visitedTags):
+                guard let stored = bundles[id], let (course, isAcknowledgement) = courseOf[id] else {
+                    preconditionFailure("forwarded without having been stored")
+                }
                 let copy = BundleCopy(
-                    hops: hops, way: way, carriers: carriers, message: kept.message, signature: kept.signature)
-                let (course, isAcknowledgement) = courseOf[id]!
+                    hopCount: hopCount, forwarding: forwarding, visitedTags: visitedTags, bundle: stored.bundle,
+                    signature: stored.signature)
                 if isAcknowledgement {
                     courses[course].acknowledgementCount += 1
                 } else {
                     courses[course].copyCount += 1
                 }
-                messageByteCount += kept.byteCount + 4 * carriers.count + 100
+                messageByteCount += stored.byteCount + 4 * visitedTags.count + 100
                 write(.copy(copy), from: number, to: to)
             case .send(let packet, let to):
                 switch packet {
@@ -254,22 +256,23 @@ package struct BundleSimulation {
                     reportCount += 1
                     controlByteCount +=
                         48 + (report.summary.map { 14 + $0.filter.bytes.count } ?? 0)
-                        + (report.reach.map { 2 + $0.bytes.count } ?? 0)
+                        + (report.reachability.map { 2 + $0.bytes.count } ?? 0)
                 case .receipt(let ids):
                     receiptCount += 1
                     controlByteCount += 32 + 8 * ids.count
                 case .copy: break
                 }
                 write(packet, from: number, to: to)
-            case .tell(.received(let message)):
-                guard let course = courseOf[message.id]?.course else { continue }
+            case .emit(.received(let delivered)):
+                guard let course = courseOf[delivered.id]?.course else { continue }
                 precondition(courses[course].deliveries[Int32(number)] == nil, "delivered twice")
                 courses[course].deliveries[Int32(number)] = seconds
-            case .tell(.delivered(let id)): courses[courseOf[id]!.course].acknowledgedAt = seconds
-            case .tell: continue
+            case .emit(.delivered(let id)):
+                if let course = courseOf[id]?.course { courses[course].acknowledgedAt = seconds }
+            case .emit: continue
             }
         }
-        guard let deadline = carriers[number].deadline else { return }
+        guard let deadline = routers[number].deadline else { return }
         let at = max(now, deadline.nanoseconds - 1_000_000_000)
         guard at < wakes[number] else { return }
         wakes[number] = at
@@ -279,18 +282,19 @@ package struct BundleSimulation {
     private mutating func write(_ packet: BundlePacket, from: Int, to: EndpointID) {
         if scenario.loss > 0, Double.random(in: 0..<1, using: &random) < scenario.loss { return }
         let delay = Int64.random(in: 10_000_000...50_000_000, using: &random)
-        queue.insert(.packet(Packet(packet), from: Int32(from), to: numbers[to]!), at: now + delay)
+        guard let number = numbers[to] else { preconditionFailure("sent to an unknown node") }
+        queue.insert(.packet(Packet(packet), from: Int32(from), to: number), at: now + delay)
     }
 }
 
-/// Signatures are checked as in the product, but each only once in the process.
+/// Checks each signature once in the process.
 private final class SignatureChecks: Sendable {
     private let checked = Mutex<[BundleID: [UInt8]]>([:])
 
     func isSigned(_ copy: BundleCopy, _ id: BundleID) -> Bool {
         checked.withLock { checked in
             if let signature = checked[id] { return signature == copy.signature }
-            guard copy.message.isValid(copy.signature) else { return false }
+            guard copy.bundle.isValid(copy.signature) else { return false }
             checked[id] = copy.signature
             return true
         }

@@ -1,6 +1,6 @@
-/// What happens next: a binary heap, first in first out for one moment.
+/// A priority queue of events: a binary heap, first in first out for one moment.
 struct EventQueue<Event> {
-    /// Without the events themselves, as the heap moves its entries about much.
+    /// Without the events themselves, as the heap moves its entries often.
     private var heap: [(at: Int64, order: UInt64, place: Int)] = []
     private var events: [Event?] = []
     private var freePlaces: [Int] = []

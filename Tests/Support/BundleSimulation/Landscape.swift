@@ -1,6 +1,6 @@
 import NearshareTesting
 
-/// Where nodes are, how they move, and who hears whom: a square with nodes in it that hear each other within a range.
+/// Positions and movement of nodes in a square. Nodes within a range of each other have a link.
 package struct Landscape: Sendable {
     package enum Motion: Sendable {
         case fixed
@@ -26,7 +26,7 @@ package struct Landscape: Sendable {
     /// The neighbours of each node, in ascending order.
     private(set) package var neighbours: [[Int32]]
 
-    /// - Parameter degree: how many neighbours a node has on average, away from the edge; it decides the size of the square.
+    /// - Parameter degree: mean number of neighbours away from the edge, which determines the size of the square.
     package init(count: Int, degree: Double, range: Float = 50, motion: Motion, seed: UInt64) {
         self.count = count
         self.range = range
@@ -41,7 +41,7 @@ package struct Landscape: Sendable {
         neighbours = Array(repeating: [], count: count)
         if case .waypoint = motion {
             walkers = (0..<count).map { Walker(toX: x[$0], toY: y[$0], speed: 1, waitUntil: 0) }
-            // A warm start: nodes are on their way already.
+            // A warm start: all nodes are moving.
             for index in 0..<count { aim(index, now: 0) }
         }
         neighbours = measured()
@@ -55,7 +55,7 @@ package struct Landscape: Sendable {
             waitUntil: now + Float.random(in: pause, using: &random))
     }
 
-    /// Moves everybody on by `step` seconds.
+    /// Moves all nodes by `step` seconds.
     /// - Returns: links that came up and links that went down, each once, the lower number first.
     public mutating func move(to now: Float, step: Float) -> (up: [(Int, Int)], down: [(Int, Int)]) {
         guard case .waypoint = motion else { return ([], []) }
@@ -94,7 +94,7 @@ package struct Landscape: Sendable {
         return (up, down)
     }
 
-    /// Pairs within range, found in a grid of cells as wide as it.
+    /// Pairs within range, found in a grid of cells of that width.
     private func measured() -> [[Int32]] {
         let cells = max(1, Int(side / range))
         let width = side / Float(cells)

@@ -1,16 +1,15 @@
-/// What could have been done at best for one message, and what plain flooding would have cost: followed beside the simulation, with
-/// links that lose nothing and take no time.
+/// The best possible delivery of one bundle, and the cost of plain flooding, on the same network with links without loss or delay.
 struct Yardstick {
     let source: Int
-    /// nil for everybody.
+    /// Nil for everyone.
     let receiver: Int?
     let created: Double
     let expiry: Double
     let hopLimit: UInt16
-    /// The fewest hops over which a message can have come by now; ``never`` for none.
+    /// Fewest hops over which the bundle can have reached each node by now; ``never`` for none.
     private(set) var hops: [UInt16]
     private(set) var reachedAt: [Float]
-    /// Each node sends what it has to all neighbours but the one from whom it has it, and to each new one.
+    /// Transmissions of plain flooding: each node sends the bundle to all neighbours except the previous node, and to each new one.
     private(set) var floodCount = 0
 
     static let never = UInt16.max
@@ -72,13 +71,13 @@ struct Yardstick {
         }
     }
 
-    /// Who could have it.
+    /// Nodes that the bundle can have reached.
     var deliverable: [Int] {
         if let receiver { return hops[receiver] == Self.never ? [] : [receiver] }
         return hops.indices.filter { $0 != source && hops[$0] != Self.never }
     }
 
-    /// The fewest transmissions: along the shortest way to one; each node once where all are to have it.
+    /// Fewest transmissions: along the shortest path to one destination; once to each node for everyone.
     var smallestCount: Int {
         guard let receiver else { return deliverable.count }
         return hops[receiver] == Self.never ? 0 : Int(hops[receiver])

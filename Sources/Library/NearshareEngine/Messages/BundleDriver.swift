@@ -21,7 +21,7 @@ package final class BundleDriver: Sendable {
     }
 
     enum Input: Sendable {
-        case send(OutgoingMessage, directlyTo: EndpointID?)
+        case send(OutgoingBundle, directlyTo: EndpointID?)
         case packet(BundlePacket, from: PeerID)
         case neighboursChanged
     }
@@ -54,9 +54,9 @@ package final class BundleDriver: Sendable {
         carrier.restore(
             try store.messages().compactMap { stored in
                 guard let copy = try? BundleCopy(decoding: stored.copy[...]) else { return nil }
-                return StoredBundle(id: stored.id, copy: copy, depositor: stored.depositor, forwards: stored.forwards)
+                return StoredBundle(id: stored.id, copy: copy, previousNode: stored.depositor, forwardCount: stored.forwards)
             },
-            delivered: try store.delivered(), now: now)
+            delivered: try store.delivered().map { ($0.id, $0.until) }, now: now)
         state = Monitor(State(carrier: carrier))
     }
 
@@ -81,7 +81,7 @@ package final class BundleDriver: Sendable {
 
     /// A message that is sealed and has its id, and that nobody has been given yet.
     struct Prepared: Sendable {
-        fileprivate let message: OutgoingMessage
+        fileprivate let message: OutgoingBundle
         /// Set for one that only goes to a neighbour.
         fileprivate let neighbour: EndpointID?
 
@@ -96,7 +96,7 @@ package final class BundleDriver: Sendable {
         let (isNear, needsRadio) = state.withLock { state in
             // Anybody can sign for an address; the session in which a direct message goes proves the other key.
             let isNear = receiver.map {
-                state.carrier.isNear($0.address) && state.neighbours[$0.address] == $0.fingerprint.peerID
+                state.carrier.isNeighbour($0.address) && state.neighbours[$0.address] == $0.fingerprint.peerID
             }
             return (isNear ?? false, state.carrier.needsRadio(to: address))
         }
@@ -104,7 +104,7 @@ package final class BundleDriver: Sendable {
         let isDirect = request.mode == .direct || (request.mode == .full && isNear)
         guard request.mode != .direct || isNear else { throw .receiverNotInRange }
         var random = KernelRandom(draw: settings.random)
-        let message = OutgoingMessage(
+        let message = OutgoingBundle(
             // What goes directly is sealed by the session that it goes in, which keeps it secret also from who gets our keys later.
             encoded, from: RouterKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
             // Nobody but its receiver sees it either; and its acknowledgement has no hop for looking around.
@@ -125,7 +125,7 @@ package final class BundleDriver: Sendable {
     func isKept(_ id: BundleID) -> Bool { (try? store.copy(of: id)) != nil }
 
     /// Whether somebody is a neighbour who carries.
-    func isNear(_ address: EndpointID) -> Bool { state.withLock { $0.carrier.isNear(address) } }
+    func isNear(_ address: EndpointID) -> Bool { state.withLock { $0.carrier.isNeighbour(address) } }
 
     /// Whom messages can be sealed for, as they announced themselves in the mesh; nil for somebody who hasn't been heard of.
     package func contact(_ id: PeerID) -> EndpointKeys? {
@@ -133,7 +133,7 @@ package final class BundleDriver: Sendable {
     }
 
     /// How many messages this node carries, its own and others'.
-    package var carriedCount: Int { state.withLock { $0.carrier.carriedCount } }
+    package var carriedCount: Int { state.withLock { $0.carrier.bundleCount } }
 
     // MARK: What the mesh brings
 
@@ -217,7 +217,7 @@ package final class BundleDriver: Sendable {
             // A stream loses nothing while it stands, but what was written last may be lost with it, or with the process at its other
             // end: only a receipt says that a message is kept.
             let link = BundleLink(isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: false)
-            change { carrier, now in carrier.neighbourUp(address, link, now: now) }
+            change { carrier, now in carrier.neighbourUp(address, link: link, now: now) }
             tell(.neighbourAppeared(neighbour.id))
         }
     }
@@ -228,7 +228,7 @@ package final class BundleDriver: Sendable {
         let now = Moment(monotonic: settings.clock(), wall: settings.wallClock())
         let actions = try state.update { (state) throws(Failure) in
             try body(&state.carrier, now)
-            return state.carrier.takeActions()
+            return state.carrier.drainReactions()
         }
         for action in actions { perform(action) }
     }
@@ -238,29 +238,29 @@ package final class BundleDriver: Sendable {
     private func perform(_ action: BundleReaction) {
         do throws(StorageError) {
             switch action {
-            case .keep(let kept):
+            case .store(let kept):
                 settings.log.trace(
-                    "carried message \(kept.id): kept, from \(kept.depositor?.hex ?? "here"), hop \(kept.copy.hops)")
+                    "carried message \(kept.id): kept, from \(kept.previousNode?.hex ?? "here"), hop \(kept.copy.hopCount)")
                 try store.insert(
                     StoredMessage(
-                        id: kept.id, copy: kept.copy.encoded, depositor: kept.depositor, expiry: kept.copy.message.expiry,
-                        forwards: kept.forwards))
-            case .drop(let ids):
+                        id: kept.id, copy: kept.copy.encoded, depositor: kept.previousNode, expiry: kept.copy.bundle.expiry,
+                        forwards: kept.forwardCount))
+            case .delete(let ids):
                 settings.log.trace("carried messages done with: \(ids)")
                 try store.remove(ids)
-            case .remember(let id, let until):
+            case .recordDelivery(let id, let until):
                 settings.log.trace("carried message \(id): delivered here")
                 try store.remember(id, until: until)
             case .forward(let id, let address, let hops, let way, let carriers):
                 guard let bytes = try store.copy(of: id), var copy = try? BundleCopy(decoding: bytes[...]) else { return }
                 try store.countForward(of: id)
-                (copy.hops, copy.way, copy.carriers) = (hops, way, carriers)
+                (copy.hopCount, copy.forwarding, copy.visitedTags) = (hops, way, carriers)
                 settings.log.trace("carried message \(id): handed to \(address) as hop \(hops), \(way)")
-                send(.copy(copy), to: address, inSession: copy.message.goesInSession)
+                send(.copy(copy), to: address, inSession: copy.bundle.requiresSession)
             case .send(let packet, let address):
                 settings.log.trace("carrier \(address) is told: \(packet.summary)")
                 send(packet, to: address)
-            case .tell(let event): tell(event)
+            case .emit(let event): tell(event)
             }
         } catch {
             settings.log.error("\(error)")
@@ -334,14 +334,14 @@ package struct ReceivedMeshMessage: Sendable, Hashable {
     /// How often it was handed on.
     package var hops: Int
 
-    init(_ message: IncomingMessage, _ content: BundleContent) {
+    init(_ message: DeliveredBundle, _ content: BundleContent) {
         id = message.id
         self.content = content
         sender = message.sealedBy
         signer = EndpointID(of: message.signingKey)
-        isForEverybody = message.isForEverybody
+        isForEverybody = message.isForEveryone
         created = message.created
-        hops = message.hops
+        hops = message.hopCount
     }
 }
 
@@ -355,10 +355,10 @@ extension BundlePacket {
     /// For logs: no content.
     fileprivate var summary: String {
         switch self {
-        case .copy(let copy): "message \(copy.message.id), hop \(copy.hops), \(copy.way)"
+        case .copy(let copy): "message \(copy.bundle.id), hop \(copy.hopCount), \(copy.forwarding)"
         case .report(let report):
-            "root \(report.place.root), round \(report.place.round), distance \(report.place.distance)"
-                + (report.summary == nil ? "" : ", what is here") + (report.reach == nil ? "" : ", who is reached")
+            "root \(report.position.root), epoch \(report.position.epoch), distance \(report.position.distance)"
+                + (report.summary == nil ? "" : ", what is here") + (report.reachability == nil ? "" : ", who is reached")
         case .receipt(let ids): "\(ids.count) have come"
         }
     }

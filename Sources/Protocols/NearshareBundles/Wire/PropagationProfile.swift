@@ -1,20 +1,20 @@
 internal import NearshareBase
 
-/// How far and how long a message goes. Its sender chooses, signs it with the message, and carriers keep to it; a carrier's own
-/// profile may hold it back further.
+/// How far and how long a bundle is forwarded. The sender chooses it and signs it with the bundle, and every node complies with it; a node's
+/// own profile may limit it further.
 package struct PropagationProfile: Sendable, Hashable {
-    /// How often a message is forwarded at most, counted along its way.
+    /// Limit of hops along one path.
     package let hopLimit: Int
-    /// Seconds since its creation.
+    /// Seconds from the creation time to the expiry.
     package let timeToLive: Int
-    /// For so many milliseconds it is offered to a peer at each encounter.
+    /// Milliseconds for which it is offered to a neighbour at each encounter.
     package let sharingTime: Int
-    /// How often one node forwards it at most.
+    /// Limit of copies that one node forwards.
     package let maximumPropagation: Int
-    /// How many of those who already carried it are noted, so that it isn't offered to them again.
+    /// Limit of the list of visited nodes, to which it is not offered again.
     package let tracklistLimit: Int
 
-    /// Which value is not possible.
+    /// The value that is out of bounds.
     package enum OutOfBounds: Error, Sendable, Hashable, CustomStringConvertible {
         /// The number of hops.
         case hopLimit(Int)
@@ -28,8 +28,8 @@ package struct PropagationProfile: Sendable, Hashable {
         case tracklistLimit(Int)
 
         package var description: String {
-            func text(_ what: String, _ value: Int, _ range: ClosedRange<Int>, _ unit: String = "") -> String {
-                "\(what) of \(value)\(unit) is out of bounds; choose one from \(range.lowerBound) to \(range.upperBound)\(unit)"
+            func text(_ name: String, _ value: Int, _ range: ClosedRange<Int>, _ unit: String = "") -> String {
+                "\(name) of \(value)\(unit) is out of bounds; choose one from \(range.lowerBound) to \(range.upperBound)\(unit)"
             }
             return switch self {
             case .hopLimit(let value): text("a hop limit", value, Bounds.hopLimit)
@@ -41,7 +41,7 @@ package struct PropagationProfile: Sendable, Hashable {
         }
     }
 
-    /// What a profile may be, one's own or a stranger's.
+    /// Bounds of every profile, this node's or another's.
     package enum Bounds {
         /// Hops.
         package static let hopLimit = 1...500
@@ -77,18 +77,18 @@ package struct PropagationProfile: Sendable, Hashable {
         self.tracklistLimit = tracklistLimit
     }
 
-    /// For most places.
+    /// For most situations.
     package static let standard = Self(100, 86_400, 15_000, 200, 50)
-    /// For crowds, where little is needed to reach everybody.
+    /// For crowds, where few copies reach everyone.
     package static let highDensity = Self(50, 3_600, 10_000, 50, 50)
-    /// For few people far from each other, who meet seldom.
+    /// For few nodes that are seldom in range of each other.
     package static let sparse = Self(100, 302_400, 10_000, 250, 50)
-    /// For the greatest distance and the longest time.
+    /// The longest paths and the longest time to live.
     package static let longReach = Self(250, 604_800, 15_000, 1_000, 50)
-    /// For those who are close by, now.
+    /// For nodes nearby, for half an hour.
     package static let shortReach = Self(50, 1_800, 10_000, 50, 50)
 
-    /// Those that have a name, as people write it.
+    /// The profiles that have a name, as it is written on the command line.
     package static let named: [(name: String, profile: PropagationProfile)] = [
         ("standard", .standard), ("high-density", .highDensity), ("sparse", .sparse), ("long-reach", .longReach),
         ("short-reach", .shortReach),
@@ -100,8 +100,16 @@ package struct PropagationProfile: Sendable, Hashable {
         self = found
     }
 
-    /// Its name; nil for one that somebody has put together.
+    /// Its name; nil for a custom profile.
     package var name: String? { Self.named.first { $0.profile == self }?.name }
+
+    /// The same profile with another time to live, within ``Bounds``.
+    func limited(toSeconds timeToLive: Int) -> Self {
+        let bounds = Bounds.timeToLive
+        return Self(
+            hopLimit, min(max(timeToLive, bounds.lowerBound), bounds.upperBound), sharingTime, maximumPropagation,
+            tracklistLimit)
+    }
 
     static let encodedByteCount = 11
 
@@ -124,8 +132,7 @@ package struct PropagationProfile: Sendable, Hashable {
                 hopLimit: hopLimit, timeToLive: timeToLive, sharingTime: sharingTime,
                 maximumPropagation: maximumPropagation, tracklistLimit: tracklistLimit)
         } catch {
-            // Signed, so it can't be set right; and no honest node has sent it.
-            throw MalformedInput("carried message: \(error)")
+            throw MalformedInput("bundle: \(error)")
         }
     }
 }

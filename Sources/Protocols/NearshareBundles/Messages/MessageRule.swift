@@ -1,26 +1,26 @@
 package import NearshareBase
 
-/// How a message goes to somebody.
+/// How a message is delivered.
 package enum MessageMode: String, Sendable, Hashable, CaseIterable {
     /// Only while the receiver is in range.
     case direct
-    /// Held and carried by others.
+    /// Stored and forwarded by other nodes.
     case mesh
-    /// Direct if the receiver is in range, else by mesh.
+    /// Direct if the receiver is in range, otherwise by mesh.
     case full
-    /// By mesh, to everybody.
+    /// By mesh, to everyone.
     case broadcast
 }
 
-/// What is to be sent, as far as its rules go.
+/// The properties of a message that ``MessageRule`` checks.
 package struct MessageRequest: Sendable, Hashable {
     package var content: BundleContent
     package var mode: MessageMode
     package var hasReceiver: Bool
     package var isEncrypted: Bool
-    /// Carriers are to learn neither who sent it nor whom it is for.
+    /// Forwarding nodes learn neither the sender nor the receiver.
     package var isPrivate: Bool
-    /// Of the file beside it, in bytes.
+    /// Size of the file that is sent with it, in bytes.
     package var fileByteCount: Int?
 
     package init(
@@ -36,53 +36,55 @@ package struct MessageRequest: Sendable, Hashable {
     }
 }
 
-/// The rule that a message breaks. Checked before anything is sent.
+/// A rule that a message violates, checked before anything is sent.
 package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
     case broadcastCannotBeEncrypted
     case broadcastHasNoReceiver
     case receiverIsMissing(MessageMode)
     case fileNeedsDirectMode(MessageMode)
-    /// In bytes.
+    /// Sizes in bytes.
     case fileTooLarge(Int, limit: Int)
+    /// Sizes in bytes.
     case contentTooLarge(Int, limit: Int, isRadio: Bool)
     case notJSON(StructuredValue.Invalid)
     case receiverNotInRange
-    /// Nobody has told us a key to seal for.
+    /// No key of the receiver is known, so nothing can be sealed.
     case receiverKeyUnknown
-    /// In range, but what runs there carries no messages: a phone, or nearshare without a node.
+    /// The receiver is in range, but does not support messages: a phone, or nearshare without a node.
     case receiverTakesNone
     case privacyNeedsEncryption
 
     package var description: String {
         switch self {
         case .broadcastCannotBeEncrypted:
-            "a broadcast can't be encrypted, for everybody is to read it; send it unencrypted, or to one receiver"
-        case .broadcastHasNoReceiver: "a broadcast goes to everybody; leave out the receiver, or choose another mode"
+            "a broadcast cannot be encrypted; send it unencrypted, or to one receiver"
+        case .broadcastHasNoReceiver: "a broadcast has no receiver; omit the receiver, or choose another mode"
         case .receiverIsMissing(let mode): "a message in mode \(mode.rawValue) needs a receiver; name one, or broadcast it"
         case .fileNeedsDirectMode(let mode):
-            "a file goes beside a message in direct mode only, not by \(mode.rawValue); send the file when they are in range"
+            "a file can be sent with a message in direct mode only, not in mode \(mode.rawValue); send it when the receiver is in range"
         case .fileTooLarge(let count, let limit):
-            "the file has \(count) bytes, and \(limit) are the most; send it with `nearshare send`"
+            "the file has \(count) bytes, and the limit is \(limit); send it with `nearshare send`"
         case .contentTooLarge(let count, let limit, let isRadio):
-            "the message has \(count) bytes, and \(limit) are the most "
-                + (isRadio ? "where a Bluetooth hop is needed" : "over the local network") + "; shorten it, or split it"
+            "the message has \(count) bytes, and the limit is \(limit) "
+                + (isRadio ? "over Bluetooth" : "over the local network") + "; shorten it, or split it"
         case .notJSON(let reason): reason.description
         case .receiverNotInRange: "the receiver is not in range; come closer, or send it by mesh"
         case .receiverKeyUnknown:
-            "the receiver's key is not known; meet them once, import the key they exported, or send it unencrypted"
+            "the receiver's key is not known; connect to them once, import the key they exported, or send it unencrypted"
         case .receiverTakesNone:
-            "what runs there takes no messages; let `nearshare mesh run` run there, or write to them with `nearshare chat`"
-        case .privacyNeedsEncryption: "hiding who a message is for needs encryption; send it encrypted, or broadcast it"
+            "the receiver does not support messages; run `nearshare mesh run` there, or use `nearshare chat`"
+        case .privacyNeedsEncryption: "a private message must be encrypted; send it encrypted, or broadcast it"
         }
     }
 
-    /// Files go over links of frames; on Bluetooth less is better.
+    /// Limit of a file, which is sent as fragments, in bytes.
     package static let fileLimit = 5_242_880
+    /// Recommended limit of a file over Bluetooth, in bytes.
     package static let recommendedRadioFileByteCount = 120_000
 
-    /// Checks all that can be told without knowing who is near.
-    /// - Parameter needsRadio: the receiver, or everybody who is near, is behind a Bluetooth hop.
-    /// - Returns: the content as it is sent.
+    /// Checks everything that does not depend on the peers in range.
+    /// - Parameter needsRadio: the receiver, or every neighbour, is behind a Bluetooth hop.
+    /// - Returns: the encoded content.
     package static func check(_ request: MessageRequest, needsRadio: Bool) throws(MessageRule) -> [UInt8] {
         switch (request.mode, request.hasReceiver) {
         case (.broadcast, true): throw .broadcastHasNoReceiver
@@ -102,7 +104,7 @@ package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
             throw .notJSON(error)
         }
         let limit = needsRadio ? BundleContent.maximumRadioByteCount : BundleContent.maximumByteCount
-        // The byte that says what it is isn't the sender's.
+        // The byte for the kind of content does not count.
         guard encoded.count - 1 <= limit else { throw .contentTooLarge(encoded.count - 1, limit: limit, isRadio: needsRadio) }
         return encoded
     }

@@ -1,6 +1,6 @@
 package import NearshareCrypto
 
-/// The two keys with which a node opens and signs what is carried.
+/// The private keys with which a node opens and signs bundles.
 package struct RouterKeys: Sendable {
     let agreementKey: AgreementPrivateKey
     let signingKey: SigningPrivateKey
@@ -14,6 +14,7 @@ package struct RouterKeys: Sendable {
         self.init(agreementKey: identity.agreementKey, signingKey: identity.signingKey)
     }
 
+    /// The public keys, for senders.
     package var contact: EndpointKeys {
         EndpointKeys(agreementKey: agreementKey.publicKey, signingKey: signingKey.publicKey)
     }

@@ -1,7 +1,7 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-/// The public keys of somebody as a small text file, so that messages can be sealed for them who have never been met:
+/// A node's public keys as a small text file, so that messages can be sealed for a node that has never been in range:
 ///
 ///     nearshare keys 1
 ///     name 416461
@@ -9,15 +9,16 @@ internal import NearshareCrypto
 ///     signing 64 hexadecimal digits
 ///     signature 128 hexadecimal digits
 ///
-/// The signature shows that whoever made the file has the signing key, and that the others stand in it as they were written. Whose it
-/// is only the way on which it came can tell: whoever imports it says for whom.
+/// The signature proves that the author of the file has the signing key, and that the other fields are unchanged. It does not prove who the
+/// author is: the user who imports the file says whose it is.
 package struct ExportedKeys: Sendable, Hashable {
     package var contact: EndpointKeys
-    /// As its owner calls themselves: a claim.
+    /// Claimed by the author.
     package var name: DisplayName
 
     package static let maximumByteCount = 1_024
 
+    /// Why a text is no file of exported keys.
     package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
         case notAKeysFile
         case laterVersion(String)
@@ -25,9 +26,9 @@ package struct ExportedKeys: Sendable, Hashable {
 
         package var description: String {
             switch self {
-            case .notAKeysFile: "it is no file of exported keys; make one with `nearshare keys export` on their machine"
-            case .laterVersion(let version): "it was written by a later nearshare (format \(version)); update this one"
-            case .damaged: "it has changed since it was exported; get it once more"
+            case .notAKeysFile: "not a file of exported keys; create one with `nearshare keys export` on the other machine"
+            case .laterVersion(let version): "written by a later version of nearshare (format \(version)); update this one"
+            case .damaged: "changed since it was exported; get the file again"
             }
         }
     }
@@ -47,16 +48,16 @@ package struct ExportedKeys: Sendable, Hashable {
         guard let name = fields["name"].flatMap({ String(validating: $0, as: UTF8.self) }).flatMap({ try? DisplayName($0) }),
             let agreementKey = fields["agreement"].flatMap({ try? AgreementPublicKey($0) }),
             let signingKey = fields["signing"].flatMap({ try? SigningPublicKey($0) }), let signature = fields["signature"],
-            signingKey.isValid(signature, for: Self.signed(agreementKey, signingKey, name))
+            signingKey.isValid(signature, for: Self.signedBytes(agreementKey, signingKey, name))
         else { throw .damaged }
         contact = EndpointKeys(agreementKey: agreementKey, signingKey: signingKey)
         self.name = name
     }
 
-    /// One's own keys, to be given to others.
+    /// Writes the file of a node's own keys.
     package static func export(_ keys: RouterKeys, name: DisplayName) -> String {
         let contact = keys.contact
-        let signature = keys.signingKey.signature(for: signed(contact.agreementKey, contact.signingKey, name))
+        let signature = keys.signingKey.signature(for: signedBytes(contact.agreementKey, contact.signingKey, name))
         return """
             nearshare keys 1
             name \(Hex.encode(Array(name.claimed.utf8)))
@@ -67,7 +68,7 @@ package struct ExportedKeys: Sendable, Hashable {
             """
     }
 
-    private static func signed(
+    private static func signedBytes(
         _ agreementKey: AgreementPublicKey, _ signingKey: SigningPublicKey, _ name: DisplayName
     ) -> [UInt8] {
         Array("nearshare keys".utf8) + agreementKey.bytes + signingKey.bytes + Array(name.claimed.utf8)

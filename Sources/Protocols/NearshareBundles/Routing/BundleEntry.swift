@@ -1,0 +1,131 @@
+internal import NearshareBase
+
+/// What the index holds in memory about a stored bundle; the bundle itself is in the store.
+struct BundleEntry: Sendable {
+    /// How the bundle is being forwarded.
+    enum State: Sendable, Hashable {
+        /// No neighbour can take it yet.
+        case waiting
+        /// Forwarded to a neighbour that is nearer to the destination.
+        case routed(to: EndpointID)
+        /// Offered to every neighbour.
+        case epidemic
+        /// For a neighbour alone, and never forwarded by it.
+        case direct(to: EndpointID)
+        /// An acknowledgement of this node that has been forwarded, retained in case that it is needed again.
+        case retained
+    }
+
+    /// A hash lock (16 bytes) that is compared, or hashed.
+    struct HashLock: Sendable, Hashable {
+        private let high: UInt64
+        private let low: UInt64
+
+        init?(_ bytes: [UInt8]?) {
+            guard let bytes else { return nil }
+            precondition(bytes.count == Bundle.hashLockByteCount)
+            high = bytes[..<8].reduce(0) { $0 << 8 | UInt64($1) }
+            low = bytes[8...].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+
+        private init(high: UInt64, low: UInt64) {
+            (self.high, self.low) = (high, low)
+        }
+
+        /// Stands for a lock that is absent.
+        static let none = Self(high: 0, low: 0)
+    }
+
+    /// What never changes, apart from what does, as the table of entries has many free places. Flags rather than optionals, each of which
+    /// would take eight bytes more.
+    private final class Facts: Sendable {
+        let source: EndpointID
+        let destination: EndpointID
+        let previousNode: EndpointID
+        let hashLock: HashLock
+        let acknowledged: BundleID
+        let creationTime: WallTime
+        let timeToLive: UInt32
+        let sharingTime: UInt16
+        let hopLimit: UInt16
+        let maximumPropagation: UInt16
+        let byteCount: UInt16
+        let hopCount: UInt16
+        let fitsRadio: Bool
+        let hasDestination: Bool
+        let hasPreviousNode: Bool
+        let hasHashLock: Bool
+        let isAcknowledgement: Bool
+        let visitedTags: [UInt32]
+
+        init(_ stored: StoredBundle, ownTag: UInt32) {
+            let bundle = stored.copy.bundle
+            let acknowledgement =
+                bundle.kind == .acknowledgement ? try? BundleAcknowledgement(decoding: bundle.body) : nil
+            source = bundle.source
+            if case .endpoint(let id) = bundle.destination {
+                (destination, hasDestination) = (id, true)
+            } else {
+                (destination, hasDestination) = (source, false)
+            }
+            (previousNode, hasPreviousNode) = (stored.previousNode ?? source, stored.previousNode != nil)
+            let lock = HashLock(
+                acknowledgement.map { BundleAcknowledgement.hashLock(for: $0.secret) } ?? bundle.hashLock)
+            (hashLock, hasHashLock) = (lock ?? HashLock.none, lock != nil)
+            (acknowledged, isAcknowledgement) = (acknowledgement?.id ?? stored.id, acknowledgement != nil)
+            creationTime = bundle.creationTime
+            timeToLive = UInt32(bundle.profile.timeToLive)
+            sharingTime = UInt16(bundle.profile.sharingTime)
+            hopLimit = UInt16(bundle.profile.hopLimit)
+            maximumPropagation = UInt16(bundle.profile.maximumPropagation)
+            byteCount = UInt16(bundle.quotaByteCount)
+            hopCount = UInt16(clamping: stored.copy.hopCount)
+            fitsRadio = bundle.body.count <= Bundle.maximumRadioBodyByteCount
+            visitedTags = Array((stored.copy.visitedTags + [ownTag]).suffix(bundle.profile.tracklistLimit))
+        }
+    }
+
+    private let facts: Facts
+    /// How often this node has forwarded it.
+    var forwardCount: UInt16
+    /// It is this node's own, and a neighbour has confirmed it.
+    var isSent = false
+    /// It has been routed a second time.
+    var isSecondAttempt = false
+    var state = State.waiting
+
+    /// - Parameter ownTag: this node's visit tag in the bundle.
+    init(_ stored: StoredBundle, ownTag: UInt32) {
+        facts = Facts(stored, ownTag: ownTag)
+        forwardCount = UInt16(clamping: stored.forwardCount)
+    }
+
+    var source: EndpointID { facts.source }
+    /// Nil for everyone, and for an unnamed destination.
+    var destination: EndpointID? { facts.hasDestination ? facts.destination : nil }
+    /// The neighbour that handed it over; nil for this node's own.
+    var previousNode: EndpointID? { facts.hasPreviousNode ? facts.previousNode : nil }
+    var isOwn: Bool { !facts.hasPreviousNode }
+    /// For an acknowledgement the lock that its secret opens.
+    var hashLock: HashLock? { facts.hasHashLock ? facts.hashLock : nil }
+    /// The bundle that this one acknowledges.
+    var acknowledged: BundleID? { facts.isAcknowledgement ? facts.acknowledged : nil }
+    var isAcknowledgement: Bool { facts.isAcknowledgement }
+    var creationTime: WallTime { facts.creationTime }
+    var expiry: WallTime { WallTime(milliseconds: creationTime.milliseconds + Int64(facts.timeToLive) * 1_000) }
+    /// Milliseconds.
+    var sharingTime: Int { Int(facts.sharingTime) }
+    var hopLimit: Int { Int(facts.hopLimit) }
+    var hopCount: Int { Int(facts.hopCount) }
+    var maximumPropagation: Int { Int(facts.maximumPropagation) }
+    /// Size that counts towards quotas.
+    var byteCount: Int { Int(facts.byteCount) }
+    var fitsRadio: Bool { facts.fitsRadio }
+    /// Tags of the nodes that had it, this one included.
+    var visitedTags: [UInt32] { facts.visitedTags }
+
+    var isEpidemic: Bool { state == .epidemic }
+
+    /// Bytes of the facts and the list in them, with what the runtime and the allocator add.
+    var heapByteCount: Int { 128 + 32 + visitedTags.count * 4 }
+}

@@ -1,0 +1,190 @@
+internal import NearshareBase
+
+/// The bundles that are in the store: their forwarding state, quotas, duplicates and expiry.
+struct BundleIndex: Sendable {
+    private(set) var entries: [BundleID: BundleEntry] = [:]
+    private(set) var seen = SeenBundles(capacity: 8_192)
+    /// IDs of stored acknowledgements, by the bundle that they acknowledge.
+    private var acknowledgements: [BundleID: BundleID] = [:]
+    private let local: EndpointID
+    private let quota: BundleQuota
+
+    init(local: EndpointID, quota: BundleQuota) {
+        self.local = local
+        self.quota = quota
+    }
+
+    var count: Int { entries.count }
+    /// Nothing to sweep.
+    var isEmpty: Bool { entries.isEmpty && seen.count == 0 }
+    var hasWaiting: Bool { entries.values.contains { $0.state == .waiting } }
+    /// Whether as many of this node's own bundles are stored as the quota allows.
+    var isFullOfOwn: Bool { entries.values.count { $0.isOwn } >= quota.ownBundleCount }
+
+    /// Bytes on the heap.
+    var byteCount: Int {
+        entries.tableByteCount + entries.values.reduce(0) { $0 + $1.heapByteCount } + acknowledgements.tableByteCount
+            + seen.byteCount
+    }
+
+    subscript(id: BundleID) -> BundleEntry? { entries[id] }
+
+    /// The stored acknowledgement of a bundle.
+    func acknowledgement(of id: BundleID) -> (id: BundleID, entry: BundleEntry)? {
+        guard let answer = acknowledgements[id], let entry = entries[answer] else { return nil }
+        return (answer, entry)
+    }
+
+    // MARK: Contents
+
+    mutating func insert(_ stored: StoredBundle) {
+        let entry = BundleEntry(stored, ownTag: local.visitTag(in: stored.id))
+        entries[stored.id] = entry
+        recordSeen(stored.id, expiry: entry.expiry, from: stored.previousNode)
+    }
+
+    /// Makes a stored acknowledgement the one that answers when its bundle comes again.
+    mutating func register(acknowledgement id: BundleID) {
+        if let acknowledged = entries[id]?.acknowledged { acknowledgements[acknowledged] = id }
+    }
+
+    /// Changes the forwarding state of a bundle that is stored.
+    mutating func update(_ id: BundleID, _ change: (inout BundleEntry) -> Void) {
+        guard let index = entries.index(forKey: id) else { return }
+        change(&entries.values[index])
+    }
+
+    /// Offers a bundle to every neighbour from now on.
+    mutating func startEpidemic(_ id: BundleID) {
+        update(id) { $0.state = .epidemic }
+        seen.markEpidemic(id)
+    }
+
+    /// - Returns: what was removed; nil when it was not stored.
+    mutating func remove(_ id: BundleID, now: Moment) -> BundleEntry? {
+        guard let entry = entries.removeValue(forKey: id) else { return nil }
+        if let acknowledged = entry.acknowledged, acknowledgements[acknowledged] == id {
+            acknowledgements[acknowledged] = nil
+        }
+        // A bundle for everyone comes again and again, a routed one hardly does.
+        seen.shorten(id, to: WallTime(milliseconds: now.wall.milliseconds + Self.routedMemory))
+        return entry
+    }
+
+    // MARK: Duplicates
+
+    mutating func recordSeen(_ id: BundleID, expiry: WallTime, from previousNode: EndpointID?) {
+        seen.insert(id, expiry: expiry, from: previousNode) { [entries] in entries[$0] != nil }
+    }
+
+    /// Lists a bundle in summary vectors, so that a new neighbour need not offer it.
+    mutating func markEpidemic(_ id: BundleID) {
+        seen.markEpidemic(id)
+    }
+
+    // MARK: Order of forwarding
+
+    /// Bundles for a destination in the order of their creation, as the lines of a conversation are.
+    func bundles(for destination: EndpointID) -> [BundleID] {
+        inCreationOrder { $0.destination == destination && $0.state != .retained }
+    }
+
+    func bundles(in state: BundleEntry.State) -> [BundleID] {
+        inCreationOrder { $0.state == state }
+    }
+
+    private func inCreationOrder(_ isIncluded: (BundleEntry) -> Bool) -> [BundleID] {
+        var selected: [(id: BundleID, created: WallTime)] = []
+        for (id, entry) in entries where isIncluded(entry) { selected.append((id, entry.creationTime)) }
+        return selected.sorted { $0.created < $1.created }.map(\.id)
+    }
+
+    /// Round robin over the sources, the oldest bundle first, so that a source that sends much delays only itself.
+    func roundRobin(_ ids: [BundleID]) -> [BundleID] {
+        var counts: [EndpointID: Int] = [:]
+        return ids.compactMap { id in entries[id].map { (id: id, created: $0.creationTime, source: $0.source) } }
+            .sorted { ($0.created, $0.id.short) < ($1.created, $1.id.short) }
+            .map { bundle -> (turn: Int, created: WallTime, id: BundleID) in
+                let turn = counts[bundle.source, default: 0]
+                counts[bundle.source] = turn + 1
+                return (turn, bundle.created, bundle.id)
+            }
+            .sorted { ($0.turn, $0.created, $0.id.short) < ($1.turn, $1.created, $1.id.short) }
+            .map(\.id)
+    }
+
+    // MARK: Quotas
+
+    /// Makes room for a bundle, first among those of the same neighbour (M6): of the source with most bundles there the oldest goes. An
+    /// evicted bundle is accepted again when it comes again.
+    /// - Returns: whether there is room, and the bundles that were evicted.
+    mutating func admit(
+        byteCount size: Int, from neighbour: EndpointID, now: Moment
+    ) -> (isAdmitted: Bool, evicted: [BundleID]) {
+        guard size <= quota.byteCountPerPreviousNode, size <= quota.byteCount else { return (false, []) }
+        var evicted: [BundleID] = []
+        while true {
+            // Counting is only needed near a limit.
+            guard
+                entries.count >= min(quota.bundleCount, quota.bundleCountPerPreviousNode)
+                    || entries.count * Self.maximumQuotaByteCount >= quota.byteCountPerPreviousNode
+            else { return (true, evicted) }
+            var usage: [EndpointID: Usage] = [:]
+            for entry in entries.values {
+                if let previousNode = entry.previousNode { usage[previousNode, default: Usage()].add(entry.byteCount) }
+            }
+            let own = usage[neighbour] ?? Usage()
+            let isOverShare =
+                own.bundleCount >= quota.bundleCountPerPreviousNode
+                || own.byteCount + size > quota.byteCountPerPreviousNode
+            let bundleCount = usage.values.reduce(0) { $0 + $1.bundleCount }
+            let byteCount = usage.values.reduce(0) { $0 + $1.byteCount }
+            let isFull = bundleCount >= quota.bundleCount || byteCount + size > quota.byteCount
+            guard isOverShare || isFull else { return (true, evicted) }
+            let largest = usage.max {
+                ($0.value.byteCount, $0.key.rawValue) < ($1.value.byteCount, $1.key.rawValue)
+            }?.key
+            guard let loser = isOverShare ? neighbour : largest, let victim = oldest(from: loser) else {
+                return (false, evicted)
+            }
+            _ = remove(victim, now: now)
+            seen.remove(victim)
+            evicted.append(victim)
+        }
+    }
+
+    private struct Usage {
+        var bundleCount = 0
+        var byteCount = 0
+
+        mutating func add(_ size: Int) {
+            bundleCount += 1
+            byteCount += size
+        }
+    }
+
+    private func oldest(from previousNode: EndpointID) -> BundleID? {
+        let brought = entries.filter { $0.value.previousNode == previousNode }
+        let counts = brought.values.reduce(into: [EndpointID: Int]()) { $0[$1.source, default: 0] += 1 }
+        let source = counts.max { ($0.value, $0.key.rawValue) < ($1.value, $1.key.rawValue) }?.key
+        return brought.filter { $0.value.source == source }
+            .min { ($0.value.creationTime, $0.key.short) < ($1.value.creationTime, $1.key.short) }?.key
+    }
+
+    // MARK: Expiry
+
+    func expired(now: Moment) -> [BundleID] {
+        entries.filter { $0.value.expiry <= now.wall }.map(\.key)
+    }
+
+    /// Removes old duplicates, and returns memory.
+    mutating func sweep(now: Moment) {
+        seen.removeExpired(now: now.wall)
+        entries.shrink()
+        acknowledgements.shrink()
+    }
+
+    /// Milliseconds for which a routed bundle that is no longer stored is recognised.
+    private static let routedMemory: Int64 = 600_000
+    private static let maximumQuotaByteCount = Bundle.maximumBodyByteCount + Bundle.quotaOverhead
+}

@@ -1,0 +1,75 @@
+package import NearshareBase
+
+/// What the router asks its driver to do, in this order: what is stored must be durable before the next reaction, as a receipt or an
+/// acknowledgement that follows is a promise.
+package enum BundleReaction: Sendable {
+    /// Store a bundle, so that it can be forwarded later, also after a restart.
+    case store(StoredBundle)
+    /// Delete bundles from the store.
+    case delete([BundleID])
+    /// Record that a bundle was delivered to this node, so that it is never delivered again.
+    case recordDelivery(BundleID, expiry: WallTime)
+    /// Send a copy of a stored bundle to a neighbour, with these fields; a ``Bundle/requiresSession`` inside a session only.
+    case forward(
+        BundleID, to: EndpointID, hopCount: Int, forwarding: BundleCopy.ForwardingMode, visitedTags: [UInt32])
+    /// Send a report or receipts to a neighbour.
+    case send(BundlePacket, to: EndpointID)
+    case emit(BundleEvent)
+}
+
+/// The progress of bundles.
+package enum BundleEvent: Sendable, Hashable {
+    /// A neighbour holds this node's bundle.
+    case sent(BundleID)
+    /// The destination has acknowledged this node's bundle.
+    case delivered(BundleID)
+    /// No acknowledgement came within the time to live of this node's bundle.
+    case expired(BundleID)
+    /// A bundle for this node, or for everyone.
+    case received(DeliveredBundle)
+    /// A bundle was created in the future: the sender's clock is wrong, or this node's. Such bundles are not accepted.
+    case clockDiffers(by: Duration)
+}
+
+/// A bundle in the store.
+package struct StoredBundle: Sendable, Hashable {
+    package var id: BundleID
+    package var copy: BundleCopy
+    /// The neighbour that handed it over; nil for this node's own.
+    package var previousNode: EndpointID?
+    /// How often this node has forwarded it.
+    package var forwardCount: Int
+
+    package init(id: BundleID, copy: BundleCopy, previousNode: EndpointID?, forwardCount: Int = 0) {
+        self.id = id
+        self.copy = copy
+        self.previousNode = previousNode
+        self.forwardCount = forwardCount
+    }
+}
+
+/// A link between two routers.
+package struct BundleLink: Sendable, Hashable {
+    /// Only bodies of at most ``Bundle/maximumRadioBodyByteCount`` bytes are sent over it.
+    package var isRadio: Bool
+    /// Delivers everything that is sent while it is up. Over other links the receiver confirms copies and reports.
+    package var isReliable: Bool
+
+    package init(isRadio: Bool, isReliable: Bool) {
+        self.isRadio = isRadio
+        self.isReliable = isReliable
+    }
+}
+
+/// Why a bundle is not accepted for sending.
+package enum BundleRejection: Error, Sendable, Hashable, CustomStringConvertible {
+    case tooManyWaiting
+    case notInRange
+
+    package var description: String {
+        switch self {
+        case .tooManyWaiting: "too many messages are waiting to be delivered; wait until some have arrived or expired"
+        case .notInRange: "the receiver is not in range; come closer, or send it by mesh"
+        }
+    }
+}

@@ -1,0 +1,185 @@
+package import NearshareBase
+
+// Packets from neighbours: bundles, acknowledgements, reports and receipts.
+extension BundleRouter {
+    /// Handles a packet from a neighbour. Reports and receipts must be known to come from it.
+    package mutating func receive(_ packet: BundlePacket, from neighbour: EndpointID, now: Moment) {
+        guard forwarder.isNeighbour(neighbour) else { return }
+        switch packet {
+        case .copy(let copy): receive(copy, from: neighbour, now: now)
+        case .report(let report): receive(report, from: neighbour, now: now)
+        case .receipt(let numbers):
+            for number in numbers {
+                exchange.confirm(number, by: neighbour)
+                apply(forwarder.receiveReceipt(number, from: neighbour, index: &index, now: now), now: now)
+            }
+        }
+    }
+
+    // MARK: Reports
+
+    private mutating func receive(_ report: SpanningTreeReport, from neighbour: EndpointID, now: Moment) {
+        if let token = report.token { apply(forwarder.confirm(token, to: neighbour), now: now) }
+        apply(tree.receive(report, from: neighbour, now: now), now: now)
+        guard let summary = report.summary else { return }
+        let (missing, hasUnseen) = forwarder.compare(summary, of: neighbour, index: index)
+        if hasUnseen, !report.isAnswer { self.report(.answer, to: neighbour, now: now) }
+        apply(forwarder.enqueue(missing, for: neighbour, index: &index, now: now), now: now)
+    }
+
+    // MARK: Bundles
+
+    /// Receives a copy. Whatever it contains, it costs one signature check, and at most one copy to each other neighbour.
+    private mutating func receive(_ copy: BundleCopy, from neighbour: EndpointID, now: Moment) {
+        let id = copy.bundle.id
+        if index.seen.contains(id) { return receiveDuplicate(copy, id, from: neighbour, now: now) }
+        guard isInLifetime(copy.bundle, now: now), copy.hopCount > 0, copy.hopCount <= copy.bundle.profile.hopLimit,
+            forwarder.admitsSignatureCheck(for: neighbour, now: now), settings.isSigned(copy, id)
+        else { return }
+        forwarder.recordHolding(of: id, by: neighbour, now: now)
+        forwarder.recordRoute(to: copy.bundle.source, through: neighbour, hopCount: copy.hopCount, now: now)
+        if copy.bundle.kind == .acknowledgement {
+            receiveAcknowledgement(copy, id, from: neighbour, now: now)
+        } else {
+            receiveMessage(copy, id, from: neighbour, now: now)
+        }
+    }
+
+    private mutating func receiveMessage(
+        _ copy: BundleCopy, _ id: BundleID, from neighbour: EndpointID, now: Moment
+    ) {
+        let bundle = copy.bundle
+        let isForUs =
+            switch bundle.destination {
+            case .everyone, .unnamed: true
+            case .endpoint(let destination): destination == address
+            }
+        if isForUs, let (message, secret) = bundle.opened(by: keys, hopCount: copy.hopCount) {
+            index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
+            if copy.forwarding == .epidemic { index.markEpidemic(id) }
+            // Recorded after it was delivered: a node that is killed between the two receives it again.
+            react(.emit(.received(message)))
+            react(.recordDelivery(id, expiry: bundle.expiry))
+            if let secret, let lock = bundle.hashLock, BundleAcknowledgement.hashLock(for: secret) == lock {
+                acknowledge(copy, id, secret, from: neighbour, now: now)
+            }
+            guard bundle.destination == .everyone else { return confirm(id, to: neighbour, now: now) }
+        }
+        guard bundle.destination != .endpoint(address) else { return }
+        // Its acknowledgement has overtaken it.
+        if let lock = BundleEntry.HashLock(bundle.hashLock), index.acknowledgement(of: id)?.entry.hashLock == lock {
+            index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
+            return confirm(id, to: neighbour, now: now)
+        }
+        accept(copy, id, from: neighbour, now: now)
+    }
+
+    /// Neither expired, nor created further in the future than clocks differ.
+    private mutating func isInLifetime(_ bundle: Bundle, now: Moment) -> Bool {
+        let lead = bundle.creationTime.milliseconds - now.wall.milliseconds
+        guard lead <= Self.clockTolerance else {
+            if lastClockWarning.map({ now.monotonic - $0 > Self.clockWarningInterval }) ?? true {
+                lastClockWarning = now.monotonic
+                react(.emit(.clockDiffers(by: .milliseconds(lead))))
+            }
+            return false
+        }
+        return bundle.expiry > now.wall
+    }
+
+    /// The neighbour holds the bundle as well. It may have started epidemic forwarding, or lack the acknowledgement.
+    private mutating func receiveDuplicate(
+        _ copy: BundleCopy, _ id: BundleID, from neighbour: EndpointID, now: Moment
+    ) {
+        let wasHandled = forwarder.isHandled(id, by: neighbour)
+        forwarder.recordHolding(of: id, by: neighbour, now: now)
+        confirm(id, to: neighbour, now: now)
+        let entry = index[id]
+        if copy.forwarding == .routed, let entry, case .routed(let next) = entry.state, !wasHandled || next == neighbour {
+            // Its sender tries again; or it has gone in a loop, as a node relies on reports that have become wrong.
+            let isTriedAgain = entry.previousNode == neighbour
+            let excluded: Set<EndpointID> = isTriedAgain ? [neighbour] : [neighbour, next]
+            return apply(forwarder.route(id, excluding: excluded, index: &index, tree: tree, now: now), now: now)
+        }
+        if copy.forwarding == .epidemic { index.markEpidemic(id) }
+        if let answer = index.acknowledgement(of: id), answer.entry.isOwn {
+            if copy.forwarding == .epidemic, !answer.entry.isEpidemic {
+                apply(forwarder.spread(answer.id, from: nil, index: &index, tree: tree, now: now), now: now)
+            } else if answer.entry.state == .retained {
+                apply(forwarder.forward(answer.id, to: neighbour, index: &index, now: now).effects, now: now)
+            }
+        }
+        guard let entry, copy.forwarding == .epidemic, !entry.isEpidemic, entry.state != .retained else { return }
+        apply(forwarder.spread(id, from: neighbour, index: &index, tree: tree, now: now), now: now)
+    }
+
+    /// Stores a bundle for others, and forwards it.
+    private mutating func accept(
+        _ copy: BundleCopy, _ id: BundleID, from neighbour: EndpointID, preferring preferred: EndpointID? = nil, now: Moment
+    ) {
+        guard settings.isForwarding else { return }
+        let (isAdmitted, evicted) = index.admit(byteCount: copy.bundle.quotaByteCount, from: neighbour, now: now)
+        for victim in evicted { react(.delete([victim])) }
+        guard isAdmitted else { return }
+        store(StoredBundle(id: id, copy: copy, previousNode: neighbour), now: now)
+        confirm(id, to: neighbour, now: now)
+        let effects = forwarder.start(
+            id, from: neighbour, preferring: preferred, isEpidemic: copy.forwarding == .epidemic, index: &index,
+            tree: tree, now: now)
+        apply(effects, now: now)
+    }
+
+    private mutating func confirm(_ id: BundleID, to neighbour: EndpointID, now: Moment) {
+        apply(forwarder.confirm(id.short, to: neighbour), now: now)
+    }
+
+    // MARK: Acknowledgements
+
+    /// Sends this node's acknowledgement back along the path of the bundle.
+    private mutating func acknowledge(
+        _ copy: BundleCopy, _ id: BundleID, _ secret: [UInt8], from neighbour: EndpointID, now: Moment
+    ) {
+        let answer = OutgoingBundle(
+            acknowledging: BundleAcknowledgement(id: id, secret: secret), of: copy.bundle, from: keys, created: now.wall,
+            random: &random)
+        store(StoredBundle(id: answer.id, copy: answer.copy, previousNode: nil), now: now)
+        index.register(acknowledgement: answer.id)
+        if copy.forwarding == .epidemic {
+            apply(forwarder.spread(answer.id, from: nil, index: &index, tree: tree, now: now), now: now)
+        } else {
+            let effects = forwarder.route(
+                answer.id, excluding: [], preferring: neighbour, index: &index, tree: tree, now: now)
+            apply(effects, now: now)
+        }
+    }
+
+    private mutating func receiveAcknowledgement(
+        _ copy: BundleCopy, _ id: BundleID, from neighbour: EndpointID, now: Moment
+    ) {
+        guard let acknowledgement = try? BundleAcknowledgement(decoding: copy.bundle.body) else { return }
+        var isEpidemic = copy.forwarding == .epidemic
+        let entry = index[acknowledgement.id]
+        if let entry {
+            // Only the destination has seen the secret: a forged acknowledgement ends nothing (M6).
+            let lock = BundleEntry.HashLock(BundleAcknowledgement.hashLock(for: acknowledgement.secret))
+            guard !entry.isAcknowledgement, entry.hashLock == lock else { return }
+            isEpidemic = isEpidemic || entry.isEpidemic
+            delete(acknowledgement.id, now: now)
+            if entry.isOwn { react(.emit(.delivered(acknowledgement.id))) }
+        }
+        // It has reached its destination. It goes on only to delete copies under epidemic forwarding.
+        let isAtDestination = entry?.isOwn ?? (copy.bundle.destination == .endpoint(address))
+        guard !isAtDestination || (entry != nil && isEpidemic) else {
+            index.recordSeen(id, expiry: copy.bundle.expiry, from: neighbour)
+            return confirm(id, to: neighbour, now: now)
+        }
+        var copy = copy
+        copy.forwarding = isEpidemic ? .epidemic : .routed
+        accept(copy, id, from: neighbour, preferring: entry?.previousNode, now: now)
+        index.register(acknowledgement: id)
+    }
+
+    /// Milliseconds.
+    private static let clockTolerance: Int64 = 600_000
+    private static let clockWarningInterval = Duration.seconds(600)
+}

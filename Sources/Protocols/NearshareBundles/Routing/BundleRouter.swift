@@ -1,0 +1,261 @@
+package import NearshareBase
+
+/// One node's part in storing and forwarding bundles (`docs/PROTOCOL.md`, section 13): decides which to accept, to which neighbours to
+/// forward them, and when to delete them.
+///
+/// A value without clock, randomness, links or store of its own. Its driver reports neighbours (``neighbourUp(_:link:now:)``,
+/// ``neighbourDown(_:now:)``), packets (``receive(_:from:now:)``), the time (``advance(to:)``, at ``deadline``) and bundles to send
+/// (``send(_:now:)``), and after each performs the reactions of ``drainReactions()``.
+///
+///     bundle ─► seen? signed? in its lifetime? ─► for this node ─► opened, delivered, acknowledged
+///                                             └─► for others ─► stored ─► routed ──no acknowledgement──► epidemic
+///                                                                      └──no route is known──────────────────┘
+///
+/// A bundle for one endpoint is forwarded from neighbour to neighbour as long as a route is known, and every node on the path stores a
+/// copy. Only when no acknowledgement comes back, or no route is known, every node that is met is offered one.
+///
+/// The parts own the state and are tested alone; this type orders their calls, and draws the random numbers:
+///
+///     SpanningTree     neighbours' positions, epoch, parent, reachability
+///     ReportExchange   what each neighbour was told, and has not confirmed
+///     BundleIndex      what is stored, duplicates, quotas, expiry
+///     Forwarder        next hops, copies and their confirmation, receipts
+package struct BundleRouter: Sendable {
+    let keys: RouterKeys
+    package let address: EndpointID
+    var random: any RandomNumberGenerator & Sendable
+    var tree: SpanningTree
+    var exchange = ReportExchange()
+    var index: BundleIndex
+    var forwarder: Forwarder
+    private var timers = DeadlineQueue<RouterTimer>()
+    private var reactions: [BundleReaction] = []
+    private var isSweepScheduled = false
+    var lastClockWarning: MonotonicInstant?
+
+    /// - Parameter random: the kernel's in a real node, as keys are drawn from it.
+    package init(
+        keys: RouterKeys, settings: BundleRouterSettings = BundleRouterSettings(),
+        random: any RandomNumberGenerator & Sendable, now: Moment
+    ) {
+        self.keys = keys
+        self.random = random
+        address = keys.contact.address
+        tree = SpanningTree(local: address, epochInterval: settings.epochInterval, now: now)
+        index = BundleIndex(local: address, quota: settings.quota)
+        forwarder = Forwarder(settings: settings)
+    }
+
+    // MARK: State
+
+    var settings: BundleRouterSettings { forwarder.settings }
+
+    /// Removes and returns what is to be done, in this order.
+    package mutating func drainReactions() -> [BundleReaction] {
+        guard !reactions.isEmpty else { return [] }
+        defer { reactions = [] }
+        return reactions
+    }
+
+    /// When ``advance(to:)`` is to be called if nothing else happens before.
+    package var deadline: MonotonicInstant? { timers.nextDeadline }
+
+    /// Stored bundles, this node's own and others'.
+    package var bundleCount: Int { index.count }
+    package var neighbourCount: Int { forwarder.neighbourCount }
+
+    /// Bytes of memory, reckoned from the tables of all parts.
+    package var byteCount: Int {
+        MemoryLayout<Self>.size + timers.byteCount + tree.byteCount + exchange.byteCount + index.byteCount
+            + forwarder.byteCount
+    }
+
+    package func isNeighbour(_ endpoint: EndpointID) -> Bool { forwarder.isNeighbour(endpoint) }
+
+    /// Whether a bundle has to take a Bluetooth hop, as far as it can be told here: its destination or all neighbours are behind one.
+    package func needsRadio(to destination: EndpointID?) -> Bool {
+        guard forwarder.neighbourCount > 0 else { return false }
+        if let destination, let link = forwarder.link(to: destination) { return link.isRadio }
+        return forwarder.areAllLinksRadio
+    }
+
+    // MARK: Sending
+
+    /// Sends a bundle to an endpoint or to everyone.
+    /// - Throws: ``BundleRejection/tooManyWaiting``.
+    package mutating func send(_ bundle: OutgoingBundle, now: Moment) throws(BundleRejection) {
+        try storeOwn(bundle, now: now)
+        start(bundle.id, now: now)
+    }
+
+    /// Sends a bundle to a neighbour, which forwards it to nobody. With a hop limit of 1 and a readable body it travels inside the session
+    /// with that neighbour (``Bundle/requiresSession``), so that keys learnt later do not open it.
+    /// - Throws: ``BundleRejection/notInRange``.
+    package mutating func sendDirect(
+        _ bundle: OutgoingBundle, to destination: EndpointID, now: Moment
+    ) throws(BundleRejection) {
+        guard forwarder.isNeighbour(destination) else { throw .notInRange }
+        try storeOwn(bundle, now: now)
+        index.update(bundle.id) { $0.state = .direct(to: destination) }
+        let (isForwarded, effects) = forwarder.forward(bundle.id, to: destination, index: &index, now: now)
+        apply(effects, now: now)
+        if !isForwarded { fail(bundle.id, now: now) }
+    }
+
+    private mutating func storeOwn(_ bundle: OutgoingBundle, now: Moment) throws(BundleRejection) {
+        guard !index.isFullOfOwn else { throw .tooManyWaiting }
+        store(StoredBundle(id: bundle.id, copy: bundle.copy, previousNode: nil), now: now)
+    }
+
+    /// Restores the state after a restart.
+    /// - Parameters:
+    ///   - stored: the bundles in the store.
+    ///   - delivered: bundles that were delivered here, with their expiry.
+    package mutating func restore(_ stored: [StoredBundle], delivered: [(id: BundleID, expiry: WallTime)], now: Moment) {
+        for (id, expiry) in delivered where expiry > now.wall { index.recordSeen(id, expiry: expiry, from: nil) }
+        for bundle in stored {
+            index.insert(bundle)
+            index.register(acknowledgement: bundle.id)
+            if bundle.copy.forwarding == .epidemic || index[bundle.id]?.destination == nil {
+                index.startEpidemic(bundle.id)
+            }
+        }
+        sweep(now: now)
+    }
+
+    // MARK: Neighbours
+
+    /// A node is in range. Beyond 64 neighbours it is ignored (R1).
+    package mutating func neighbourUp(_ neighbour: EndpointID, link: BundleLink, now: Moment) {
+        guard neighbour != address, !forwarder.isNeighbour(neighbour),
+            forwarder.neighbourCount < Self.maximumNeighbourCount
+        else { return }
+        apply(tree.addNeighbour(neighbour, isRadio: link.isRadio, now: now), now: now)
+        scheduleSweep(now: now)
+        exchange.addNeighbour(neighbour)
+        forwarder.addNeighbour(neighbour, link: link, now: now)
+        report(.positionAndSummary, to: neighbour, now: now)
+        for id in index.bundles(for: neighbour) {
+            apply(forwarder.forward(id, to: neighbour, index: &index, now: now).effects, now: now)
+        }
+        apply(forwarder.scheduleRetry(index: index), now: now)
+    }
+
+    package mutating func neighbourDown(_ neighbour: EndpointID, now: Moment) {
+        guard forwarder.removeNeighbour(neighbour) else { return }
+        exchange.removeNeighbour(neighbour)
+        apply(tree.removeNeighbour(neighbour, now: now), now: now)
+        for id in index.bundles(in: .direct(to: neighbour)) { fail(id, now: now) }
+    }
+
+    // MARK: Time
+
+    /// Handles what has become due.
+    package mutating func advance(to now: Moment) {
+        while let timer = timers.popDue(now.monotonic) {
+            switch timer {
+            case .epochEnd: apply(tree.endEpoch(now: now), now: now)
+            case .parentSelection: apply(tree.selectParent(now: now), now: now)
+            case .reachabilityReport: apply(tree.reachabilityReportDue(now: now), now: now)
+            case .sweep: sweep(now: now)
+            case .waitingRetry: for id in forwarder.retryDue(index: index) { start(id, now: now) }
+            case .acknowledgementTimeout(let id):
+                apply(forwarder.acknowledgementTimedOut(id, index: &index, tree: tree, now: now), now: now)
+            case .retransmission(let id, let neighbour):
+                apply(forwarder.retransmit(id, to: neighbour, index: &index, tree: tree, now: now), now: now)
+            case .receipts(let neighbour): apply(forwarder.sendReceipts(to: neighbour), now: now)
+            case .reportRetransmission(let neighbour, let token):
+                if let request = exchange.repetition(of: token, to: neighbour) { report(request, to: neighbour, now: now) }
+            case .pacing(let neighbour):
+                apply(forwarder.sendQueued(to: neighbour, index: &index, now: now), now: now)
+            }
+        }
+    }
+
+    /// Removes what has expired.
+    private mutating func sweep(now: Moment) {
+        isSweepScheduled = false
+        for id in index.expired(now: now) { fail(id, now: now) }
+        index.sweep(now: now)
+        forwarder.sweep(now: now)
+        if !index.isEmpty || forwarder.neighbourCount > 0 { scheduleSweep(now: now) }
+    }
+
+    mutating func scheduleSweep(now: Moment) {
+        guard !isSweepScheduled else { return }
+        isSweepScheduled = true
+        schedule(.sweep, after: JitteredDelay(Self.sweepInterval), now: now)
+    }
+
+    // MARK: Effects
+
+    mutating func react(_ reaction: BundleReaction) {
+        reactions.append(reaction)
+    }
+
+    mutating func apply(_ effects: [RouterEffect], now: Moment) {
+        for effect in effects {
+            switch effect {
+            case .start(let timer, let delay): schedule(timer, after: delay, now: now)
+            case .react(let reaction): reactions.append(reaction)
+            }
+        }
+    }
+
+    mutating func apply(_ treeReactions: [SpanningTree.Reaction], now: Moment) {
+        for reaction in treeReactions {
+            switch reaction {
+            case .start(let timer, let delay): schedule(timer, after: delay, now: now)
+            case .report(let neighbour): report(.position, to: neighbour, now: now)
+            case .reportToAll:
+                for neighbour in tree.neighbours.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+                    report(.positionAndSummary, to: neighbour, now: now)
+                }
+            case .childJoined(let neighbour):
+                if exchange.isSummaryDue(to: neighbour, seen: index.seen) {
+                    report(.positionAndSummary, to: neighbour, now: now)
+                }
+            }
+        }
+    }
+
+    private mutating func schedule(_ timer: RouterTimer, after delay: JitteredDelay, now: Moment) {
+        timers.insert(timer, at: delay.end(from: now.monotonic, using: &random))
+    }
+
+    mutating func report(_ request: ReportExchange.Request, to neighbour: EndpointID, now: Moment) {
+        guard let link = forwarder.link(to: neighbour) else { return }
+        let effects = exchange.report(
+            request, to: neighbour, isReliable: link.isReliable, tree: &tree, seen: index.seen, random: &random)
+        apply(effects, now: now)
+    }
+
+    /// Starts to forward a bundle that is stored.
+    mutating func start(_ id: BundleID, now: Moment) {
+        apply(forwarder.start(id, index: &index, tree: tree, now: now), now: now)
+    }
+
+    // MARK: Stored bundles
+
+    mutating func store(_ bundle: StoredBundle, now: Moment) {
+        index.insert(bundle)
+        reactions.append(.store(bundle))
+        scheduleSweep(now: now)
+    }
+
+    /// Deletes a bundle that cannot be delivered.
+    mutating func fail(_ id: BundleID, now: Moment) {
+        guard let entry = delete(id, now: now) else { return }
+        if entry.isOwn, !entry.isAcknowledgement, entry.hashLock != nil { reactions.append(.emit(.expired(id))) }
+    }
+
+    @discardableResult
+    mutating func delete(_ id: BundleID, now: Moment) -> BundleEntry? {
+        guard let entry = index.remove(id, now: now) else { return nil }
+        reactions.append(.delete([id]))
+        return entry
+    }
+
+    private static let sweepInterval = Duration.seconds(30)
+    private static let maximumNeighbourCount = 64
+}

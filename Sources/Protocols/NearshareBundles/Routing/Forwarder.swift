@@ -1,0 +1,438 @@
+internal import NearshareBase
+
+/// Decides to which neighbours stored bundles are forwarded, and repeats copies until they are confirmed.
+///
+///     routed      destination near? reverse route? reachable below a neighbour? parent? ──► one copy ──no acknowledgement──► epidemic
+///     epidemic    one copy to each tree neighbour, then to every neighbour whose summary vector lacks the bundle
+struct Forwarder: Sendable {
+    /// The copies exchanged with one neighbour.
+    private struct Neighbour {
+        let link: BundleLink
+        /// Copies that it has not confirmed, by the first 8 bytes of the bundle's ID.
+        var offers: [UInt64: Offer] = [:]
+        /// Bundles that it is known to hold, with the second of the monotonic clock when that was learnt.
+        var holdings: [UInt64: UInt32] = [:]
+        /// Bundles that it lacks, which are forwarded at a limited rate.
+        var queue: [BundleID] = []
+        var queueEnd: MonotonicInstant
+        /// Bundles and reports received from it, to be confirmed together.
+        var receipts: [UInt64] = []
+        /// Rate limit of signature checks.
+        var signatureChecks: TokenBucket
+
+        /// It holds the bundle, or has been sent a copy.
+        func isHandled(_ id: BundleID) -> Bool { holdings[id.short] != nil || offers[id.short] != nil }
+
+        mutating func removeOldHoldings(now second: UInt32) {
+            let oldest = second - min(Forwarder.holdingSeconds, second)
+            guard holdings.values.contains(where: { $0 < oldest }) else { return }
+            holdings = holdings.filter { $0.value >= oldest }
+        }
+    }
+
+    /// A copy over a link that loses packets.
+    private struct Offer {
+        let id: BundleID
+        let firstSent: MonotonicInstant
+        var attemptCount: UInt8
+    }
+
+    let settings: BundleRouterSettings
+    private var neighbours: [EndpointID: Neighbour] = [:]
+    private var routes = ReverseRoutes()
+    private var isRetryScheduled = false
+
+    init(settings: BundleRouterSettings) {
+        self.settings = settings
+    }
+
+    // MARK: Neighbours
+
+    var neighbourCount: Int { neighbours.count }
+    var routeCount: Int { routes.count }
+
+    /// Bytes on the heap.
+    var byteCount: Int {
+        neighbours.values.reduce(neighbours.tableByteCount + routes.byteCount) {
+            $0 + $1.offers.tableByteCount + $1.holdings.tableByteCount + 16 * $1.queue.capacity
+        }
+    }
+
+    mutating func addNeighbour(_ id: EndpointID, link: BundleLink, now: Moment) {
+        neighbours[id] = Neighbour(
+            link: link, queueEnd: now.monotonic,
+            signatureChecks: TokenBucket(
+                capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now.monotonic))
+    }
+
+    /// - Returns: false when it was none.
+    mutating func removeNeighbour(_ id: EndpointID) -> Bool { neighbours.removeValue(forKey: id) != nil }
+
+    func isNeighbour(_ id: EndpointID) -> Bool { neighbours.index(forKey: id) != nil }
+
+    func link(to id: EndpointID) -> BundleLink? { neighbours[id]?.link }
+
+    var areAllLinksRadio: Bool { neighbours.values.allSatisfy { $0.link.isRadio } }
+
+    /// - Returns: false when the neighbour has caused too many signature checks lately (M2, R9).
+    mutating func admitsSignatureCheck(for id: EndpointID, now: Moment) -> Bool {
+        change(id) { $0.signatureChecks.consume(now: now.monotonic) } ?? false
+    }
+
+    /// Changes a neighbour in its place in the table, without a copy of what it holds.
+    @discardableResult
+    private mutating func change<Result>(_ id: EndpointID, _ body: (inout Neighbour) -> Result) -> Result? {
+        guard let index = neighbours.index(forKey: id) else { return nil }
+        return body(&neighbours.values[index])
+    }
+
+    // MARK: Routed forwarding
+
+    /// Starts to forward a bundle that has just been stored.
+    /// - Parameters:
+    ///   - neighbour: where it came from.
+    ///   - preferred: the first choice of a next hop; for an acknowledgement the previous node of its bundle.
+    ///   - isEpidemic: it came under epidemic forwarding.
+    mutating func start(
+        _ id: BundleID, from neighbour: EndpointID? = nil, preferring preferred: EndpointID? = nil,
+        isEpidemic: Bool = false, index: inout BundleIndex, tree: SpanningTree, now: Moment
+    ) -> [RouterEffect] {
+        guard let entry = index[id] else { return [] }
+        guard let destination = entry.destination, !isEpidemic || isNeighbour(destination) else {
+            return spread(id, from: neighbour, index: &index, tree: tree, now: now)
+        }
+        return route(
+            id, excluding: neighbour.map { [$0] } ?? [], preferring: preferred, index: &index, tree: tree, now: now)
+    }
+
+    /// Forwards a bundle to the neighbour nearest to its destination; where none is known to be nearer, epidemic forwarding begins.
+    mutating func route(
+        _ id: BundleID, excluding excluded: Set<EndpointID>, preferring preferred: EndpointID? = nil,
+        index: inout BundleIndex, tree: SpanningTree, now: Moment
+    ) -> [RouterEffect] {
+        guard let destination = index[id]?.destination, !neighbours.isEmpty else { return [] }
+        var effects: [RouterEffect] = []
+        var excluded = excluded
+        var preferred = preferred
+        while true {
+            guard let next = preferred ?? nextHop(to: destination, excluding: excluded, tree: tree) else {
+                return missRoute(id, index: &index, tree: tree, now: now)
+            }
+            preferred = nil
+            if isNeighbour(next), next == destination || !isHandled(id, by: next) {
+                index.update(id) { $0.state = .routed(to: next) }
+                if forward(id, to: next, .routed, index: &index, now: now, effects: &effects) { break }
+            }
+            // It is out of range, the bundle has been there before, or its link takes only smaller ones.
+            excluded.insert(next)
+        }
+        if let entry = index[id], !entry.isAcknowledgement { effects.append(acknowledgementTimer(id)) }
+        return effects
+    }
+
+    private func nextHop(
+        to destination: EndpointID, excluding excluded: Set<EndpointID>, tree: SpanningTree
+    ) -> EndpointID? {
+        if isNeighbour(destination), !excluded.contains(destination) { return destination }
+        if let next = routes.nextHop(to: destination), isNeighbour(next), !excluded.contains(next) { return next }
+        return tree.nextHop(to: destination, excluding: excluded)
+    }
+
+    private mutating func missRoute(
+        _ id: BundleID, index: inout BundleIndex, tree: SpanningTree, now: Moment
+    ) -> [RouterEffect] {
+        guard let entry = index[id] else { return [] }
+        guard tree.isStable(now: now), !entry.isSecondAttempt else {
+            return spread(id, from: nil, index: &index, tree: tree, now: now)
+        }
+        index.update(id) {
+            $0.isSecondAttempt = true
+            $0.state = .waiting
+        }
+        return [.start(.acknowledgementTimeout(id), JitteredDelay(Self.secondAttemptDelay))]
+    }
+
+    private func acknowledgementTimer(_ id: BundleID) -> RouterEffect {
+        .start(.acknowledgementTimeout(id), JitteredDelay(settings.acknowledgementTimeout, by: 1...1.5))
+    }
+
+    /// No acknowledgement has come. Where nodes do not move the sender tries a second time; elsewhere epidemic forwarding begins.
+    mutating func acknowledgementTimedOut(
+        _ id: BundleID, index: inout BundleIndex, tree: SpanningTree, now: Moment
+    ) -> [RouterEffect] {
+        guard let entry = index[id] else { return [] }
+        switch entry.state {
+        case .waiting where entry.isSecondAttempt:
+            return route(id, excluding: [], index: &index, tree: tree, now: now)
+        case .routed where tree.isStable(now: now) && !entry.isSecondAttempt:
+            index.update(id) { $0.isSecondAttempt = true }
+            guard entry.isOwn else { return [acknowledgementTimer(id)] }
+            return route(id, excluding: [], index: &index, tree: tree, now: now)
+        case .routed: return spread(id, from: nil, index: &index, tree: tree, now: now)
+        default: return []
+        }
+    }
+
+    // MARK: Epidemic forwarding
+
+    /// Offers a bundle to every neighbour from now on, and forwards it at once along the tree.
+    mutating func spread(
+        _ id: BundleID, from neighbour: EndpointID?, index: inout BundleIndex, tree: SpanningTree, now: Moment
+    ) -> [RouterEffect] {
+        guard index[id] != nil else { return [] }
+        index.startEpidemic(id)
+        var effects: [RouterEffect] = []
+        for next in tree.broadcastNeighbours where next != neighbour {
+            forward(id, to: next, .epidemic, index: &index, now: now, effects: &effects)
+        }
+        return effects
+    }
+
+    /// Compares a neighbour's summary vector with the bundles that are forwarded here.
+    /// - Returns: the bundles that the neighbour lacks, and whether it lists any that this node has not seen.
+    func compare(
+        _ summary: SummaryVector, of neighbour: EndpointID, index: BundleIndex
+    ) -> (missing: [BundleID], hasUnseen: Bool) {
+        guard let record = neighbours[neighbour] else { return ([], false) }
+        let members = summary.members
+        var isSeen = [Bool](repeating: false, count: members.values.count)
+        var missing: [BundleID] = []
+        for id in index.seen.epidemic {
+            guard let value = members.value(of: id) else { continue }
+            if let position = members.position(of: value) {
+                isSeen[position] = true
+            } else if index[id]?.isEpidemic == true, !record.isHandled(id) {
+                missing.append(id)
+            }
+        }
+        return (missing, isSeen.contains(false))
+    }
+
+    /// Queues bundles for a neighbour, for as long as their sharing time.
+    mutating func enqueue(
+        _ ids: [BundleID], for neighbour: EndpointID, index: inout BundleIndex, now: Moment
+    ) -> [RouterEffect] {
+        guard let longest = ids.compactMap({ index[$0]?.sharingTime }).max() else { return [] }
+        let queue = index.roundRobin(ids)
+        let end = now.monotonic + .milliseconds(min(longest, settings.profile.sharingTime))
+        change(neighbour) {
+            $0.queue = queue
+            $0.queueEnd = end
+        }
+        return sendQueued(to: neighbour, index: &index, now: now)
+    }
+
+    /// Forwards as much of a neighbour's queue as its link takes at once.
+    mutating func sendQueued(to id: EndpointID, index: inout BundleIndex, now: Moment) -> [RouterEffect] {
+        guard let link = link(to: id), let queue = neighbours[id]?.queue, let end = neighbours[id]?.queueEnd, !queue.isEmpty
+        else { return [] }
+        guard now.monotonic <= end else {
+            change(id) { $0.queue = [] }
+            return []
+        }
+        var effects: [RouterEffect] = []
+        var budget = link.isRadio ? Self.radioPacingByteCount : Self.pacingByteCount
+        var takenCount = 0
+        for bundle in queue where budget > 0 {
+            takenCount += 1
+            guard let entry = index[bundle], entry.isEpidemic, !isHandled(bundle, by: id) else { continue }
+            if forward(bundle, to: id, .epidemic, index: &index, now: now, effects: &effects) {
+                budget -= entry.byteCount
+            }
+        }
+        let isEmpty =
+            change(id) {
+                $0.queue.removeFirst(takenCount)
+                return $0.queue.isEmpty
+            } ?? true
+        if !isEmpty { effects.append(.start(.pacing(id), JitteredDelay(Self.pacingInterval))) }
+        return effects
+    }
+
+    // MARK: Copies
+
+    /// Forwards a copy to a neighbour outside the order of routes.
+    mutating func forward(
+        _ id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, now: Moment
+    ) -> (isForwarded: Bool, effects: [RouterEffect]) {
+        var effects: [RouterEffect] = []
+        let isForwarded = forward(id, to: neighbour, .routed, index: &index, now: now, effects: &effects)
+        return (isForwarded, effects)
+    }
+
+    /// Forwards a copy to a neighbour, within the limits of the bundle and of this node.
+    /// - Returns: false when a limit forbids it.
+    @discardableResult
+    private mutating func forward(
+        _ id: BundleID, to neighbour: EndpointID, _ mode: BundleCopy.ForwardingMode, index: inout BundleIndex,
+        now: Moment, effects: inout [RouterEffect]
+    ) -> Bool {
+        guard let entry = index[id], let link = link(to: neighbour) else { return false }
+        guard !isHandled(id, by: neighbour) else { return true }
+        guard isWithinLimits(entry), entry.fitsRadio || !link.isRadio else { return false }
+        // A node that gets a copy with its last hop cannot forward it: only the destination is of use then.
+        if let destination = entry.destination, destination != neighbour, entry.hopCount + 1 >= entry.hopLimit { return false }
+        // The list of visited nodes never withholds a bundle from its destination: any node on the path could have put it there.
+        if entry.destination != neighbour, entry.visitedTags.contains(neighbour.visitTag(in: id)) { return false }
+        effects.append(copy(of: id, entry, to: neighbour, mode, index: &index))
+        if link.isReliable {
+            recordHolding(of: id, by: neighbour, now: now)
+            effects += confirmed(id, index: &index, now: now)
+        } else {
+            change(neighbour) { $0.offers[id.short] = Offer(id: id, firstSent: now.monotonic, attemptCount: 1) }
+            effects.append(
+                .start(.retransmission(id, to: neighbour), JitteredDelay(Self.retransmissionDelay, by: 1...1.2)))
+        }
+        return true
+    }
+
+    private func isWithinLimits(_ entry: BundleEntry) -> Bool {
+        Int(entry.forwardCount) < min(entry.maximumPropagation, settings.profile.maximumPropagation)
+            && entry.hopCount < min(entry.hopLimit, settings.profile.hopLimit)
+    }
+
+    private func copy(
+        of id: BundleID, _ entry: BundleEntry, to neighbour: EndpointID, _ mode: BundleCopy.ForwardingMode,
+        index: inout BundleIndex
+    ) -> RouterEffect {
+        index.update(id) { $0.forwardCount += 1 }
+        // The destination does not forward it.
+        let mode = entry.destination == neighbour ? .routed : mode
+        return .react(
+            .forward(
+                id, to: neighbour, hopCount: entry.hopCount + 1, forwarding: mode, visitedTags: entry.visitedTags))
+    }
+
+    /// A neighbour is certain to hold the bundle.
+    private mutating func confirmed(_ id: BundleID, index: inout BundleIndex, now: Moment) -> [RouterEffect] {
+        guard let entry = index[id] else { return [] }
+        var effects: [RouterEffect] = []
+        if entry.isOwn, !entry.isSent, !entry.isAcknowledgement {
+            index.update(id) { $0.isSent = true }
+            effects.append(.react(.emit(.sent(id))))
+        }
+        // An acknowledgement is not acknowledged. This node's own are retained for senders that ask again.
+        guard entry.isAcknowledgement, case .routed = entry.state else { return effects }
+        if entry.isOwn {
+            index.update(id) { $0.state = .retained }
+        } else if index.remove(id, now: now) != nil {
+            effects.append(.react(.delete([id])))
+        }
+        return effects
+    }
+
+    /// Repeats a copy that is not confirmed, at growing intervals, as long as the sharing time lasts.
+    mutating func retransmit(
+        _ id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, tree: SpanningTree, now: Moment
+    ) -> [RouterEffect] {
+        guard let entry = index[id], let offer = neighbours[neighbour]?.offers[id.short] else { return [] }
+        let sharingTime = Duration.milliseconds(min(entry.sharingTime, settings.profile.sharingTime))
+        guard now.monotonic - offer.firstSent <= sharingTime, offer.attemptCount < Self.maximumAttemptCount,
+            isWithinLimits(entry)
+        else {
+            change(neighbour) { $0.offers[id.short] = nil }
+            // The neighbour seems to be out of range.
+            guard entry.state == .routed(to: neighbour) else { return [] }
+            return route(id, excluding: [neighbour], index: &index, tree: tree, now: now)
+        }
+        let copy = copy(of: id, entry, to: neighbour, entry.isEpidemic ? .epidemic : .routed, index: &index)
+        change(neighbour) { $0.offers[id.short]?.attemptCount += 1 }
+        let delay = JitteredDelay(Self.retransmissionDelay * Double(1 << offer.attemptCount))
+        return [copy, .start(.retransmission(id, to: neighbour), delay)]
+    }
+
+    // MARK: Waiting bundles
+
+    /// Tries bundles again that no neighbour could take, once new neighbours had time to report what they reach.
+    mutating func scheduleRetry(index: BundleIndex) -> [RouterEffect] {
+        guard !isRetryScheduled, index.hasWaiting else { return [] }
+        isRetryScheduled = true
+        return [.start(.waitingRetry, JitteredDelay(Self.waitingRetryDelay))]
+    }
+
+    /// - Returns: the bundles to start again.
+    mutating func retryDue(index: BundleIndex) -> [BundleID] {
+        isRetryScheduled = false
+        return index.bundles(in: .waiting)
+    }
+
+    // MARK: Receipts
+
+    /// Confirms a bundle or a report to the neighbour that sent it, where the link does not.
+    /// - Parameter number: the first 8 bytes of a bundle's ID, or the token of a report.
+    mutating func confirm(_ number: UInt64, to neighbour: EndpointID) -> [RouterEffect] {
+        let count = change(neighbour) { record -> Int in
+            guard !record.link.isReliable else { return 0 }
+            record.receipts.append(number)
+            return record.receipts.count
+        }
+        switch count {
+        case nil, 0: return []
+        case 1: return [.start(.receipts(to: neighbour), JitteredDelay(Self.receiptDelay))]
+        case let count? where count >= BundlePacket.maximumReceiptCount: return sendReceipts(to: neighbour)
+        default: return []
+        }
+    }
+
+    mutating func sendReceipts(to neighbour: EndpointID) -> [RouterEffect] {
+        let receipts = change(neighbour) { record -> [UInt64] in
+            defer { record.receipts = [] }
+            return record.receipts
+        }
+        guard let receipts, !receipts.isEmpty else { return [] }
+        return [.react(.send(.receipt(receipts), to: neighbour))]
+    }
+
+    /// A neighbour has confirmed the copy with this number.
+    mutating func receiveReceipt(
+        _ number: UInt64, from neighbour: EndpointID, index: inout BundleIndex, now: Moment
+    ) -> [RouterEffect] {
+        let id = change(neighbour) { record -> BundleID? in
+            guard let offer = record.offers.removeValue(forKey: number) else { return nil }
+            record.holdings[number] = Self.second(of: now)
+            return offer.id
+        }
+        guard case let id?? = id else { return [] }
+        return confirmed(id, index: &index, now: now)
+    }
+
+    // MARK: Holdings
+
+    /// The neighbour holds the bundle, or has been sent a copy.
+    func isHandled(_ id: BundleID, by neighbour: EndpointID) -> Bool { neighbours[neighbour]?.isHandled(id) ?? false }
+
+    mutating func recordHolding(of id: BundleID, by neighbour: EndpointID, now: Moment) {
+        let second = Self.second(of: now)
+        change(neighbour) {
+            $0.offers[id.short] = nil
+            $0.holdings[id.short] = second
+            // Its next summary vector lists what is removed.
+            if $0.holdings.count > Self.maximumHoldingCount { $0.removeOldHoldings(now: second) }
+        }
+    }
+
+    mutating func recordRoute(to source: EndpointID, through neighbour: EndpointID, hopCount: Int, now: Moment) {
+        routes.record(source: source, through: neighbour, hopCount: hopCount, now: now) { [neighbours] in
+            neighbours[$0] != nil
+        }
+    }
+
+    /// Removes old routes and holdings.
+    mutating func sweep(now: Moment) {
+        routes.removeExpired(now: now)
+        for index in neighbours.indices { neighbours.values[index].removeOldHoldings(now: Self.second(of: now)) }
+    }
+
+    private static func second(of now: Moment) -> UInt32 { UInt32(clamping: now.monotonic.nanoseconds / 1_000_000_000) }
+
+    private static let pacingByteCount = 32 << 10
+    private static let radioPacingByteCount = 2 << 10
+    private static let pacingInterval = Duration.milliseconds(250)
+    private static let retransmissionDelay = Duration.milliseconds(500)
+    private static let maximumAttemptCount: UInt8 = 5
+    private static let secondAttemptDelay = Duration.seconds(10)
+    private static let waitingRetryDelay = Duration.seconds(3)
+    private static let receiptDelay = Duration.milliseconds(100)
+    private static let holdingSeconds: UInt32 = 20
+    private static let maximumHoldingCount = 40
+}

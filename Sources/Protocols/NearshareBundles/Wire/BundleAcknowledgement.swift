@@ -1,0 +1,34 @@
+package import NearshareBase
+
+/// Proof that a bundle has reached its destination: its ID, and the secret that opens its hash lock. Every node that stores the bundle can
+/// verify it.
+package struct BundleAcknowledgement: Sendable, Hashable {
+    /// Size of the secret, in bytes.
+    package static let secretByteCount = 16
+
+    /// The bundle that has been delivered.
+    package var id: BundleID
+    /// ``secretByteCount`` bytes, which only the destination can read in the bundle.
+    package var secret: [UInt8]
+
+    /// Traps when the secret does not have its size.
+    package init(id: BundleID, secret: [UInt8]) {
+        precondition(secret.count == Self.secretByteCount)
+        self.id = id
+        self.secret = secret
+    }
+
+    /// - Throws: for anything but one whole acknowledgement.
+    package init(decoding body: [UInt8]) throws(MalformedInput) {
+        var reader = ByteReader(body, of: "acknowledgement")
+        guard let id = BundleID(bytes: try reader.readBytes(BundleID.byteCount)) else {
+            throw MalformedInput("acknowledgement: no bundle ID")
+        }
+        self.id = id
+        secret = Array(try reader.readBytes(Self.secretByteCount))
+        try reader.finish()
+    }
+
+    /// The body of a bundle.
+    package var encoded: [UInt8] { id.bytes + secret }
+}

@@ -1,0 +1,109 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareBundles
+
+@Suite("Bundle index")
+struct BundleIndexTests {
+    private let one = RouterFixtures.endpoint(1)
+    private let two = RouterFixtures.endpoint(2)
+    private let now = RouterFixtures.moment(10)
+
+    private func index(_ quota: BundleQuota = BundleQuota()) -> BundleIndex {
+        BundleIndex(local: RouterFixtures.local, quota: quota)
+    }
+
+    @Test("A stored bundle is seen, and stays so for a while after it is removed")
+    func seen() {
+        var index = index()
+        let stored = RouterFixtures.stored(1, to: .endpoint(one))
+        index.insert(stored)
+        #expect(index.seen.contains(stored.id) && index[stored.id]?.destination == one)
+        #expect(index.remove(stored.id, now: now) != nil)
+        #expect(index[stored.id] == nil && index.seen.contains(stored.id))
+        index.sweep(now: RouterFixtures.moment(609))
+        #expect(index.seen.contains(stored.id))
+        index.sweep(now: RouterFixtures.moment(611))
+        #expect(index.isEmpty)
+    }
+
+    @Test("Bundles for one destination are forwarded in the order of their creation")
+    func order() {
+        var index = index()
+        let ids = [3, 1, 2].map { number -> BundleID in
+            let stored = RouterFixtures.stored(UInt8(number), to: .endpoint(one), created: Double(number))
+            index.insert(stored)
+            return stored.id
+        }
+        #expect(index.bundles(for: one) == [ids[1], ids[2], ids[0]])
+        index.update(ids[1]) { $0.state = .retained }
+        #expect(index.bundles(for: one) == [ids[2], ids[0]])
+        #expect(index.bundles(in: .waiting) == [ids[2], ids[0]])
+    }
+
+    @Test("Sources take turns, however much one of them sends")
+    func roundRobin() {
+        var index = index()
+        var ids: [String: BundleID] = [:]
+        for (name, source, created) in [("a1", 1, 1.0), ("a2", 1, 2.0), ("a3", 1, 3.0), ("b1", 2, 4.0)] {
+            let stored = RouterFixtures.stored(UInt8(created), from: UInt8(source), to: .everyone, created: created)
+            index.insert(stored)
+            ids[name] = stored.id
+        }
+        #expect(index.roundRobin(Array(ids.values)) == ["a1", "b1", "a2", "a3"].compactMap { ids[$0] })
+    }
+
+    @Test("M6: a neighbour over its share loses its oldest bundle, and only one of its own")
+    func quota() {
+        var quota = BundleQuota()
+        quota.bundleCountPerPreviousNode = 2
+        var index = index(quota)
+        let other = RouterFixtures.stored(9, to: .everyone, previousNode: two)
+        index.insert(other)
+        for number in 1...2 {
+            index.insert(RouterFixtures.stored(UInt8(number), to: .everyone, previousNode: one, created: Double(number)))
+        }
+        let oldest = RouterFixtures.stored(1, to: .everyone, previousNode: one, created: 1).id
+        let (isAdmitted, evicted) = index.admit(byteCount: 400, from: one, now: now)
+        #expect(isAdmitted && evicted == [oldest])
+        // Evicted bundles are accepted again.
+        #expect(!index.seen.contains(oldest) && index[other.id] != nil)
+    }
+
+    @Test("M6: a bundle that exceeds the share by itself is refused, and evicts nothing")
+    func tooLarge() {
+        var quota = BundleQuota()
+        quota.byteCountPerPreviousNode = 300
+        var index = index(quota)
+        index.insert(RouterFixtures.stored(1, to: .everyone, previousNode: one))
+        let (isAdmitted, evicted) = index.admit(byteCount: 301, from: one, now: now)
+        #expect(!isAdmitted && evicted.isEmpty && index.count == 1)
+    }
+
+    @Test("This node's own bundles have a limit of their own, and are never evicted")
+    func own() {
+        var quota = BundleQuota()
+        quota.ownBundleCount = 1
+        quota.bundleCount = 1
+        var index = index(quota)
+        let own = RouterFixtures.stored(1, to: .endpoint(one))
+        index.insert(own)
+        #expect(index.isFullOfOwn)
+        #expect(index.admit(byteCount: 400, from: one, now: now) == (true, []))
+        #expect(index[own.id] != nil)
+    }
+
+    @Test("Bundles expire by their own time to live")
+    func expiry() {
+        var index = index()
+        let short = RouterFixtures.stored(1, to: .everyone, profile: .shortReach)
+        index.insert(short)
+        index.insert(RouterFixtures.stored(2, to: .everyone))
+        #expect(index.expired(now: RouterFixtures.moment(1_799)).isEmpty)
+        #expect(index.expired(now: RouterFixtures.moment(1_800)) == [short.id])
+    }
+}
+
+private func == (left: (isAdmitted: Bool, evicted: [BundleID]), right: (Bool, [BundleID])) -> Bool {
+    left.isAdmitted == right.0 && left.evicted == right.1
+}

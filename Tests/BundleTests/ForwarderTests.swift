@@ -1,0 +1,174 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareBundles
+
+@Suite("Forwarder")
+struct ForwarderTests {
+    /// A forwarder with its index and tree, and neighbours 1, 2, … over links that lose packets.
+    private struct Bench {
+        var forwarder = Forwarder(settings: BundleRouterSettings())
+        var index = BundleIndex(local: RouterFixtures.local, quota: BundleQuota())
+        var tree = SpanningTree(
+            local: RouterFixtures.local, epochInterval: .seconds(60), now: RouterFixtures.moment(0))
+
+        init(neighbours: ClosedRange<UInt64>, isRadio: Bool = false, isReliable: Bool = false) {
+            for number in neighbours {
+                let id = RouterFixtures.endpoint(number)
+                _ = tree.addNeighbour(id, isRadio: isRadio, now: RouterFixtures.moment(0))
+                forwarder.addNeighbour(
+                    id, link: BundleLink(isRadio: isRadio, isReliable: isReliable), now: RouterFixtures.moment(0))
+            }
+        }
+
+        mutating func insert(_ stored: StoredBundle) -> BundleID {
+            index.insert(stored)
+            return stored.id
+        }
+
+        mutating func start(_ id: BundleID, at seconds: Double = 0) -> [RouterEffect] {
+            forwarder.start(id, index: &index, tree: tree, now: RouterFixtures.moment(seconds))
+        }
+
+        mutating func timeOut(_ id: BundleID, at seconds: Double) -> [RouterEffect] {
+            forwarder.acknowledgementTimedOut(id, index: &index, tree: tree, now: RouterFixtures.moment(seconds))
+        }
+    }
+
+    private let one = RouterFixtures.endpoint(1)
+    private let two = RouterFixtures.endpoint(2)
+    private let absent = RouterFixtures.endpoint(50)
+
+    @Test("A destination in range gets the bundle, which is sent again until it is confirmed")
+    func direct() {
+        var bench = Bench(neighbours: 1...2)
+        let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(two)))
+        let effects = bench.start(id)
+        #expect(effects.forwardedTo == [two])
+        #expect(effects.timers == [.retransmission(id, to: two), .acknowledgementTimeout(id)])
+        #expect(bench.index[id]?.state == .routed(to: two))
+        let again = bench.forwarder.retransmit(
+            id, to: two, index: &bench.index, tree: bench.tree, now: RouterFixtures.moment(0.5))
+        #expect(again.forwardedTo == [two])
+        let confirmed = bench.forwarder.receiveReceipt(
+            id.short, from: two, index: &bench.index, now: RouterFixtures.moment(0.6))
+        #expect(confirmed.events == [.sent(id)])
+        let late = bench.forwarder.retransmit(
+            id, to: two, index: &bench.index, tree: bench.tree, now: RouterFixtures.moment(1))
+        #expect(late.isEmpty)
+    }
+
+    @Test("A reverse route is preferred to the tree, and a missing acknowledgement starts epidemic forwarding")
+    func reverseRoute() {
+        var bench = Bench(neighbours: 1...2)
+        bench.forwarder.recordRoute(to: absent, through: two, hopCount: 3, now: RouterFixtures.moment(0))
+        let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(absent), previousNode: one))
+        #expect(bench.start(id).forwardedTo == [two])
+        _ = bench.timeOut(id, at: 30)
+        #expect(bench.index[id]?.state == .epidemic)
+        #expect(bench.index.seen.epidemic == [id])
+    }
+
+    @Test("Where nodes do not move the sender tries a second time before it starts epidemic forwarding")
+    func secondAttempt() {
+        var bench = Bench(neighbours: 1...1)
+        bench.forwarder.recordRoute(to: absent, through: one, hopCount: 3, now: RouterFixtures.moment(0))
+        let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(absent)))
+        _ = bench.start(id, at: 1_000)
+        // The only neighbour has it already, so the bundle waits for the last attempt.
+        _ = bench.timeOut(id, at: 1_030)
+        #expect(bench.index[id]?.isSecondAttempt == true)
+        _ = bench.timeOut(id, at: 1_060)
+        #expect(bench.index[id]?.state == .epidemic)
+    }
+
+    @Test("A copy stays within the hop limit and the maximum propagation, and returns to no node that had it")
+    func limits() throws {
+        var bench = Bench(neighbours: 1...2)
+        let profile = try PropagationProfile(
+            hopLimit: 2, timeToLive: 1_000, sharingTime: 1_000, maximumPropagation: 1, tracklistLimit: 10)
+        let stored = RouterFixtures.stored(1, to: .everyone, previousNode: absent, profile: profile)
+        var visited = stored
+        visited.copy.visitedTags = [one.visitTag(in: stored.id)]
+        let id = bench.insert(visited)
+        // The tree is empty: the first neighbour is the nearest to a root.
+        #expect(bench.start(id).forwardedTo == [])
+        let toTwo = bench.forwarder.forward(id, to: two, index: &bench.index, now: RouterFixtures.moment(1))
+        #expect(toTwo.isForwarded && toTwo.effects.forwardedTo == [two])
+        bench.forwarder.addNeighbour(
+            absent, link: BundleLink(isRadio: false, isReliable: false), now: RouterFixtures.moment(1))
+        let toThird = bench.forwarder.forward(id, to: absent, index: &bench.index, now: RouterFixtures.moment(1))
+        #expect(!toThird.isForwarded)
+        let used = bench.insert(RouterFixtures.stored(2, to: .everyone, previousNode: absent, profile: profile, hopCount: 2))
+        #expect(bench.start(used).forwardedTo == [])
+    }
+
+    @Test("A large body is not sent over radio")
+    func radio() {
+        var bench = Bench(neighbours: 1...1, isRadio: true)
+        let large = bench.insert(RouterFixtures.stored(1, to: .endpoint(one), bodyByteCount: 1_217))
+        #expect(bench.start(large).forwardedTo == [])
+        let small = bench.insert(RouterFixtures.stored(2, to: .endpoint(one), bodyByteCount: 1_216))
+        #expect(bench.start(small).forwardedTo == [one])
+    }
+
+    @Test("Receipts are collected for a short time, and sent at once when they fill a packet")
+    func receipts() {
+        var bench = Bench(neighbours: 1...1)
+        #expect(bench.forwarder.confirm(1, to: one).timers == [.receipts(to: one)])
+        #expect(bench.forwarder.confirm(2, to: one).isEmpty)
+        #expect(bench.forwarder.sendReceipts(to: one).packets == [.receipt([1, 2])])
+        #expect(bench.forwarder.sendReceipts(to: one).isEmpty)
+        for number in 0..<63 as Range<UInt64> { _ = bench.forwarder.confirm(number, to: one) }
+        #expect(bench.forwarder.confirm(63, to: one).packets == [.receipt(Array(0..<64))])
+    }
+
+    @Test("A reliable link needs no receipt: the copy counts as confirmed")
+    func reliable() {
+        var bench = Bench(neighbours: 1...1, isReliable: true)
+        let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(one)))
+        let effects = bench.start(id)
+        #expect(effects.events == [.sent(id)] && effects.timers == [.acknowledgementTimeout(id)])
+        #expect(bench.forwarder.confirm(1, to: one).isEmpty)
+    }
+
+    @Test("What a summary vector lacks is forwarded at a limited rate, for as long as the sharing time")
+    func pacing() {
+        var bench = Bench(neighbours: 1...1, isRadio: true)
+        var ids: [BundleID] = []
+        for number in 0..<10 {
+            let id = bench.insert(
+                RouterFixtures.stored(UInt8(number), to: .everyone, created: Double(number), bodyByteCount: 800))
+            bench.index.startEpidemic(id)
+            ids.append(id)
+        }
+        let (missing, hasUnseen) = bench.forwarder.compare(
+            SummaryVector(of: [ids[0]], turn: 1, salt: 7), of: one, index: bench.index)
+        #expect(missing == Array(ids[1...]) && !hasUnseen)
+        let first = bench.forwarder.enqueue(missing, for: one, index: &bench.index, now: RouterFixtures.moment(20))
+        #expect(first.forwardedTo.count == 2 && first.timers.contains(.pacing(one)))
+        let second = bench.forwarder.sendQueued(to: one, index: &bench.index, now: RouterFixtures.moment(20.25))
+        #expect(second.forwardedTo.count == 2)
+        #expect(bench.forwarder.sendQueued(to: one, index: &bench.index, now: RouterFixtures.moment(40)).isEmpty)
+        #expect(bench.forwarder.sendQueued(to: one, index: &bench.index, now: RouterFixtures.moment(20.5)).isEmpty)
+    }
+
+    @Test("R1: the table of reverse routes is bounded, and a longer path replaces only an old route")
+    func routes() {
+        var routes = ReverseRoutes()
+        for number in 0..<200 {
+            routes.record(
+                source: RouterFixtures.endpoint(UInt64(number)), through: one, hopCount: 2,
+                now: RouterFixtures.moment(Double(number))
+            ) { _ in true }
+        }
+        #expect(routes.count == 128 && routes.nextHop(to: RouterFixtures.endpoint(0)) == nil)
+        let last = RouterFixtures.endpoint(199)
+        routes.record(source: last, through: two, hopCount: 3, now: RouterFixtures.moment(200)) { _ in true }
+        #expect(routes.nextHop(to: last) == one)
+        routes.record(source: last, through: two, hopCount: 3, now: RouterFixtures.moment(320)) { _ in true }
+        #expect(routes.nextHop(to: last) == two)
+        routes.removeExpired(now: RouterFixtures.moment(1_221))
+        #expect(routes.count == 0)
+    }
+}

@@ -1,0 +1,91 @@
+import NearshareBase
+import NearshareTesting
+import Testing
+
+@testable import NearshareBundles
+
+@Suite("Report exchange")
+struct ReportExchangeTests {
+    private let neighbour = RouterFixtures.endpoint(1)
+
+    private struct Bench {
+        var exchange = ReportExchange()
+        var tree = SpanningTree(
+            local: RouterFixtures.local, epochInterval: .seconds(60), now: RouterFixtures.moment(0))
+        var seen = SeenBundles(capacity: 100)
+        var random = SeededRandom(seed: 1)
+        let isReliable: Bool
+
+        init(_ neighbour: EndpointID, isReliable: Bool = false) {
+            _ = tree.addNeighbour(neighbour, isRadio: false, now: RouterFixtures.moment(0))
+            exchange.addNeighbour(neighbour)
+            self.isReliable = isReliable
+        }
+
+        mutating func report(_ request: ReportExchange.Request, to id: EndpointID) -> SpanningTreeReport? {
+            let effects = exchange.report(
+                request, to: id, isReliable: isReliable, tree: &tree, seen: seen, random: &random)
+            return effects.packets.compactMap { if case .report(let report) = $0 { report } else { nil } }.first
+        }
+
+        mutating func spread(_ number: UInt8) {
+            let id = RouterFixtures.stored(number, to: .everyone).id
+            seen.insert(id, expiry: RouterFixtures.moment(100).wall, from: nil) { _ in false }
+            seen.markEpidemic(id)
+        }
+    }
+
+    @Test("The first report has the summary vector and the filter; the next one only what has changed")
+    func changes() {
+        var bench = Bench(neighbour, isReliable: true)
+        let first = bench.report(.positionAndSummary, to: neighbour)
+        #expect(first?.summary != nil && first?.reachability != nil && first?.token == nil)
+        let second = bench.report(.positionAndSummary, to: neighbour)
+        #expect(second?.summary == nil && second?.reachability == nil)
+        bench.spread(1)
+        #expect(bench.exchange.isSummaryDue(to: neighbour, seen: bench.seen))
+        #expect(bench.report(.position, to: neighbour)?.summary == nil)
+        #expect(bench.report(.positionAndSummary, to: neighbour)?.summary != nil)
+        #expect(!bench.exchange.isSummaryDue(to: neighbour, seen: bench.seen))
+    }
+
+    @Test("An answer always has the summary vector")
+    func answer() {
+        var bench = Bench(neighbour, isReliable: true)
+        _ = bench.report(.positionAndSummary, to: neighbour)
+        let answer = bench.report(.answer, to: neighbour)
+        #expect(answer?.summary != nil && answer?.isAnswer == true)
+    }
+
+    @Test("What a lost report contained is in the next one; a confirmed report is not repeated")
+    func losses() throws {
+        var bench = Bench(neighbour)
+        let lost = bench.report(.positionAndSummary, to: neighbour)
+        let first = try #require(lost)
+        let token = try #require(first.token)
+        let request = try #require(bench.exchange.repetition(of: token, to: neighbour))
+        #expect(request.hasSummary && request.attemptCount == 1)
+        let repeated = bench.report(request, to: neighbour)
+        let second = try #require(repeated)
+        #expect(second.summary != nil && second.reachability == first.reachability && second.token != token)
+        #expect(bench.exchange.repetition(of: token, to: neighbour) == nil)
+        let newest = try #require(second.token)
+        bench.exchange.confirm(newest, by: neighbour)
+        #expect(bench.exchange.repetition(of: newest, to: neighbour) == nil)
+        #expect(bench.report(.position, to: neighbour)?.reachability == nil)
+    }
+
+    @Test("R1: a report is repeated four times at most")
+    func attempts() throws {
+        var bench = Bench(neighbour)
+        var request: ReportExchange.Request? = .positionAndSummary
+        var count = 0
+        while let next = request {
+            let report = bench.report(next, to: neighbour)
+            let token = try #require(report?.token)
+            request = bench.exchange.repetition(of: token, to: neighbour)
+            count += 1
+        }
+        #expect(count == 5)
+    }
+}
