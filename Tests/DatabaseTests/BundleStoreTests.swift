@@ -6,8 +6,8 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// What every store of carried messages promises, checked on the twin in memory and on SQLite.
-@Suite("contract: carried store")
+/// The contract of every bundle store, checked on the in-memory twin and on SQLite.
+@Suite("contract: bundle store")
 struct CarriedStoreContractTests {
     enum Kind: CaseIterable {
         case memory
@@ -24,26 +24,26 @@ struct CarriedStoreContractTests {
     private let scratch = ScratchFolder()
 
     private func message(
-        _ number: UInt8, byteCount: Int = 100, from depositor: UInt64? = nil, expiry: Int64 = 1_000
-    ) -> StoredMessage {
-        StoredMessage(
+        _ number: UInt8, byteCount: Int = 100, from previousNode: UInt64? = nil, expiry: Int64 = 1_000
+    ) -> PersistedBundle {
+        PersistedBundle(
             id: BundleID(bytes: [UInt8](repeating: number, count: 16))!, copy: [UInt8](repeating: number, count: byteCount),
-            depositor: depositor.map { EndpointID(rawValue: $0) }, expiry: WallTime(milliseconds: expiry))
+            previousNode: previousNode.map { EndpointID(rawValue: $0) }, expiry: WallTime(milliseconds: expiry))
     }
 
-    @Test("What is inserted comes back in its order, what is removed doesn't", arguments: Kind.allCases)
+    @Test("Bundles are returned in the order of insertion, until they are removed", arguments: Kind.allCases)
     func inAndOut(kind: Kind) throws {
         let store = try kind.store(in: scratch)
         let all = [message(3), message(1, from: 7), message(2, from: .max)]
         for one in all { try store.insert(one) }
         try store.insert(all[0])
-        #expect(try store.messages() == all)
+        #expect(try store.bundles() == all)
         #expect(try store.copy(of: all[1].id) == all[1].copy)
         try store.remove([all[1].id, message(9).id])
-        #expect(try store.messages() == [all[0], all[2]])
+        #expect(try store.bundles() == [all[0], all[2]])
         #expect(try store.copy(of: all[1].id) == nil)
         try store.removeAll()
-        #expect(try store.messages().isEmpty)
+        #expect(try store.bundles().isEmpty)
     }
 
     @Test("Forwards are counted", arguments: Kind.allCases)
@@ -53,28 +53,41 @@ struct CarriedStoreContractTests {
         try store.countForward(of: message(1).id)
         try store.countForward(of: message(1).id)
         try store.countForward(of: message(2).id)
-        // Any later write brings them to the disk.
-        try store.remember(message(5).id, until: WallTime(milliseconds: 1))
-        #expect(try store.messages().map(\.forwards) == [2])
+        // The next write includes them.
+        try store.recordDelivery(message(5).id, expiry: WallTime(milliseconds: 1))
+        #expect(try store.bundles().map(\.forwardCount) == [2])
     }
 
-    @Test("What is over goes: messages, and what was delivered", arguments: Kind.allCases)
+    @Test("Expired bundles and deliveries are removed", arguments: Kind.allCases)
     func expiry(kind: Kind) throws {
         let store = try kind.store(in: scratch)
         try store.insert(message(1, expiry: 50))
         try store.insert(message(2, expiry: 51))
-        try store.remember(message(3).id, until: WallTime(milliseconds: 50))
-        try store.remember(message(4).id, until: WallTime(milliseconds: 60))
-        try store.remember(message(4).id, until: WallTime(milliseconds: 70))
-        try store.expire(now: WallTime(milliseconds: 50))
-        #expect(try store.messages().map(\.id) == [message(2).id])
-        let delivered = try store.delivered()
-        #expect(delivered.map(\.id) == [message(4).id] && delivered.map(\.until.milliseconds) == [70])
+        try store.recordDelivery(message(3).id, expiry: WallTime(milliseconds: 50))
+        try store.recordDelivery(message(4).id, expiry: WallTime(milliseconds: 60))
+        try store.recordDelivery(message(4).id, expiry: WallTime(milliseconds: 70))
+        try store.removeExpired(now: WallTime(milliseconds: 50))
+        #expect(try store.bundles().map(\.id) == [message(2).id])
+        let delivered = try store.deliveries()
+        #expect(delivered.map(\.id) == [message(4).id] && delivered.map(\.expiry.milliseconds) == [70])
     }
 
-    @Test("M6: a depositor fills its share and no more, all of them together the whole and no more", arguments: Kind.allCases)
+    @Test("Changes are applied together, in their order; a bundle beyond the quota is rejected alone", arguments: Kind.allCases)
+    func changes(kind: Kind) throws {
+        let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 250))
+        let rejected = try store.apply([
+            .insert(message(1)), .insert(message(2)), .insert(message(3)), .remove(message(1).id), .insert(message(4)),
+            .recordDelivery(message(5).id, expiry: WallTime(milliseconds: 9)),
+        ])
+        #expect(rejected == [message(3).id])
+        #expect(try store.bundles().map(\.id) == [message(2).id, message(4).id])
+        #expect(try store.contains(message(2).id) && !store.contains(message(1).id))
+        #expect(try store.deliveries().map(\.id) == [message(5).id])
+    }
+
+    @Test("M6: each previous node is limited to its share, and all together to the quota", arguments: Kind.allCases)
     func quota(kind: Kind) throws {
-        let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 1_000, byteCountPerDepositor: 400))
+        let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 1_000, byteCountPerPreviousNode: 400))
         for number in 0..<4 { try store.insert(message(UInt8(number), from: 1)) }
         #expect(throws: StorageError.self) { try store.insert(message(10, from: 1)) }
         #expect(throws: StorageError.self) { try store.insert(message(10, byteCount: 401, from: 2)) }
@@ -82,26 +95,26 @@ struct CarriedStoreContractTests {
         for number in 30..<32 { try store.insert(message(UInt8(number))) }
         do {
             try store.insert(message(40))
-            Issue.record("more than the quota was taken")
+            Issue.record("more than the quota was accepted")
         } catch {
             #expect(error.code == .overLimit)
         }
         try store.remove([message(0).id])
         try store.insert(message(41))
-        #expect(try store.messages().count == 10)
+        #expect(try store.bundles().count == 10)
     }
 }
 
-@Suite("Carried messages on disk")
+@Suite("Bundles on disk")
 struct SQLiteCarriedStoreTests {
     private let scratch = ScratchFolder()
 
-    @Test("K8: the files are their owner's alone, also when an earlier one wasn't, and no link is followed")
+    @Test("K8: the files are accessible to the user alone, even if an earlier one was not, and no symbolic link is followed")
     func permissions() throws {
         close(open(scratch("carried.sqlite"), O_CREAT | O_WRONLY, 0o600))
         chmod(scratch("carried.sqlite"), 0o644)
         let store = try SQLiteBundleStore(directory: scratch.path)
-        try store.remember(BundleID(bytes: [UInt8](repeating: 1, count: 16))!, until: WallTime(milliseconds: 1))
+        try store.recordDelivery(BundleID(bytes: [UInt8](repeating: 1, count: 16))!, expiry: WallTime(milliseconds: 1))
         let names = try FileManager.default.contentsOfDirectory(atPath: scratch.path)
         #expect(names.contains("carried.sqlite"))
         for name in names {
@@ -113,20 +126,20 @@ struct SQLiteCarriedStoreTests {
         #expect(throws: StorageError.self) { try SQLiteBundleStore(directory: other.path) }
     }
 
-    @Test("Removing leaves nothing in the files")
+    @Test("Removed bundles leave nothing in the files")
     func removal() throws {
         let store = try SQLiteBundleStore(directory: scratch.path)
-        let secret = "what somebody has not even sealed"
+        let secret = "a body that is not sealed"
         try store.insert(
-            StoredMessage(
-                id: BundleID(bytes: [UInt8](repeating: 1, count: 16))!, copy: Array(secret.utf8), depositor: nil,
+            PersistedBundle(
+                id: BundleID(bytes: [UInt8](repeating: 1, count: 16))!, copy: Array(secret.utf8), previousNode: nil,
                 expiry: WallTime(milliseconds: 1_000)))
         #expect(try scratch.holds(secret))
         try store.removeAll()
         #expect(try !scratch.holds(secret))
     }
 
-    @Test("A damaged file is said to be one")
+    @Test("A damaged file is reported as damaged")
     func damaged() throws {
         try Data("no database at all, and long enough to be read as the head of one: ".utf8)
             .write(to: URL(filePath: scratch("carried.sqlite")))
@@ -138,7 +151,7 @@ struct SQLiteCarriedStoreTests {
         }
     }
 
-    @Test("All that was confirmed is there after kill -9", arguments: 1...5)
+    @Test("Everything that was confirmed is stored after kill -9", arguments: 1...5)
     func killed(round: Int) throws {
         let probe = Bundle.testProducts + "/bundle-store-probe"
         var pipes: [Int32] = [0, 0]
@@ -168,8 +181,8 @@ struct SQLiteCarriedStoreTests {
         let lines = output.prefix { _ in true }.split(separator: UInt8(ascii: "\n"))
         let confirmed = lines.compactMap { Int(String(decoding: $0, as: UTF8.self)) }.max() ?? 0
         #expect(confirmed >= 40 * round)
-        let kept = try SQLiteBundleStore(directory: scratch.path).messages()
-        // One more may have been kept without having been said.
+        let kept = try SQLiteBundleStore(directory: scratch.path).bundles()
+        // One more may have been stored without having been confirmed.
         #expect(kept.count >= confirmed && kept.count <= confirmed + 1)
         for (index, message) in kept.enumerated() {
             #expect(message.copy == [UInt8](repeating: UInt8(truncatingIfNeeded: index + 1), count: 700))

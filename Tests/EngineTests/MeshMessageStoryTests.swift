@@ -38,7 +38,7 @@ import Testing
         return nil
     }
 
-    private func isAcknowledgement(_ stored: StoredMessage) -> Bool {
+    private func isAcknowledgement(_ stored: PersistedBundle) -> Bool {
         (try? BundleCopy(decoding: stored.copy[...]))?.bundle.kind == .acknowledgement
     }
 
@@ -108,7 +108,7 @@ import Testing
             withExtendedLifetime(listener) {}
             bea.beginShutdown()
         }
-        #expect(store.messages().count == 1)
+        #expect(store.bundles().count == 1)
         try await withNode(bea) { bea in
             let listener = try bea.listen()
             _ = try bea.joinMesh().startBundles(store: store)
@@ -116,7 +116,7 @@ import Testing
                 let events = try cleo.joinMesh().startBundles().events()
                 #expect(text(await firstReceived(events)) == "for later")
                 // Delivered: what was carried goes, and the acknowledgement for A is carried instead.
-                while store.messages().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
+                while store.bundles().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
             }
             withExtendedLifetime(listener) {}
             bea.beginShutdown()
@@ -150,7 +150,7 @@ import Testing
             #expect(throws: MessageRule.privacyNeedsEncryption) {
                 try messages.send(.null, mode: .mesh, to: bea, isEncrypted: false, isPrivate: true)
             }
-            #expect(messages.carriedCount == 0)
+            #expect(messages.bundleCount == 0)
         }
     }
 }

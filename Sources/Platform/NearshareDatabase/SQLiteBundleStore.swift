@@ -3,19 +3,19 @@ package import NearshareBase
 package import NearshareInterfaces
 internal import Synchronization
 
-/// Carried messages in a SQLite file with a write-ahead log: what was inserted is there after `kill -9` and after a loss of power.
+/// Bundles in a SQLite file with a write-ahead log.
 package final class SQLiteBundleStore: BundleStore {
     private let file: SQLiteFile
     private let quota: BundleStoreQuota
-    /// Not written yet: they go with whatever is written next.
-    private let forwards = Mutex<[BundleID: Int]>([:])
+    /// Forwards that are not written yet; the next write includes them.
+    private let forwardCounts = Mutex<[BundleID: Int]>([:])
 
     /// - Parameters:
-    ///   - directory: exists, and is its owner's alone.
-    ///   - quota: beyond it nothing is taken.
+    ///   - directory: exists, and belongs to the user alone.
+    ///   - quota: bundles that exceed it are rejected.
     package init(directory: String, quota: BundleStoreQuota = BundleStoreQuota()) throws(StorageError) {
         self.quota = quota
-        file = try SQLiteFile(path: "\(directory)/carried.sqlite", label: "carried messages", Self.migrator)
+        file = try SQLiteFile(path: "\(directory)/carried.sqlite", label: "bundles", Self.migrator)
     }
 
     private static var migrator: DatabaseMigrator {
@@ -40,41 +40,58 @@ package final class SQLiteBundleStore: BundleStore {
         return migrator
     }
 
-    // MARK: The contract
-
-    package func messages() throws(StorageError) -> [StoredMessage] {
+    package func bundles() throws(StorageError) -> [PersistedBundle] {
         try file.read { database in
             try Row.fetchAll(database, sql: "SELECT id, copy, depositor, expiry, forwards FROM message ORDER BY number")
                 .compactMap { row in
-                    let (id, copy, depositor): ([UInt8], [UInt8], [UInt8]?) = (row.bytes(0), row.bytes(1), row.optionalBytes(2))
-                    guard let id = BundleID(bytes: id) else { return nil }
-                    return StoredMessage(
-                        id: id, copy: copy, depositor: depositor.flatMap { EndpointID(bytes: $0) },
-                        expiry: WallTime(milliseconds: row[3]), forwards: row[4])
+                    guard let id = BundleID(bytes: row.bytes(0)) else { return nil }
+                    return PersistedBundle(
+                        id: id, copy: row.bytes(1),
+                        previousNode: row.optionalBytes(2).flatMap { EndpointID(bytes: $0) },
+                        expiry: WallTime(milliseconds: row[3]), forwardCount: row[4])
                 }
         }
     }
 
-    package func insert(_ message: StoredMessage) throws(StorageError) {
-        let isStored = try write { [quota] database in
-            let depositor = message.depositor.map { Blob($0.bytes) }
-            let total: Int = try Int.fetchOne(database, sql: "SELECT ifnull(sum(size), 0) FROM message") ?? 0
-            let share: Int =
-                try Int.fetchOne(
-                    database, sql: "SELECT ifnull(sum(size), 0) FROM message WHERE depositor IS ?", arguments: [depositor]) ?? 0
-            guard total + message.copy.count <= quota.byteCount, share + message.copy.count <= quota.byteCountPerDepositor
-            else { return false }
-            try database.execute(
-                sql: """
-                    INSERT OR IGNORE INTO message (id, copy, size, depositor, expiry, forwards) VALUES (?, ?, ?, ?, ?, ?)
-                    """,
-                arguments: [
-                    Blob(message.id.bytes), Blob(message.copy), message.copy.count, depositor, message.expiry.milliseconds,
-                    message.forwards,
-                ])
-            return true
+    package func apply(_ changes: [BundleStoreChange]) throws(StorageError) -> [BundleID] {
+        guard !changes.isEmpty else { return [] }
+        return try write { [quota] database in
+            var rejected: [BundleID] = []
+            for change in changes {
+                switch change {
+                case .insert(let bundle):
+                    if try !Self.insert(bundle, within: quota, database) { rejected.append(bundle.id) }
+                case .remove(let id):
+                    try database.execute(sql: "DELETE FROM message WHERE id = ?", arguments: [Blob(id.bytes)])
+                case .recordDelivery(let id, let expiry):
+                    try database.execute(
+                        sql: "INSERT OR REPLACE INTO delivered (id, expiry) VALUES (?, ?)",
+                        arguments: [Blob(id.bytes), expiry.milliseconds])
+                }
+            }
+            return rejected
         }
-        guard isStored else { throw .carriedStoreFull }
+    }
+
+    /// - Returns: false when the bundle exceeds the quota.
+    private static func insert(
+        _ bundle: PersistedBundle, within quota: BundleStoreQuota, _ database: Database
+    ) throws -> Bool {
+        let previousNode = bundle.previousNode.map { Blob($0.bytes) }
+        let used = try Row.fetchOne(
+            database,
+            sql: "SELECT ifnull(sum(size), 0), ifnull(sum(size) FILTER (WHERE depositor IS ?), 0) FROM message",
+            arguments: [previousNode])
+        let (total, share): (Int, Int) = used.map { ($0[0], $0[1]) } ?? (0, 0)
+        guard total + bundle.copy.count <= quota.byteCount, share + bundle.copy.count <= quota.byteCountPerPreviousNode
+        else { return false }
+        try database.execute(
+            sql: "INSERT OR IGNORE INTO message (id, copy, size, depositor, expiry, forwards) VALUES (?, ?, ?, ?, ?, ?)",
+            arguments: [
+                Blob(bundle.id.bytes), Blob(bundle.copy), bundle.copy.count, previousNode, bundle.expiry.milliseconds,
+                bundle.forwardCount,
+            ])
+        return true
     }
 
     package func copy(of id: BundleID) throws(StorageError) -> [UInt8]? {
@@ -83,33 +100,26 @@ package final class SQLiteBundleStore: BundleStore {
         }
     }
 
+    package func contains(_ id: BundleID) throws(StorageError) -> Bool {
+        try file.read { database in
+            try Bool.fetchOne(
+                database, sql: "SELECT EXISTS (SELECT 1 FROM message WHERE id = ?)", arguments: [Blob(id.bytes)]) ?? false
+        }
+    }
+
     package func countForward(of id: BundleID) {
-        forwards.withLock { $0[id, default: 0] += 1 }
+        forwardCounts.withLock { $0[id, default: 0] += 1 }
     }
 
-    package func remove(_ ids: [BundleID]) throws(StorageError) {
-        try write { database in
-            for id in ids { try database.execute(sql: "DELETE FROM message WHERE id = ?", arguments: [Blob(id.bytes)]) }
-        }
-    }
-
-    package func remember(_ id: BundleID, until expiry: WallTime) throws(StorageError) {
-        try write { database in
-            try database.execute(
-                sql: "INSERT OR REPLACE INTO delivered (id, expiry) VALUES (?, ?)",
-                arguments: [Blob(id.bytes), expiry.milliseconds])
-        }
-    }
-
-    package func delivered() throws(StorageError) -> [(id: BundleID, until: WallTime)] {
+    package func deliveries() throws(StorageError) -> [(id: BundleID, expiry: WallTime)] {
         try file.read { database in
             try Row.fetchAll(database, sql: "SELECT id, expiry FROM delivered").compactMap { row in
-                BundleID(bytes: row.bytes(0)).map { (id: $0, until: WallTime(milliseconds: row[1])) }
+                BundleID(bytes: row.bytes(0)).map { (id: $0, expiry: WallTime(milliseconds: row[1])) }
             }
         }
     }
 
-    package func expire(now: WallTime) throws(StorageError) {
+    package func removeExpired(now: WallTime) throws(StorageError) {
         try write { database in
             try database.execute(sql: "DELETE FROM message WHERE expiry <= ?", arguments: [now.milliseconds])
             try database.execute(sql: "DELETE FROM delivered WHERE expiry <= ?", arguments: [now.milliseconds])
@@ -121,11 +131,12 @@ package final class SQLiteBundleStore: BundleStore {
             try database.execute(sql: "DELETE FROM message")
             try database.execute(sql: "DELETE FROM delivered")
         }
-        try file.emptyLog()
+        try file.truncateLog()
     }
 
+    /// Writes in one transaction, with the forwards that were counted since the last one.
     private func write<Result>(_ body: @Sendable (Database) throws -> Result) throws(StorageError) -> Result {
-        let counts = forwards.withLock { counts in
+        let counts = forwardCounts.withLock { counts in
             defer { counts = [:] }
             return counts
         }

@@ -81,7 +81,7 @@ package final class SQLiteConversationStore: ConversationStore {
 
     private static let columns = "number, conversation, id, author, authorName, text, time, mark"
 
-    package func insert(_ entry: ChatMessage) throws(StorageError) -> Int? {
+    package func insert(_ entry: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int? {
         try file.write { [limits] database in
             let conversation = entry.conversation.text
             let author = entry.author.map { Blob($0.bytes) }
@@ -105,6 +105,7 @@ package final class SQLiteConversationStore: ConversationStore {
                         SELECT number FROM line WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
                     """,
                 arguments: [conversation, limits.lines])
+            try Self.insert(parts, of: number, database)
             return number
         }
     }
@@ -194,11 +195,15 @@ package final class SQLiteConversationStore: ConversationStore {
                     arguments: [conversation.text, id])
             else { return }
             try database.execute(sql: "DELETE FROM part WHERE line = ?", arguments: [line])
-            for part in parts {
-                try database.execute(
-                    sql: "INSERT OR REPLACE INTO part (id, line, isCarried, mark) VALUES (?, ?, ?, ?)",
-                    arguments: [part.id, line, part.isBundle, MessageStatus.waiting.rawValue])
-            }
+            try Self.insert(parts, of: line, database)
+        }
+    }
+
+    private static func insert(_ parts: [OutgoingPart], of line: Int, _ database: Database) throws {
+        for part in parts {
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO part (id, line, isCarried, mark) VALUES (?, ?, ?, ?)",
+                arguments: [part.id, line, part.isBundle, MessageStatus.waiting.rawValue])
         }
     }
 
@@ -313,7 +318,7 @@ package final class SQLiteConversationStore: ConversationStore {
         try file.write { database in
             for table in ["part", "line", "piece", "arrival"] { try database.execute(sql: "DELETE FROM \(table)") }
         }
-        try file.emptyLog()
+        try file.truncateLog()
     }
 }
 

@@ -46,7 +46,7 @@ final class SQLiteFile: Sendable {
     }
 
     /// The log keeps what was removed from the file itself until it is written over: this empties it.
-    func emptyLog() throws(StorageError) {
+    func truncateLog() throws(StorageError) {
         try Self.shielded(path) { _ = try queue.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
     }
 

@@ -3,7 +3,7 @@ import NearshareBase
 import NearshareDatabase
 import NearshareInterfaces
 
-// Fills a store as fast as it can, and says of each message, once it is kept, its number: for a test that kills it meanwhile.
+// Fills a store as fast as possible, and prints the number of each bundle once it is durable: for a test that kills the process.
 
 let store = try SQLiteBundleStore(directory: CommandLine.arguments[1])
 var number: UInt64 = 0
@@ -11,9 +11,9 @@ while true {
     number += 1
     let bytes = withUnsafeBytes(of: number.bigEndian) { Array($0) }
     try store.insert(
-        StoredMessage(
+        PersistedBundle(
             id: BundleID(bytes: bytes + bytes)!, copy: [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 700),
-            depositor: EndpointID(rawValue: number % 3 + 1), expiry: WallTime(milliseconds: .max)))
+            previousNode: EndpointID(rawValue: number % 3 + 1), expiry: WallTime(milliseconds: .max)))
     print(number)
     fflush(nil)
 }

@@ -15,7 +15,7 @@ extension MeshDriver {
     ) throws(StorageError) -> BundleDriver {
         let (driver, isNew) = try bundles.withLock { (present) throws(StorageError) in
             if let present { return (present, false) }
-            let fresh = try BundleDriver(self, settings, profile: profile, store: store, observe)
+            let fresh = try BundleDriver(self, settings, profile: profile, store: store, observing: observe)
             present = fresh
             return (fresh, true)
         }

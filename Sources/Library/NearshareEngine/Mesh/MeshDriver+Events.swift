@@ -64,7 +64,7 @@ extension MeshDriver {
             settings.log.debug("mesh: malformed bundle packet from \(peer)")
             return
         }
-        bundles.withLock { $0 }?.take(packet, from: peer)
+        bundles.withLock { $0 }?.receive(packet, from: peer)
     }
 
     private func handlePrivateMessage(_ text: String, id: String, from peer: AuthenticatedPeer) {

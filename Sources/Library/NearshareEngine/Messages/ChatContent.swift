@@ -1,19 +1,19 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// What structured messages mean to a conversation (`docs/PROTOCOL.md`, section 14). All else is a program's own affair.
+/// The structured messages that belong to conversations (`docs/PROTOCOL.md`, section 14). All others are for applications.
 enum ChatContent: Sendable, Hashable {
-    /// A line: `{"text": …, "id": …}`. Without an id the message's own counts.
+    /// A line: `{"text": …, "id": …}`. Without an ID it has the bundle's.
     case line(id: String?, text: String)
-    /// A part of one: `{"text": …, "id": …, "part": 0…, "of": …}`.
+    /// A part of a line: `{"text": …, "id": …, "part": 0…, "of": …}`.
     case part(id: String, index: Int, count: Int, text: String)
-    /// Lines that a person has seen: `{"read": [id, …]}`.
+    /// Lines that the user has read: `{"read": [id, …]}`.
     case read([String])
 
     static let maximumIDByteCount = 64
-    /// Of text in one message: what stays of 1,024 bytes, so that any link takes it. 140 characters have 560 at the most.
+    /// Limit of the text in one message, so that any link can carry it (1,024 bytes). 140 characters have at most 560 bytes.
     static let partByteCount = 840
-    /// Ids in one message, for the same reason.
+    /// Limit of the IDs in one message, for the same reason.
     static let readCount = 24
 
     init?(_ value: StructuredValue) {
@@ -48,7 +48,7 @@ enum ChatContent: Sendable, Hashable {
         }
     }
 
-    /// A line as it goes out: in one message, or in parts.
+    /// The messages of a line: one, or several parts.
     static func cut(_ text: String, id: String) -> [ChatContent] {
         let parts = MeshDriver.split(text, limit: partByteCount)
         guard parts.count > 1 else { return [.line(id: id, text: text)] }

@@ -4,24 +4,24 @@ internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// Somebody who is linked over BlueChat's service: no key, and a name that anybody may claim.
+/// A peer that is connected over BlueChat's service. It has no key, and its name is only claimed.
 package struct BlueChatPerson: Sendable, Hashable {
-    /// Of the conversation with them: derived from the address they have on the radio. It is no beginning of a key's fingerprint,
-    /// and whoever takes that address continues the conversation.
+    /// ID of the conversation, derived from the peer's Bluetooth address rather than from a key: a device that takes over the address
+    /// continues the conversation.
     package let id: PeerID
-    /// With what is to be known of them: "olive (BlueChat, unproven)".
+    /// The claimed name, marked as such: "olive (BlueChat, unproven)".
     package let name: DisplayName
 }
 
-// Lines to and from those who run BlueChat. The radio tells who is linked, and takes texts one at a time; the store keeps what waits.
+// Lines to and from peers that run BlueChat. The radio reports connections, and sends texts one at a time.
 //
-//     say ──► kept as waiting ──► linked? ──► one thread a person: a text, confirmed, the next ──► delivered
-//                                  └─ waits until they are linked again
+//     say ──► stored as waiting ──► connected? ──► one thread for each peer: a text, confirmed, the next ──► delivered
+//                                  └─ waits until the peer is connected again
 extension Messenger {
-    /// Those who are linked now.
+    /// The peers that are connected now.
     package var blueChatPeople: [BlueChatPerson] { blueChat.near }
 
-    /// Talks with those who run BlueChat until the node stops. Does nothing where there is no radio to do it with.
+    /// Exchanges texts over BlueChat until the node stops. Returns at once without a radio.
     func talk(over node: Node) async {
         let radio: any ChatRadio
         do throws(NodeError) {
@@ -32,7 +32,7 @@ extension Messenger {
         let events = radio.join(as: node.name)
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                // Each by itself and in order: what is kept blocks, and a text must not come before the one who wrote it.
+                // One after the other, as the store blocks, and a text must not precede its author.
                 for await event in events { await BlockingThread.run { self.take(event, radio) } }
             }
             group.addTask { _ = await self.mesh.stopping.value }
@@ -41,7 +41,7 @@ extension Messenger {
         }
     }
 
-    // MARK: What comes
+    // MARK: Receiving
 
     private func take(_ event: ChatRadioEvent, _ radio: any ChatRadio) {
         let now = node.clock()
@@ -63,7 +63,7 @@ extension Messenger {
             attempt { () throws(StorageError) in
                 try keep(
                     ChatMessage(
-                        // Not of the kind that carried messages have: those are told of as messages.
+                        // No bundle has an ID of this form.
                         id: "bluechat-\(Hex.encode(node.random(16)))", conversation: .peer(person.id), author: person.id,
                         authorName: person.name, text: text, when: node.wallClock(), status: .delivered))
             }
@@ -74,14 +74,14 @@ extension Messenger {
         _ address: LinkAddress, _ name: DisplayName?, _ radio: any ChatRadio, _ now: MonotonicInstant
     ) -> BlueChatPerson? {
         let id = BlueChatPeople.id(of: address)
-        // An address can be looked for whose id is that of somebody with a key: nobody gets into their conversation by it.
+        // An address could be chosen whose ID is that of a peer with a key, to enter its conversation.
         guard contact(id) == nil, mesh.read({ $0.peer(id) }) == nil else { return nil }
         return blueChat.meet(id, at: address, name, over: radio, now: now)
     }
 
-    // MARK: What goes
+    // MARK: Sending
 
-    /// Gives all that waits for somebody to the radio, in the order in which it was said.
+    /// Queues all waiting lines for a peer, in their order, and starts to send them.
     func sendPlainly(to peer: PeerID) throws(StorageError) {
         for line in try store.pendingMessages() where line.entry.conversation == .peer(peer) && claim(line.entry.id) {
             blueChat.enqueue(line.entry, to: peer)
@@ -90,7 +90,7 @@ extension Messenger {
         mesh.start { await BlockingThread.run { self.sendEnqueued(to: peer) } }
     }
 
-    /// Blocks as long as there is something to send, and somebody who takes it.
+    /// Blocks until the queue is empty or the connection ends.
     private func sendEnqueued(to peer: PeerID) {
         while let next = blueChat.next(to: peer) {
             do throws(LinkError) {
@@ -107,7 +107,7 @@ extension Messenger {
     }
 
     private func send(_ next: BlueChatPeople.Sending) throws(LinkError) {
-        // It may have gone between when it was looked up and when it was claimed.
+        // It may have been sent between its selection and its claim.
         let entry = (try? store.entry(next.entry.id)) ?? next.entry
         guard entry.status < .delivered else { return }
         let texts = MeshDriver.split(entry.text, limit: BlueChatPeople.maximumTextByteCount)
@@ -115,22 +115,22 @@ extension Messenger {
             try next.radio.send(text, to: next.address)
             blueChat.noteSent(index + 1, of: entry.id, to: next.peer)
         }
-        attempt { () throws(StorageError) in try tellIfMarked(entry, .delivered) }
+        attempt { () throws(StorageError) in try updateMark(of: entry, to: .delivered) }
     }
 }
 
-/// Who has been met over BlueChat since the node began, and what is on its way to them. Strangers decide how many they are and how
-/// much they say, so all of it has bounds.
+/// The BlueChat peers since the node started, and their outgoing lines. Untrusted peers decide their number and their texts, so both are
+/// limited (R1).
 final class BlueChatPeople: Sendable {
-    /// A line, and the way it is to go.
+    /// A line and the connection over which it is sent.
     struct Sending {
         let entry: ChatMessage
         let peer: PeerID
-        /// As many of its texts are there already.
+        /// Number of its texts that are confirmed already.
         let sentCount: Int
         let radio: any ChatRadio
         let address: LinkAddress
-        /// Which of the links to them it is, counted.
+        /// Sequence number of the connection.
         let link: Int
     }
 
@@ -144,13 +144,13 @@ final class BlueChatPeople: Sendable {
         var texts: TokenBucket
         var outgoing: [ChatMessage] = []
         var isSending = false
-        /// Of the line that is on its way, or was when the link ended.
+        /// Confirmed texts of the line that is being sent, or was when the connection ended.
         var sent: (id: String, count: Int)?
     }
 
     private struct State {
         var people: [PeerID: Met] = [:]
-        /// Addresses cost nothing, and each can begin a conversation.
+        /// Rate limit of new peers: an address costs nothing, and each can start a conversation.
         var newcomers: TokenBucket?
         var texts: TokenBucket?
     }
@@ -158,7 +158,7 @@ final class BlueChatPeople: Sendable {
     private let state = Mutex(State())
 
     static let maximumCount = 64
-    /// What one value of the service holds at most.
+    /// Limit of one value of the service.
     static let maximumTextByteCount = 512
     private static let suffix = " (BlueChat, unproven)"
     private static let newcomersPerHour = 64.0
@@ -166,13 +166,15 @@ final class BlueChatPeople: Sendable {
     /// The first 8 bytes of SHA-256 over "bluechat", a zero and the radio's address with its kind: the same at every meeting, as long
     /// as the address is.
     static func id(of address: LinkAddress) -> PeerID {
+        // Safe: a digest has 32 bytes.
         PeerID(bytes: SHA256Hasher.digest(Array("bluechat\0\(address.host)".utf8)).prefix(PeerID.byteCount))!
     }
 
-    /// What somebody is shown as.
+    /// The displayed name of a peer.
     static func name(_ claimed: DisplayName?, _ id: PeerID) -> DisplayName {
         var text = claimed?.claimed ?? id.hex
         while text.utf8.count + suffix.utf8.count > DisplayName.maximumByteCount { text.removeLast() }
+        // Safe: the suffix alone is a name.
         return DisplayName(truncating: text + suffix)!
     }
 
@@ -184,8 +186,8 @@ final class BlueChatPeople: Sendable {
 
     func isNear(_ id: PeerID) -> Bool { state.withLock { $0.people[id]?.isNear == true } }
 
-    /// Somebody is linked.
-    /// - Returns: nil when there are too many, or too many new ones in a while.
+    /// A peer is connected.
+    /// - Returns: nil when there are too many peers, or too many new ones lately.
     func meet(
         _ id: PeerID, at address: LinkAddress, _ name: DisplayName?, over radio: any ChatRadio, now: MonotonicInstant
     ) -> BlueChatPerson? {
@@ -197,22 +199,25 @@ final class BlueChatPeople: Sendable {
                 let isAdmitted = bucket.consume(now: now)
                 state.newcomers = bucket
                 guard isAdmitted, Self.makeRoom(&state.people) else { return nil }
-                state.people[id] = Met(
+            }
+            var person =
+                state.people[id]
+                ?? Met(
                     address: address, radio: radio, lastMet: now, texts: TokenBucket(capacity: 30, perSecond: 1, now: now))
+            person.address = address
+            person.radio = radio
+            person.lastMet = now
+            if let name { person.name = name }
+            if !person.isNear {
+                person.isNear = true
+                person.link += 1
             }
-            state.people[id]!.address = address
-            state.people[id]!.radio = radio
-            state.people[id]!.lastMet = now
-            if let name { state.people[id]!.name = name }
-            if !state.people[id]!.isNear {
-                state.people[id]!.isNear = true
-                state.people[id]!.link += 1
-            }
-            return BlueChatPerson(id: id, name: Self.name(state.people[id]!.name, id))
+            state.people[id] = person
+            return BlueChatPerson(id: id, name: Self.name(person.name, id))
         }
     }
 
-    /// Whoever left longest ago makes room.
+    /// Removes the peer that left longest ago, if there are too many.
     private static func makeRoom(_ people: inout [PeerID: Met]) -> Bool {
         guard people.count >= maximumCount else { return true }
         let left = people.filter { !$0.value.isNear && !$0.value.isSending }.min { $0.value.lastMet < $1.value.lastMet }
@@ -221,19 +226,19 @@ final class BlueChatPeople: Sendable {
         return true
     }
 
-    /// The link to somebody has ended.
-    /// - Returns: who that was, if anybody who is known.
+    /// A connection has ended.
+    /// - Returns: the peer; nil for one that is not known.
     func lose(_ address: LinkAddress) -> PeerID? {
         let id = Self.id(of: address)
         return state.withLock { state in
             guard state.people[id]?.isNear == true else { return nil }
-            state.people[id]!.isNear = false
+            state.people[id]?.isNear = false
             return id
         }
     }
 
-    /// Counts a text that has come.
-    /// - Returns: false when its writer, or all together, have written too much.
+    /// Counts a received text.
+    /// - Returns: false beyond the rate limit of its author, or of all peers together.
     func admitsText(from id: PeerID, now: MonotonicInstant) -> Bool {
         state.withLock { state in
             guard state.people[id]?.texts.consume(now: now) == true else { return false }
@@ -249,42 +254,43 @@ final class BlueChatPeople: Sendable {
         state.withLock { $0.people[id]?.outgoing.append(entry) }
     }
 
-    /// - Returns: whether it is to be begun now: there is something, and nobody does it already.
+    /// - Returns: whether the caller has to send now: lines are queued, and no thread sends them.
     func beginSending(to id: PeerID) -> Bool {
         state.withLock { state in
             guard let person = state.people[id], !person.isSending, !person.outgoing.isEmpty else { return false }
-            state.people[id]!.isSending = true
+            state.people[id]?.isSending = true
             return true
         }
     }
 
-    /// What goes next; nil ends the sending.
+    /// The next line; nil ends the sending.
     func next(to id: PeerID) -> Sending? {
         state.withLock { state in
-            guard let person = state.people[id], !person.outgoing.isEmpty else {
+            guard var person = state.people[id], !person.outgoing.isEmpty else {
                 state.people[id]?.isSending = false
                 return nil
             }
-            let entry = state.people[id]!.outgoing.removeFirst()
-            let sentCount = person.sent?.id == entry.id ? person.sent!.count : 0
+            let entry = person.outgoing.removeFirst()
+            state.people[id] = person
+            let sentCount = person.sent.map { $0.id == entry.id ? $0.count : 0 } ?? 0
             return Sending(
                 entry: entry, peer: id, sentCount: sentCount, radio: person.radio, address: person.address,
                 link: person.link)
         }
     }
 
-    /// So many of a line's texts are there: they aren't sent again when the link ends before the last.
+    /// Records how many texts of a line are confirmed: they are not sent again when the connection ends before the last.
     func noteSent(_ count: Int, of entry: String, to id: PeerID) {
         state.withLock { $0.people[id]?.sent = (entry, count) }
     }
 
-    /// The link takes no more.
-    /// - Returns: what is no longer on its way besides the line that was being sent, and whether there is another link already.
+    /// Abandons the queue after a failure.
+    /// - Returns: the lines that were queued behind the failed one, and whether the peer is connected anew.
     func giveUp(on id: PeerID, link: Int) -> (ids: [String], isLinkedAnew: Bool) {
         state.withLock { state in
             guard let person = state.people[id] else { return ([], false) }
-            state.people[id]!.outgoing = []
-            state.people[id]!.isSending = false
+            state.people[id]?.outgoing = []
+            state.people[id]?.isSending = false
             return (person.outgoing.map(\.id), person.isNear && person.link != link)
         }
     }

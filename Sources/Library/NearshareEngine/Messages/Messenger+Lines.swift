@@ -5,62 +5,90 @@ internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import NearshareMesh
 
-// How lines get to others, and how theirs become lines here.
+// Lines of conversations, sent and received.
 extension Messenger {
-    // MARK: Going out
+    // MARK: Sending
 
-    /// Gives a line to whoever can take it. What can't be given to anybody waits.
-    func dispatch(_ entry: ChatMessage) throws(StorageError) {
-        switch entry.conversation {
-        case .everybody: try dispatchToEverybody(entry)
-        case .peer(let peer):
-            if let contact = contact(peer) {
-                try dispatchCarried(entry, to: contact)
-            } else if mesh.read({ $0.peer(peer) }) != nil {
-                try dispatchInMesh(entry, to: peer)
-            } else if blueChat.isNear(peer) {
-                try sendPlainly(to: peer)
+    /// How a line is sent.
+    enum SendPlan {
+        case bundles([BundleDriver.Prepared])
+        /// To a peer in range without support for bundles, such as a phone: texts of the mesh's own size.
+        case texts([(id: String, text: String)], to: PeerID)
+        case publicRoom
+        case blueChat(PeerID)
+        case rejected(MessageRule)
+        /// No peer in range can receive it.
+        case wait
+
+        /// The messages as which the line is sent. They are stored first, because events about them may follow at once.
+        var parts: [OutgoingPart] {
+            switch self {
+            case .bundles(let prepared): prepared.map { OutgoingPart(id: $0.id.hex, isBundle: true) }
+            case .texts(let texts, to: _): texts.map { OutgoingPart(id: $0.id, isBundle: false) }
+            case .publicRoom, .blueChat, .rejected, .wait: []
             }
         }
     }
 
-    private func dispatchCarried(_ entry: ChatMessage, to contact: EndpointKeys) throws(StorageError) {
-        let prepared: [BundleDriver.Prepared]
-        do {
-            prepared = try ChatContent.cut(entry.text, id: entry.id).map { (content) throws(MessageRule) in
-                try prepare(
-                    MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: contact)
+    /// Seals a line for its receiver, or selects another transport. A line that becomes texts is claimed.
+    func plan(for entry: ChatMessage) -> SendPlan {
+        guard case .peer(let peer) = entry.conversation else { return .publicRoom }
+        if let contact = contact(peer) {
+            do throws(MessageRule) {
+                return .bundles(
+                    try ChatContent.cut(entry.text, id: entry.id).map { (content) throws(MessageRule) in
+                        try prepare(
+                            MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true),
+                            to: contact)
+                    })
+            } catch {
+                return .rejected(error)
             }
-        } catch {
-            return try tellIfMarked(entry, .failed, error.description)
         }
-        // Noted before it is sent: what becomes of it may be told at once.
-        try store.recordParts(
-            prepared.map { OutgoingPart(id: $0.id.hex, isBundle: true) }, of: entry.id, in: entry.conversation)
-        for message in prepared { messages.submit(message) }
+        if mesh.read({ $0.peer(peer) }) != nil {
+            guard claim(entry.id) else { return .wait }
+            let texts = MeshDriver.split(entry.text, limit: MeshPrivateMessage.maximumTextByteCount)
+            return .texts(
+                texts.enumerated().map { ($0.offset == 0 ? entry.id : "\(entry.id)-\($0.offset)", $0.element) }, to: peer)
+        }
+        return blueChat.isNear(peer) ? .blueChat(peer) : .wait
     }
 
-    /// To somebody who is near and doesn't carry, as a phone: in texts of their own size.
-    private func dispatchInMesh(_ entry: ChatMessage, to peer: PeerID) throws(StorageError) {
-        guard claim(entry.id) else { return }
-        let texts = MeshDriver.split(entry.text, limit: MeshPrivateMessage.maximumTextByteCount)
-        let ids = texts.indices.map { $0 == 0 ? entry.id : "\(entry.id)-\($0)" }
-        try store.recordParts(ids.map { OutgoingPart(id: $0, isBundle: false) }, of: entry.id, in: entry.conversation)
+    /// Sends a line, after it is stored with the parts of its plan.
+    func carryOut(_ plan: SendPlan, for entry: ChatMessage) throws(StorageError) {
+        switch plan {
+        case .bundles(let prepared): for bundle in prepared { messages.submit(bundle) }
+        case .texts(let texts, let peer): send(texts, of: entry, to: peer)
+        case .publicRoom: try sendToPublicRoom(entry)
+        case .blueChat(let peer): try sendPlainly(to: peer)
+        case .rejected(let rule): try updateMark(of: entry, to: .failed, reason: rule.description)
+        case .wait: break
+        }
+    }
+
+    /// Sends a line that is stored and waits.
+    private func dispatch(_ entry: ChatMessage) throws(StorageError) {
+        let plan = plan(for: entry)
+        if !plan.parts.isEmpty { try store.recordParts(plan.parts, of: entry.id, in: entry.conversation) }
+        try carryOut(plan, for: entry)
+    }
+
+    private func send(_ texts: [(id: String, text: String)], of entry: ChatMessage, to peer: PeerID) {
         do throws(MeshSendError) {
-            for (id, text) in zip(ids, texts) {
+            for (id, text) in texts {
                 try mesh.update { (router, now) throws(MeshSendError) in
                     try router.sendPrivateMessage(text, id: id, to: peer, now: now)
                 }
             }
         } catch {
-            // Too much waits for them already, or they left in this moment: it goes when they come again.
+            // The queue of the peer is full, or it has just left: the line is sent when it is in range again.
             node.log.debug("a line waits: \(error)")
             release(entry.id)
         }
     }
 
-    private func dispatchToEverybody(_ entry: ChatMessage) throws(StorageError) {
-        // Nobody acknowledges it; but with nobody there it would only be said to the wind.
+    private func sendToPublicRoom(_ entry: ChatMessage) throws(StorageError) {
+        // The public room has no acknowledgements: a line without a neighbour would be lost.
         guard mesh.read({ router in router.knownPeers.contains(where: \.isDirect) }) else { return }
         var reason: String?
         do throws(MeshSendError) {
@@ -68,10 +96,10 @@ extension Messenger {
         } catch {
             reason = error.description
         }
-        try tellIfMarked(entry, reason == nil ? .sent : .failed, reason)
+        try updateMark(of: entry, to: reason == nil ? .sent : .failed, reason: reason)
     }
 
-    func tellIfMarked(_ entry: ChatMessage, _ mark: MessageStatus, _ reason: String? = nil) throws(StorageError) {
+    func updateMark(of entry: ChatMessage, to mark: MessageStatus, reason: String? = nil) throws(StorageError) {
         guard try store.updateStatus(of: entry.id, in: entry.conversation, to: mark) else { return }
         var entry = entry
         entry.status = mark
@@ -82,8 +110,8 @@ extension Messenger {
         if let entry = try store.updatePart(part, to: mark) { listeners.publish(.marked(entry, reason: reason)) }
     }
 
-    /// Tells somebody that their lines were read.
-    func tellRead(_ ids: [String], to peer: PeerID) {
+    /// Notifies a peer that its lines were read.
+    func sendReadMarks(for ids: [String], to peer: PeerID) {
         guard !ids.isEmpty else { return }
         guard let contact = contact(peer) else {
             return mesh.update { router, now in
@@ -92,7 +120,7 @@ extension Messenger {
         }
         for start in stride(from: 0, to: ids.count, by: ChatContent.readCount) {
             let content = ChatContent.read(Array(ids[start..<min(start + ChatContent.readCount, ids.count)]))
-            // Nobody misses a mark that finds no way in half an hour.
+            // A read mark is of no use after half an hour.
             let prepared = try? messages.prepare(
                 MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: contact,
                 profile: .shortReach)
@@ -100,18 +128,18 @@ extension Messenger {
         }
     }
 
-    /// After a start: what was on its way when the last process ended, and is not kept by its carrier, goes once more.
+    /// After a start: sends the lines again that were being sent when the last process ended, and that no bundle store holds.
     func resume(_ lines: [PendingMessage]) throws(StorageError) {
         for line in lines {
-            // Said once; nobody says when all have heard it.
+            // The public room has no acknowledgements: it was sent once.
             if line.entry.conversation == .everybody, line.entry.status >= .sent { continue }
             let carried = line.parts.filter(\.isBundle)
-            let isKept = !carried.isEmpty && carried.contains { BundleID(hex: $0.id).map(messages.isKept) ?? false }
-            if !isKept { try dispatch(line.entry) }
+            let isStored = carried.contains { BundleID(hex: $0.id).map(messages.isStored) ?? false }
+            if !isStored { try dispatch(line.entry) }
         }
     }
 
-    /// Somebody is there: what waits for them goes.
+    /// A peer is in range: sends the lines that wait for it.
     private func sendWaiting(to peer: PeerID) throws(StorageError) {
         guard mesh.read({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
         try dispatching.withLock { _ throws(StorageError) in
@@ -125,10 +153,10 @@ extension Messenger {
         }
     }
 
-    // MARK: What becomes of carried messages
+    // MARK: Events of bundles
 
-    /// On the carrier's thread: nothing follows from the event before this returns.
-    func take(_ event: BundleDriverEvent) {
+    /// Runs on the driver's thread, before the event has any consequence.
+    func receive(_ event: BundleDriverEvent) {
         attempt { () throws(StorageError) in
             switch event {
             case .sent(let carried):
@@ -141,18 +169,18 @@ extension Messenger {
                 try advance(id.hex, to: .delivered)
                 listeners.publish(.changed(id, .delivered))
             case .failed(let carried, let why):
-                if sendAnotherWay(carried) { return }
+                if sendByMesh(insteadOf: carried) { return }
                 let id = original(of: carried)
                 finish(carried)
                 try advance(id.hex, to: .failed, why)
                 listeners.publish(.changed(id, .failed(why)))
-            case .received(let message): try take(message)
+            case .received(let message): try storeArrival(message)
             case .neighbourAppeared(let id): listeners.publish(.peerChanged(id))
             }
         }
     }
 
-    private func take(_ message: ReceivedMeshMessage) throws(StorageError) {
+    private func storeArrival(_ message: ReceivedMeshMessage) throws(StorageError) {
         if message.sender == nil, settings.isBlocked(.signing(message.signer)) { return }
         let content: StructuredValue?
         switch message.content {
@@ -160,14 +188,14 @@ extension Messenger {
         case .besideFile(let value, name: _): content = value
         case .other: content = nil
         }
-        // Whom nobody has proven to be can't take part in a conversation (K2).
+        // An unauthenticated sender cannot take part in a conversation (K2).
         if let sender = message.sender, let content, let chat = ChatContent(content) {
             switch chat {
             case .read(let ids):
                 for id in ids { try markRead(id, by: sender.id) }
                 return
             case .line(let id, let text):
-                // The same line goes out as another message when its sender's process ended before it heard of the first one.
+                // A sender that was killed sends the same line again, as another bundle.
                 guard try keep(text, id: id ?? message.id.hex, from: sender) else { return }
             case .part(let id, let index, let count, let text):
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
@@ -185,13 +213,13 @@ extension Messenger {
         listeners.publish(.arrived(arrival))
     }
 
-    // MARK: Texts in the mesh
+    // MARK: Texts of the mesh
 
     func process(_ text: MeshText) throws(StorageError) {
         switch text {
         case .toUs(let peer, let id, let text):
             try keep(text, id: id, from: peer)
-            // Only now, so that it counts as delivered once it is kept; who is blocked is told the same, and learns nothing.
+            // After it is stored. A blocked peer gets the same acknowledgement, and learns nothing.
             mesh.acknowledge(id, of: peer.id)
         case .everybody(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
@@ -204,16 +232,16 @@ extension Messenger {
             try advance(id, to: .delivered)
         case .read(let id, let peer): try markRead(id, by: peer.id)
         case .undelivered(let id, let peer):
-            // Its parts go together, under the first one's id.
+            // Its parts are claimed together, by the ID of the first.
             release(String(id.prefix { $0 != "-" }))
-            node.log.debug("a line waits until \(peer) is heard of again")
+            node.log.debug("a line waits until \(peer) is in range again")
         case .peerChanged(let id):
             listeners.publish(.peerChanged(id))
             try sendWaiting(to: id)
         }
     }
 
-    /// - Returns: false when it has come before.
+    /// - Returns: false for a duplicate.
     @discardableResult
     private func keep(_ text: String, id: String, from peer: AuthenticatedPeer) throws(StorageError) -> Bool {
         guard !node.trustStatus(peer, nil).isBlocked, text.contains(where: { !$0.isWhitespace }) else { return true }
@@ -223,7 +251,7 @@ extension Messenger {
                 authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered))
     }
 
-    /// - Returns: false when it has come before.
+    /// - Returns: false for a duplicate.
     @discardableResult
     func keep(_ entry: ChatMessage) throws(StorageError) -> Bool {
         guard let number = try store.insert(entry) else { return false }
@@ -233,9 +261,9 @@ extension Messenger {
         return true
     }
 
-    /// Only in a conversation with them: nobody marks what was said to others.
+    /// Only in the conversation with this peer: no peer marks lines for others.
     private func markRead(_ id: String, by peer: PeerID) throws(StorageError) {
         guard let entry = try store.entry(id), entry.conversation == .peer(peer) else { return }
-        try tellIfMarked(entry, .read)
+        try updateMark(of: entry, to: .read)
     }
 }

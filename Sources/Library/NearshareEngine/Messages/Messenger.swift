@@ -5,30 +5,18 @@ package import NearshareInterfaces
 package import NearshareMesh
 internal import Synchronization
 
-/// Messages and conversations of this node, as long as it runs: sends, receives, carries for others, and keeps what was said.
-/// Made by ``Node/startMessenger(_:)``.
+/// Sends and receives messages, and stores conversations, as long as the node runs. Created by ``Node/startMessenger(_:)``.
 ///
-///     say ──► kept as waiting ──► keys known? ──► sealed ──► what it goes out as is noted ──► carrier ──► sent, delivered
-///                                  └─ near, and doesn't carry (a phone) ──► text in the mesh ──► delivered, read
-///                                  └─ neither ──► waits until they come
+///     say ──► keys known? ──► sealed ──► line and its bundles stored ──► BundleDriver ──► sent, delivered
+///             └─ in range without bundles (a phone) ──► line stored ──► text in the mesh ──► delivered, read
+///             └─ otherwise ──► line stored as waiting, until the peer is in range
 ///
-/// Everything is written down before it is done, so a process that is killed goes on where it was: a line that no carrier has is given
-/// to one again, and receivers know lines by their ids.
+/// Everything is durable before it is sent, so a process that is killed continues where it was: a line that no store of bundles holds is
+/// sent again, and receivers recognise lines by their IDs.
 package final class Messenger: Sendable {
     private struct State {
         var inputs: [Input] = []
         var isStopping = false
-        /// Texts to phones that are on their way: not given to the mesh a second time.
-        var onTheirWay: Set<String> = []
-        /// What went directly, and goes by the mesh if nobody acknowledges it.
-        var direct: [BundleID: Fallback] = [:]
-        /// What goes by the mesh after all, and the ids under which it is known here.
-        var originals: [BundleID: BundleID] = [:]
-    }
-
-    private struct Fallback: Sendable {
-        let request: MessageRequest
-        let receiver: EndpointKeys
     }
 
     private enum Input: Sendable {
@@ -36,35 +24,36 @@ package final class Messenger: Sendable {
         case resume([PendingMessage])
     }
 
-    /// How it was started.
     package let settings: MessengerSettings
     let mesh: MeshDriver
     let node: NodeSettings
     let listeners = Broadcast<MessengerEvent>()
     let store: any ConversationStore
+    let messages: BundleDriver
     let blueChat = BlueChatPeople()
-    /// Held from when a line is looked up until it is on its way: else one that is just being said would also be found waiting, and
-    /// go twice.
+    /// Held while lines are selected and dispatched: a line that is just being stored would otherwise be found waiting, and sent twice.
     let dispatching = Mutex(())
     private let state = Monitor(State())
-    private let carrier = Mutex<BundleDriver?>(nil)
+    /// Lines that are being sent as texts, by their IDs: they are not sent a second time.
+    private let claims = Mutex<Set<String>>([])
+    private let fallbacks = Mutex(DirectFallbacks())
 
     private static let maximumInputCount = 4_096
 
+    /// - Throws: `StorageError` when the stores cannot be read.
     init(_ mesh: MeshDriver, _ node: NodeSettings, _ settings: MessengerSettings) throws(StorageError) {
         self.mesh = mesh
         self.node = node
         self.settings = settings
         store = settings.conversations
+        let relay = BundleEventRelay()
+        messages = try mesh.startBundles(profile: settings.profile, store: settings.carried) { relay.receive($0) }
+        relay.attach { [weak self] in self?.receive($0) }
     }
 
-    /// - Throws: `StorageError` when what is kept can't be read.
+    /// - Throws: `StorageError` when the store cannot be read.
     func start() throws(StorageError) {
-        let messages = try mesh.startBundles(profile: settings.profile, store: settings.carried) { [weak self] in
-            self?.take($0)
-        }
-        carrier.withLock { $0 = messages }
-        // Before anything is said here, and before anybody is heard of.
+        // Before the first line of this process, and before the first peer is discovered.
         let unfinished = try store.pendingMessages()
         state.update { $0.inputs.append(.resume(unfinished)) }
         mesh.texts.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
@@ -80,35 +69,35 @@ package final class Messenger: Sendable {
         }
     }
 
-    // MARK: What people use
+    // MARK: Peers
 
-    /// What happens from now on, until the node stops. Who listens too slowly loses what is oldest.
+    /// Events from now on, until the node stops. A slow subscriber loses the oldest.
     package func events() -> AsyncStream<MessengerEvent> { listeners.subscribe() }
 
-    /// Everybody who is heard of in the mesh.
+    /// The peers that are known in the mesh.
     package var peers: [MeshPeer] { mesh.peers }
 
-    /// Waits until somebody is heard of in the mesh whom `text` means: an id, a name, or the beginning of one.
+    /// Waits until a peer is known in the mesh that `text` selects: an ID, a name, or the beginning of one.
     /// - Throws: ``PeerLookupError``.
     package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
         try await mesh.find(text, timeout: timeout)
     }
 
-    /// How many messages this node carries, its own and others'.
-    package var carriedCount: Int { messages.carriedCount }
+    /// Stored bundles, this node's own and others'.
+    package var carriedCount: Int { messages.bundleCount }
 
-    /// Peers with whom there is a session that counts as secure.
+    /// The peers with an established Noise session.
     package var secureSessions: [PeerID] { mesh.read { $0.peersWithSession } }
 
-    /// Whom messages can be sealed for: by the settings' keys, or by those that were announced in the mesh.
+    /// The keys for which messages to a peer can be sealed: from the settings, or announced in the mesh.
     package func contact(_ id: PeerID) -> EndpointKeys? {
-        // Who is near and doesn't carry can't open them, whatever keys there are.
+        // A peer in range without support for bundles cannot open them, whichever keys are known.
         if let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) != true { return nil }
-        // Anybody can announce another's agreement key beside a signing key of their own.
+        // Any peer can announce another's agreement key beside a signing key of its own.
         return settings.contact(id) ?? messages.contact(id)
     }
 
-    /// How long a file of so many bytes takes to somebody at least, where that can be told, and whether it takes a Bluetooth hop.
+    /// The least time that a file takes to a peer, and whether it takes a Bluetooth hop; nil when unknown.
     package func estimate(byteCount: UInt64, to id: PeerID) -> (time: Duration, needsRadio: Bool)? {
         guard let (peer, needsRadio) = mesh.read({ router in router.peer(id).map { ($0, router.needsRadio(to: id)) } }),
             let time = mesh.estimate(byteCount: byteCount, to: peer)
@@ -116,8 +105,7 @@ package final class Messenger: Sendable {
         return (time, needsRadio)
     }
 
-    /// The keys that somebody who is heard of in the mesh has announced, and whether they have proven, inside a session, that both
-    /// are theirs; nil for those who don't carry.
+    /// The keys that a peer in the mesh has announced, and whether a session has authenticated both; nil without support for bundles.
     package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, isProven: Bool)? {
         guard let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
             let contact = messages.contact(id)
@@ -125,24 +113,24 @@ package final class Messenger: Sendable {
         return (contact, mesh.read { $0.hasAuthenticatedKeys(id) })
     }
 
-    /// Makes a session with somebody who is heard of in the mesh, unless there is one, so that their keys are proven.
+    /// Establishes a session with a peer in the mesh, unless there is one, so that its keys are authenticated.
     package func secure(_ id: PeerID) {
         mesh.update { router, now in
             if router.peer(id) != nil { router.ensureSession(with: id, now: now) }
         }
     }
 
-    /// Sends a message, or says which rule it breaks. It has its id at once; what becomes of it follows among ``events()``.
+    /// Sends a message. Its progress follows among ``events()``.
     /// - Parameters:
-    ///   - isEncrypted: nil for encrypted, but for broadcasts.
-    ///   - isPrivate: carriers learn neither who sent it nor whom it is for.
+    ///   - isEncrypted: nil for encrypted, except for broadcasts.
+    ///   - isPrivate: forwarding nodes learn neither the sender nor the receiver.
     package func send(
         _ content: StructuredValue, using route: MessageRoute, isEncrypted: Bool? = nil, isPrivate: Bool = false
     ) throws(MessengerError) -> BundleID {
         try submit(.structured(content), using: route, isEncrypted: isEncrypted, isPrivate: isPrivate, fileByteCount: nil)
     }
 
-    /// Sends a message with a file beside it, to somebody in range. The receiver is asked for the file as for any other.
+    /// Sends a message with a file to a peer in range. The receiver is asked about the file as about any other.
     /// - Parameters:
     ///   - file: one file, of at most 5 MiB.
     ///   - timeout: when nobody has answered after that, the file is withdrawn.
@@ -162,9 +150,9 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// Offers a file to somebody in the mesh.
+    /// Offers a file to a peer in the mesh.
     /// - Parameter timeout: when nobody has answered after that, it is withdrawn.
-    /// - Throws: ``NodeError``, also when they aren't heard of.
+    /// - Throws: ``NodeError``, also when the peer is not known.
     package func send(
         _ file: any ResourceSource, to peer: PeerID, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
@@ -188,7 +176,7 @@ package final class Messenger: Sendable {
             }
             let prepared = try prepare(
                 MessageRequest(
-                    // By the mesh it goes to its receiver first as well; and it has one id on all ways, so that it comes once.
+                    // A mesh message goes to a receiver in range first as well, and keeps one ID, so that it is received once.
                     content, mode: route.mode == .full ? .mesh : route.mode, hasReceiver: receiver != nil,
                     isEncrypted: isEncrypted ?? (receiver != nil),
                     isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
@@ -199,7 +187,7 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// Says something. The line is kept before this returns; it goes now, or when somebody comes who can take it.
+    /// Stores a line, and sends it now or when a peer is in range that can receive it.
     /// - Parameter text: of 1 to ``ChatMessage/maximumTextByteCount`` bytes.
     package func say(_ text: String, in conversation: Conversation) async throws(MessengerError) -> ChatMessage {
         guard text.contains(where: { !$0.isWhitespace }) else { throw .nothingToSay }
@@ -211,23 +199,24 @@ package final class Messenger: Sendable {
                 id: Hex.encode(self.node.random(16)), conversation: conversation, author: nil, authorName: self.node.name,
                 text: text, when: self.node.wallClock(), status: .waiting)
             return try self.dispatching.withLock { _ throws(StorageError) in
-                entry.number = try self.store.insert(entry) ?? 0
+                let plan = self.plan(for: entry)
+                entry.number = try self.store.insert(entry, parts: plan.parts) ?? 0
                 self.listeners.publish(.entry(entry))
-                try self.dispatch(entry)
+                try self.carryOut(plan, for: entry)
                 return entry
             }
         }
     }
 
-    /// The person has seen what is in a conversation; those who wrote it are told, unless the settings say otherwise.
+    /// Marks a conversation as read. The authors are notified, unless the settings disable it.
     package func markRead(_ conversation: Conversation) async throws(MessengerError) {
         try await stored { () throws(StorageError) in
             let ids = try self.store.markRead(conversation)
-            if case .peer(let peer) = conversation, self.settings.sendsReadMarks { self.tellRead(ids, to: peer) }
+            if case .peer(let peer) = conversation, self.settings.sendsReadMarks { self.sendReadMarks(for: ids, to: peer) }
         }
     }
 
-    /// Conversations with a line in them, the one with the newest first.
+    /// The conversations with at least one line, the most recent first.
     package func conversations() async throws(MessengerError) -> [ConversationSummary] {
         try await stored { () throws(StorageError) in try self.store.conversations() }
     }
@@ -241,17 +230,17 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// Messages that have come, after a number, the oldest first.
+    /// Received messages after a number, the oldest first.
     package func arrivals(after number: Int = 0, limit: Int = 1_000) async throws(MessengerError) -> [ReceivedBundle] {
         try await stored { () throws(StorageError) in try self.store.arrivals(after: number, limit: limit) }
     }
 
-    /// Whether a message of ours is still kept, to be handed to others.
+    /// Whether a bundle of this node is still stored.
     package func waits(_ id: BundleID) async -> Bool {
-        await BlockingThread.run { self.messages.isKept(id) }
+        await BlockingThread.run { self.messages.isStored(id) }
     }
 
-    /// The store's calls block, so each has a thread for as long as it takes.
+    /// Runs blocking calls of the store on a thread of their own.
     private func stored<Result: Sendable>(
         _ body: @escaping @Sendable () throws(StorageError) -> Result
     ) async throws(MessengerError) -> Result {
@@ -268,16 +257,13 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// Set before anybody holds this.
-    var messages: BundleDriver { carrier.withLock { $0! } }
-
     // MARK: The thread
 
     /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
     private func receive(_ text: MeshText) -> Bool {
         if case .toUs = text, !settings.acceptsTexts() { return false }
         state.update { state in
-            // A flood waits its turn in the links' own buffers.
+            // Beyond the limit texts are dropped, and sent again by peers that get no acknowledgement (R1).
             if state.inputs.count < Self.maximumInputCount { state.inputs.append(.text(text)) }
         }
         return true
@@ -286,7 +272,7 @@ package final class Messenger: Sendable {
     private func work() {
         while true {
             let inputs = state.wait { state -> [Input]? in
-                // What has come is still kept: its sender was told that it has arrived.
+                // What was received is still stored: its sender may have got an acknowledgement.
                 guard !state.inputs.isEmpty || state.isStopping else { return nil }
                 defer { state.inputs = [] }
                 return state.inputs
@@ -311,50 +297,47 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// As the carrier does; what goes directly although it need not is kept for another way.
+    /// Prepares a message, and its fallback if it goes directly and could go by mesh.
     func prepare(_ request: MessageRequest, to receiver: EndpointKeys?) throws(MessageRule) -> BundleDriver.Prepared {
         let prepared = try messages.prepare(request, to: receiver)
         if request.mode == .full, prepared.isDirect, let receiver {
-            state.withLock { $0.direct[prepared.id] = Fallback(request: request, receiver: receiver) }
+            fallbacks.withLock { $0.add(.init(request: request, receiver: receiver), for: prepared.id) }
         }
         return prepared
     }
 
-    /// The id under which a message is known here.
-    func original(of id: BundleID) -> BundleID { state.withLock { $0.originals[id] ?? id } }
+    /// The ID under which a message was announced.
+    func original(of id: BundleID) -> BundleID { fallbacks.withLock { $0.original(of: id) } }
 
-    /// Nothing more will be told of a message.
+    /// The progress of a message has ended.
     func finish(_ id: BundleID) {
-        state.withLock { state in
-            state.direct[id] = nil
-            state.originals[id] = nil
-        }
+        fallbacks.withLock { $0.finish(id) }
     }
 
-    /// Somebody seemed to be in range, and has not answered.
-    /// - Returns: whether the message goes by the mesh now.
-    func sendAnotherWay(_ id: BundleID) -> Bool {
-        guard let fallback = state.withLock({ $0.direct.removeValue(forKey: id) }) else { return false }
+    /// Sends a direct message by mesh that was not acknowledged.
+    /// - Returns: false when it has no fallback.
+    func sendByMesh(insteadOf id: BundleID) -> Bool {
+        guard let fallback = fallbacks.withLock({ $0.remove(for: id) }) else { return false }
         var request = fallback.request
         request.mode = .mesh
         guard let prepared = try? messages.prepare(request, to: fallback.receiver) else { return false }
-        state.withLock { $0.originals[prepared.id] = id }
+        fallbacks.withLock { $0.replace(id, by: prepared.id) }
         messages.submit(prepared)
         return true
     }
 
-    /// A text to a phone begins or ends being on its way.
-    /// - Returns: false when it is already.
-    func claim(_ id: String) -> Bool { state.withLock { $0.onTheirWay.insert(id).inserted } }
+    /// Reserves a line to be sent as texts, until ``release(_:)``.
+    /// - Returns: false when it is being sent already.
+    func claim(_ id: String) -> Bool { claims.withLock { $0.insert(id).inserted } }
 
-    func release(_ id: String) { state.withLock { _ = $0.onTheirWay.remove(id) } }
+    func release(_ id: String) { claims.withLock { _ = $0.remove(id) } }
 }
 
 extension Node {
-    /// Sends, receives and carries messages, and keeps conversations, until the node shuts down.
+    /// Sends, receives and forwards messages, and stores conversations, until the node shuts down.
     ///
-    /// A node that receives is found by others; one that does not finds them.
-    /// - Throws: `StorageError` when what is kept can't be read.
+    /// A node that listens is discovered by others; any other discovers them.
+    /// - Throws: `StorageError` when the stores cannot be read.
     package func startMessenger(_ settings: MessengerSettings) throws(StorageError) -> Messenger {
         let messenger = try Messenger(joinMesh(), self.settings, settings)
         try messenger.start()

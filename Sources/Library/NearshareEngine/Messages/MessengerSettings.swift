@@ -2,21 +2,21 @@ package import NearshareBase
 package import NearshareBundles
 package import NearshareInterfaces
 
-/// What a ``Messenger`` is made of.
+/// Parameters of a ``Messenger``.
 package struct MessengerSettings: Sendable {
-    /// How far what is sent goes, and how much is done for others at most.
+    /// Limits of this node's own messages, and of what it forwards for others.
     package var profile = PropagationProfile.standard
-    /// Where messages wait that are carried.
+    /// Where bundles wait.
     package var carried: any BundleStore
-    /// Where conversations and messages that came are kept.
+    /// Where conversations and received messages are stored.
     package var conversations: any ConversationStore
-    /// Keys of people who aren't near: from an earlier meeting, or imported.
+    /// Keys of peers that are out of range: from an earlier session, or imported.
     package var contact: @Sendable (PeerID) -> EndpointKeys?
-    /// Whether somebody is blocked by what they claim, where nothing is sealed and so no key is proven: their texts are not kept.
+    /// Whether an unauthenticated sender is blocked: its texts are not stored.
     package var isBlocked: @Sendable (ClaimedSender) -> Bool = { _ in false }
     /// Whether a text that a peer sends in the mesh's own packets becomes a line of a conversation; otherwise it is offered, as a file is.
     package var acceptsTexts: @Sendable () -> Bool = { true }
-    /// Tells others when the person here has read what they wrote.
+    /// Notifies authors that their lines were read.
     package var sendsReadMarks = true
     /// Those who run BlueChat find this node under its name, where it has a radio, and are talked with: in the clear, and nobody
     /// proves who they are.
@@ -24,9 +24,9 @@ package struct MessengerSettings: Sendable {
 
     /// The standard profile.
     /// - Parameters:
-    ///   - carried: where messages wait that are carried.
-    ///   - conversations: where conversations are kept.
-    ///   - contact: keys of people who aren't near; nil for those who aren't known.
+    ///   - carried: where bundles wait.
+    ///   - conversations: where conversations are stored.
+    ///   - contact: keys of peers that are out of range; nil for unknown ones.
     package init(
         carried: any BundleStore, conversations: any ConversationStore,
         contact: @escaping @Sendable (PeerID) -> EndpointKeys? = { _ in nil }
@@ -37,26 +37,26 @@ package struct MessengerSettings: Sendable {
     }
 }
 
-/// Who says something that everybody can read.
+/// The unauthenticated sender of a text that everyone can read.
 package enum ClaimedSender: Sendable, Hashable {
-    /// In the public room, by the id that their announcement has.
+    /// In the public room, by the ID in its announcement.
     case announced(PeerID)
-    /// In a message that nobody has sealed, by the key that has signed it.
+    /// In a message that is not sealed, by the key that signed it.
     case signing(EndpointID)
 }
 
-/// How a message goes, and to whom.
+/// The mode and the receiver of a message.
 package enum MessageRoute: Sendable, Hashable {
-    /// Only while they are in range.
+    /// Only while the peer is in range.
     case direct(PeerID)
-    /// Held and carried by others.
+    /// Stored and forwarded by other nodes.
     case mesh(PeerID)
-    /// Direct if they are in range, else by the mesh.
+    /// Direct if the peer is in range, otherwise by mesh.
     case full(PeerID)
-    /// By the mesh, to all.
+    /// By mesh, to everyone.
     case broadcast
 
-    /// Without whom it is for.
+    /// The mode alone.
     package var mode: MessageMode {
         switch self {
         case .direct: .direct
@@ -66,7 +66,7 @@ package enum MessageRoute: Sendable, Hashable {
         }
     }
 
-    /// nil for everybody.
+    /// Nil for everyone.
     package var receiver: PeerID? {
         switch self {
         case .direct(let id), .mesh(let id), .full(let id): id
@@ -87,41 +87,41 @@ package enum MessageRoute: Sendable, Hashable {
     }
 }
 
-/// What happens in a ``Messenger``.
+/// An event of a ``Messenger``.
 package enum MessengerEvent: Sendable, Hashable {
-    /// What becomes of a message that was sent with ``Messenger/send(_:using:isEncrypted:isPrivate:)``.
+    /// The progress of a message that was sent with ``Messenger/send(_:using:isEncrypted:isPrivate:)``.
     case changed(BundleID, MessageProgress)
-    /// A message has come, and is kept.
+    /// A message was received and stored.
     case arrived(ReceivedBundle)
-    /// A line is in its conversation: one of ours, or one that has come.
+    /// A line was stored: this node's own, or a received one.
     case entry(ChatMessage)
-    /// A line of ours has come further, or failed; then why, for people.
+    /// The mark of an own line changed; the reason of a failure, for display.
     case marked(ChatMessage, reason: String?)
-    /// Somebody came, changed, proved their key, or went.
+    /// A peer appeared, changed, was authenticated, or disappeared.
     case peerChanged(PeerID)
 }
 
-/// How far a message is.
+/// The progress of a message.
 package enum MessageProgress: Sendable, Hashable {
-    /// A carrier, or the receiver, has taken it.
+    /// A neighbour holds it.
     case sent
     /// The receiver has acknowledged it.
     case delivered
-    /// It won't be delivered; why, for people.
+    /// It could not be delivered, for this reason.
     case failed(String)
 }
 
-/// Why something can't be said or sent.
+/// Why a line or a message cannot be sent.
 package enum MessengerError: Error, Sendable, CustomStringConvertible {
-    /// A line with nothing in it.
+    /// An empty line.
     case nothingToSay
-    /// More than a line may have; in bytes.
+    /// A line over the limit, in bytes.
     case tooLong(limit: Int)
-    /// A rule of messages.
+    /// The message violates a rule.
     case rule(MessageRule)
-    /// The file beside it can't be sent.
+    /// The accompanying file cannot be sent.
     case file(NodeError)
-    /// What is kept can't be read or written.
+    /// A store cannot be read or written.
     case storage(StorageError)
 
     package var description: String {

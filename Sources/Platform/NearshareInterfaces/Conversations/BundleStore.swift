@@ -1,64 +1,90 @@
 package import NearshareBase
 
-/// A message as a store keeps it: its bytes, and what the store itself has to know of it.
-package struct StoredMessage: Sendable, Hashable {
+/// A bundle as a store persists it: encoded, with the fields that the store itself needs.
+package struct PersistedBundle: Sendable, Hashable {
     package var id: BundleID
-    /// The encoded copy, as it came.
+    /// The encoded copy.
     package var copy: [UInt8]
-    /// Who handed it to this node; nil for one's own.
-    package var depositor: EndpointID?
+    /// The neighbour that handed it over; nil for this node's own.
+    package var previousNode: EndpointID?
     package var expiry: WallTime
     /// How often it has been forwarded.
-    package var forwards: Int
+    package var forwardCount: Int
 
-    package init(id: BundleID, copy: [UInt8], depositor: EndpointID?, expiry: WallTime, forwards: Int = 0) {
+    package init(id: BundleID, copy: [UInt8], previousNode: EndpointID?, expiry: WallTime, forwardCount: Int = 0) {
         self.id = id
         self.copy = copy
-        self.depositor = depositor
+        self.previousNode = previousNode
         self.expiry = expiry
-        self.forwards = forwards
+        self.forwardCount = forwardCount
     }
 }
 
-/// How much a store takes, whatever it is asked to (M6).
+/// A change of the contents of a ``BundleStore``.
+package enum BundleStoreChange: Sendable, Hashable {
+    /// Ignored for a bundle that is stored already.
+    case insert(PersistedBundle)
+    /// Ignored for a bundle that is not stored.
+    case remove(BundleID)
+    /// Records until its expiry that a bundle was delivered to this node.
+    case recordDelivery(BundleID, expiry: WallTime)
+}
+
+/// Limits of a store, whatever its caller asks for (M6).
 package struct BundleStoreQuota: Sendable, Hashable {
     package var byteCount: Int
-    package var byteCountPerDepositor: Int
+    package var byteCountPerPreviousNode: Int
 
-    package init(byteCount: Int = 8 << 20, byteCountPerDepositor: Int = 4 << 20) {
+    package init(byteCount: Int = 8 << 20, byteCountPerPreviousNode: Int = 4 << 20) {
         self.byteCount = byteCount
-        self.byteCountPerDepositor = byteCountPerDepositor
+        self.byteCountPerPreviousNode = byteCountPerPreviousNode
     }
 }
 
-/// Where messages wait while they are carried, and what is remembered of those that were delivered. Calls block; from any thread.
+/// Where bundles wait to be forwarded, with the record of deliveries. Calls block; from any thread.
 ///
-/// What ``insert(_:)``, ``remove(_:)`` and ``remember(_:until:)`` did is there after the process was killed; what
-/// ``countForward(of:)`` did may be lost when the machine loses power.
+/// What ``apply(_:)`` has changed survives a kill of the process and a loss of power; what ``countForward(of:)`` has counted may be lost.
 package protocol BundleStore: Sendable {
-    /// All that is kept, the oldest first.
-    func messages() throws(StorageError) -> [StoredMessage]
+    /// All stored bundles, the oldest first.
+    func bundles() throws(StorageError) -> [PersistedBundle]
 
-    /// - Throws: ``StorageError/Code/overLimit`` beyond the quota, ``StorageError/Code/noSpace``.
-    func insert(_ message: StoredMessage) throws(StorageError)
+    /// Makes all changes durable together, in their order.
+    /// - Returns: the bundles that exceed the quota and were not inserted.
+    func apply(_ changes: [BundleStoreChange]) throws(StorageError) -> [BundleID]
 
-    /// The encoded copy of one; nil when it isn't kept.
+    /// The encoded copy of a bundle; nil when it is not stored.
     func copy(of id: BundleID) throws(StorageError) -> [UInt8]?
+
+    func contains(_ id: BundleID) throws(StorageError) -> Bool
 
     func countForward(of id: BundleID) throws(StorageError)
 
-    /// Those that aren't kept are skipped.
-    func remove(_ ids: [BundleID]) throws(StorageError)
+    /// The recorded deliveries.
+    func deliveries() throws(StorageError) -> [(id: BundleID, expiry: WallTime)]
 
-    /// Notes that a message was delivered here, until it expires.
-    func remember(_ id: BundleID, until expiry: WallTime) throws(StorageError)
+    /// Removes bundles and deliveries that have expired.
+    func removeExpired(now: WallTime) throws(StorageError)
 
-    /// Those of ``remember(_:until:)``.
-    func delivered() throws(StorageError) -> [(id: BundleID, until: WallTime)]
-
-    /// Removes what is over.
-    func expire(now: WallTime) throws(StorageError)
-
-    /// Removes everything.
     func removeAll() throws(StorageError)
+}
+
+extension BundleStore {
+    /// - Throws: ``StorageError/bundleStoreFull`` beyond the quota.
+    package func insert(_ bundle: PersistedBundle) throws(StorageError) {
+        guard try apply([.insert(bundle)]).isEmpty else { throw .bundleStoreFull }
+    }
+
+    package func remove(_ ids: [BundleID]) throws(StorageError) {
+        _ = try apply(ids.map { .remove($0) })
+    }
+
+    package func recordDelivery(_ id: BundleID, expiry: WallTime) throws(StorageError) {
+        _ = try apply([.recordDelivery(id, expiry: expiry)])
+    }
+}
+
+extension StorageError {
+    /// A bundle exceeds a ``BundleStoreQuota``.
+    package static let bundleStoreFull = StorageError(
+        .overLimit, "too many stored messages of other nodes; some have to be delivered or expire first")
 }

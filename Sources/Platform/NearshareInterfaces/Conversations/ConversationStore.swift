@@ -101,9 +101,9 @@ package struct ReceivedBundle: Sendable, Hashable {
 /// Persistent storage of conversations and received bundles. Calls block and may come from any thread. Every change survives a
 /// killed process.
 package protocol ConversationStore: Sendable {
-    /// Stores a message.
+    /// Stores a message together with its transmissions.
     /// - Returns: its number; nil when the conversation already contains its id.
-    func insert(_ entry: ChatMessage) throws(StorageError) -> Int?
+    func insert(_ entry: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int?
 
     /// Raises the status of a message; ``MessageStatus/failed`` only replaces a status below ``MessageStatus/delivered``.
     /// - Returns: whether the status has changed.
@@ -146,4 +146,9 @@ package protocol ConversationStore: Sendable {
 
     /// Removes everything.
     func removeAll() throws(StorageError)
+}
+
+extension ConversationStore {
+    /// Stores a message without transmissions.
+    package func insert(_ entry: ChatMessage) throws(StorageError) -> Int? { try insert(entry, parts: []) }
 }

@@ -1,11 +1,23 @@
 package import NearshareBase
 internal import Synchronization
 
-/// The twin of the store on disk.
+/// The in-memory twin of the store on disk.
 package final class InMemoryBundleStore: BundleStore {
     private struct State {
-        var messages: [StoredMessage] = []
-        var delivered: [BundleID: WallTime] = [:]
+        var bundles: [PersistedBundle] = []
+        var deliveries: [BundleID: WallTime] = [:]
+
+        /// - Returns: false when the bundle exceeds the quota.
+        mutating func insert(_ bundle: PersistedBundle, within quota: BundleStoreQuota) -> Bool {
+            guard !bundles.contains(where: { $0.id == bundle.id }) else { return true }
+            let total = bundles.reduce(bundle.copy.count) { $0 + $1.copy.count }
+            let share = bundles.reduce(bundle.copy.count) {
+                $0 + ($1.previousNode == bundle.previousNode ? $1.copy.count : 0)
+            }
+            guard total <= quota.byteCount, share <= quota.byteCountPerPreviousNode else { return false }
+            bundles.append(bundle)
+            return true
+        }
     }
 
     private let state = Mutex(State())
@@ -15,55 +27,45 @@ package final class InMemoryBundleStore: BundleStore {
         self.quota = quota
     }
 
-    package func messages() -> [StoredMessage] { state.withLock { $0.messages } }
+    package func bundles() -> [PersistedBundle] { state.withLock { $0.bundles } }
 
-    package func insert(_ message: StoredMessage) throws(StorageError) {
-        try state.withLock { (state) throws(StorageError) in
-            guard !state.messages.contains(where: { $0.id == message.id }) else { return }
-            let total = state.messages.reduce(0) { $0 + $1.copy.count }
-            let share = state.messages.reduce(0) { $0 + ($1.depositor == message.depositor ? $1.copy.count : 0) }
-            guard total + message.copy.count <= quota.byteCount, share + message.copy.count <= quota.byteCountPerDepositor
-            else { throw .carriedStoreFull }
-            state.messages.append(message)
+    package func apply(_ changes: [BundleStoreChange]) -> [BundleID] {
+        state.withLock { state in
+            var rejected: [BundleID] = []
+            for change in changes {
+                switch change {
+                case .insert(let bundle): if !state.insert(bundle, within: quota) { rejected.append(bundle.id) }
+                case .remove(let id): state.bundles.removeAll { $0.id == id }
+                case .recordDelivery(let id, let expiry): state.deliveries[id] = expiry
+                }
+            }
+            return rejected
         }
     }
 
-    package func copy(of id: BundleID) -> [UInt8]? { state.withLock { $0.messages.first { $0.id == id }?.copy } }
+    package func copy(of id: BundleID) -> [UInt8]? { state.withLock { $0.bundles.first { $0.id == id }?.copy } }
+
+    package func contains(_ id: BundleID) -> Bool { state.withLock { $0.bundles.contains { $0.id == id } } }
 
     package func countForward(of id: BundleID) {
         state.withLock { state in
-            guard let index = state.messages.firstIndex(where: { $0.id == id }) else { return }
-            state.messages[index].forwards += 1
+            guard let index = state.bundles.firstIndex(where: { $0.id == id }) else { return }
+            state.bundles[index].forwardCount += 1
         }
     }
 
-    package func remove(_ ids: [BundleID]) {
-        let ids = Set(ids)
-        state.withLock { $0.messages.removeAll { ids.contains($0.id) } }
+    package func deliveries() -> [(id: BundleID, expiry: WallTime)] {
+        state.withLock { $0.deliveries.map { (id: $0.key, expiry: $0.value) } }
     }
 
-    package func remember(_ id: BundleID, until expiry: WallTime) {
-        state.withLock { $0.delivered[id] = expiry }
-    }
-
-    package func delivered() -> [(id: BundleID, until: WallTime)] {
-        state.withLock { $0.delivered.map { (id: $0.key, until: $0.value) } }
-    }
-
-    package func expire(now: WallTime) {
+    package func removeExpired(now: WallTime) {
         state.withLock { state in
-            state.messages.removeAll { $0.expiry <= now }
-            state.delivered = state.delivered.filter { $0.value > now }
+            state.bundles.removeAll { $0.expiry <= now }
+            state.deliveries = state.deliveries.filter { $0.value > now }
         }
     }
 
     package func removeAll() {
         state.withLock { $0 = State() }
     }
-}
-
-extension StorageError {
-    /// More than a ``BundleStoreQuota`` allows.
-    package static let carriedStoreFull = StorageError(
-        .overLimit, "no room for more messages that are carried for others; some have to be delivered or expire first")
 }

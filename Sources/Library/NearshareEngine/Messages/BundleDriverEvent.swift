@@ -1,0 +1,42 @@
+package import NearshareBase
+package import NearshareBundles
+package import NearshareCrypto
+
+/// The progress of a message.
+package enum BundleDriverEvent: Sendable, Hashable {
+    /// A neighbour holds it.
+    case sent(BundleID)
+    /// The receiver has acknowledged it.
+    case delivered(BundleID)
+    /// It could not be delivered, for this reason.
+    case failed(BundleID, String)
+    /// A message for this node, or for everyone.
+    case received(ReceivedMeshMessage)
+    /// Messages can be sent to a peer directly now.
+    case neighbourAppeared(PeerID)
+}
+
+/// A message for this node, or for everyone.
+package struct ReceivedMeshMessage: Sendable, Hashable {
+    /// The same at every receiver.
+    package var id: BundleID
+    package var content: BundleContent
+    /// The peer whose key sealed it; nil for a message that was not sealed.
+    package var sender: AuthenticatedPeer?
+    /// The endpoint whose key signed it: the sender, or a key that was generated for this message.
+    package var signer: EndpointID
+    package var isForEverybody: Bool
+    /// By the sender's clock.
+    package var created: WallTime
+    package var hops: Int
+
+    init(_ delivered: DeliveredBundle, _ content: BundleContent) {
+        id = delivered.id
+        self.content = content
+        sender = delivered.sealedBy
+        signer = EndpointID(of: delivered.signingKey)
+        isForEverybody = delivered.isForEveryone
+        created = delivered.created
+        hops = delivered.hopCount
+    }
+}
