@@ -4,8 +4,8 @@ public import NearshareEngine
 internal import NearshareStorage
 
 extension Connection {
-    /// Offers files and folders, and sends them once the receiver accepts. The same paths sent again continue where an interrupted
-    /// attempt stopped.
+    /// Offers files and folders, and sends them once the receiver accepts. The same paths sent again continue where an
+    /// interrupted attempt stopped.
     /// - Parameters:
     ///   - paths: files and folders of this machine.
     ///   - name: the name for the receiver when there is one path; nil for the file's own.

@@ -3,8 +3,8 @@ public import NearshareDirect
 public import NearshareEngine
 
 extension LocalMachine {
-    /// Runs a node for as long as `body` runs. When `body` returns or throws, the node ends its links and advertisements, and waits
-    /// for its threads.
+    /// Runs a node for as long as `body` runs. When `body` returns or throws, the node ends its links and advertisements, and
+    /// waits for its threads.
     ///
     ///     try await LocalMachine().run { node in
     ///         let anna = try await node.find("anna", timeout: .seconds(5))

@@ -4,8 +4,8 @@ public import NearshareEngine
 internal import NearshareStorage
 
 extension Session {
-    /// Offers a file or a folder to members, each of which accepts or declines. The same file sent again under the same name continues
-    /// where an interrupted attempt stopped.
+    /// Offers a file or a folder to members, each of which accepts or declines. The same file sent again under the same name
+    /// continues where an interrupted attempt stopped.
     /// - Parameters:
     ///   - path: a file or a folder of this machine.
     ///   - name: the name for the receivers; nil for the file's own.

@@ -32,9 +32,9 @@ enum LinkEnd: Sendable, Hashable {
     case closure(DirectClosure)
 }
 
-/// Moves bytes between one link and the machines that decide: a thread reads and opens records, one writes control frames and keeps
-/// the time, and each transfer has one for its disk, which also writes what it sends. Nothing here waits for the engine, and no
-/// queue grows without bound.
+/// Moves bytes between one link and the machines that decide: a thread reads and opens records, one writes control frames and
+/// keeps the time, and each transfer has one for its disk, which also writes what it sends. Nothing here waits for the
+/// engine, and no queue grows without bound.
 final class LinkDriver: Sendable {
     private struct Shared {
         var connection: DirectConnection?
@@ -205,7 +205,7 @@ final class LinkDriver: Sendable {
         decide { _, connection, _ in connection.violation(what) }
     }
 
-    /// Sends what is due from this very thread, as far as nobody else is at it and the link takes it at once; the writing thread
+    /// Writes due frames on the calling thread, as far as no other thread is writing and the link has room; the writer thread
     /// does the rest.
     func flush() {
         do throws(LinkError) {

@@ -1,8 +1,8 @@
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// What goes out over a link once the handshake is done. Several threads seal and write, one at a time and in the order in which
-/// they come: a mutex alone would let the thread that has just written go first again and again.
+/// The outgoing records of a link after the handshake. Several threads seal and write, one at a time in FIFO order: a mutex
+/// alone would let the thread that has just written go first again.
 final class LinkWriter: Sendable {
     private struct State {
         /// nil before the handshake is done, and while a thread has its turn.

@@ -36,8 +36,8 @@ public struct Listener: Sendable {
         get async { await radioEvent.value }
     }
 
-    /// Joins the sessions that a policy allows, and declines all others. Who invites is in each that comes, unless the trust policy
-    /// of the settings wants a person to be asked about them first: see ``SessionInvitation/accept(_:asksTrust:)``.
+    /// Joins the sessions that a policy allows, and declines all others. The inviting peer is a member of each,
+    /// unless the settings' trust policy asks the user first: see ``SessionInvitation/accept(_:asksTrust:)``.
     public func sessions(
         _ policy: InvitationPolicy, settings: SessionSettings = SessionSettings()
     ) -> some AsyncSequence<Session, Never> & Sendable {
@@ -95,8 +95,8 @@ package struct VerificationRequest: Sendable {
         get async { await end.value }
     }
 
-    /// Waits for what the person there says: whether the code is the same. nil when the link ended before they said so, or the task
-    /// is cancelled. A key is verified once both have said yes.
+    /// Waits for the other user's answer; nil when the link ends first, or the task is cancelled. A key is verified once both
+    /// users have said yes.
     package var isSameThere: Bool? {
         get async {
             await withTaskGroup(of: Void.self) { group in

@@ -11,8 +11,8 @@ extension Node {
         case settled
     }
 
-    /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer that
-    /// is seen on several interfaces is one peer.
+    /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer
+    /// that is seen on several interfaces is one peer.
     /// - Parameter service: the type that the others advertise.
     func browseNetwork(for service: ServiceType = .nearshare) throws(NodeError) -> NearbyChanges {
         guard let discovery = settings.discovery else {
@@ -33,8 +33,8 @@ extension Node {
         return NearbyChanges(events: events, ownID: id)
     }
 
-    /// Follows who is nearby on the media asked for. A peer on several is one peer, its addresses in the order in which they are
-    /// worth trying.
+    /// Follows who is nearby on the media asked for. A peer on several is one peer, its addresses in the order in which they
+    /// are worth trying.
     /// - Throws: where none of the media can be looked at; one that fails beside another is only noted in the log.
     package func browse(
         _ media: Set<LinkAddress.Medium>, for service: ServiceType = .nearshare
@@ -102,8 +102,8 @@ extension Node {
         return stream
     }
 
-    /// Browses all media of this node for as long as the sequence is iterated. A peer that is seen on several interfaces or media is
-    /// one peer. The sequence ends with an error when discovery breaks.
+    /// Browses all media of this node for as long as the sequence is iterated. A peer that is seen on several interfaces or
+    /// media is one peer. The sequence ends with an error when discovery breaks.
     /// - Parameter service: the type that the peers advertise.
     /// - Throws: ``NodeError/unavailable(_:)`` when none of the media can be browsed.
     public func browse(
@@ -116,8 +116,8 @@ extension Node {
 
     /// Finds a peer by its name, the beginning of its name, or its id, on all media of this node.
     ///
-    /// After a match of the whole name, browsing goes on for a moment, so that a second peer of the same name is noticed. The beginning
-    /// of a name counts only when all peers have had time to answer.
+    /// After a match of the whole name, browsing goes on for a moment, so that a second peer of the same name is noticed. The
+    /// beginning of a name counts only when all peers have had time to answer.
     /// - Parameters:
     ///   - service: the type that the peer advertises.
     ///   - timeout: bound on the whole search.

@@ -104,7 +104,8 @@ public final class Node: Sendable {
     ///   - info: what browsers are told besides; ``Listener/update(info:)`` changes it.
     ///   - port: 0 for one that is free.
     ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
-    ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only may.
+    ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only
+    /// may.
     public func listen(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool = true
@@ -219,8 +220,8 @@ public final class Node: Sendable {
         return mesh
     }
 
-    /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes on.
-    /// A process calls this before another one with the same key takes its place.
+    /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes
+    /// on. A process calls this before another one with the same key takes its place.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery is no longer available.
     package func leaveMesh(_ receiving: Listener) async throws(NodeError) {
         try receiving.stopTakingFrames()

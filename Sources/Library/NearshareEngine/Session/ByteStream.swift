@@ -1,7 +1,8 @@
 internal import NearshareBase
 public import NearshareDirect
 
-/// An ordered stream of bytes between two programs, in both directions. Each direction has a flow-control window: writing waits for the reader.
+/// An ordered stream of bytes between two programs, in both directions. Each direction has a flow-control window: writing
+/// waits for the reader.
 ///
 /// Releasing it without ``finish()`` resets the stream; after ``finish()`` all written bytes still arrive.
 public final class ByteStream: Sendable {

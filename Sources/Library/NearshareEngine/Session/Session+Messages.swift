@@ -149,8 +149,8 @@ extension Session {
         if let failure = arrival.failure { throw failure }
     }
 
-    /// Records that the program has taken a message. The channel is updated for several at once: taking the session's lock for each would
-    /// wait every time for the thread that reads.
+    /// Records that the program has taken a message. The channel is updated for several at once: taking the session's lock
+    /// for each would wait every time for the thread that reads.
     func notePassedOn(_ received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
         let (isMuch, isFirst) = taken.withLock { taken in
@@ -280,8 +280,8 @@ extension Session {
     }
 }
 
-/// Messages of a session, for one reader. A reliable message is acknowledged when it is taken from this sequence; senders of messages that
-/// are not taken wait.
+/// Messages of a session, for one reader. A reliable message is acknowledged when it is taken from this sequence; senders of
+/// messages that are not taken wait.
 public struct ReceivedMessages: AsyncSequence, Sendable {
     let session: Session
 

@@ -5,12 +5,15 @@ public import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// Some people's programs together: each knows who is in it, and sends messages, byte streams and resources to the others. Whoever
-/// can't be reached directly is reached through another member, encrypted from end to end (`docs/PROTOCOL.md`, section 12).
+/// A session of several programs, each of which knows the members and sends messages, byte streams and resources to them. A
+/// member that cannot be reached directly is reached through another member, encrypted from end to end
+/// (`docs/PROTOCOL.md`, section 12).
 ///
-///     not in it ──begin, accept──► in it ──leave, node ends──► over
+///     not in it ──start, accept──► in it ──leave, node ends──► over
 ///
-/// Made by ``Node/startSession(_:)`` and ``SessionInvitation/accept(_:)``; over when it is left, or with its node.
+/// Made by ``Node/startSession(_:)`` and ``SessionInvitation/accept(_:asksTrust:)``. It ends when the node leaves it or stops.
+///
+/// Lock order: the state, then the messages taken by the program, then the queue of received messages.
 public final class Session: Sendable {
     /// Delivery guarantee of a message.
     public enum DeliveryMode: Sendable, Hashable {
@@ -56,11 +59,11 @@ public final class Session: Sendable {
         case joined(Member)
         /// A member is reached otherwise than before.
         case state(PeerID, MemberState)
-        /// The member's program has restarted without its state: the count is of reliable messages that it had not acknowledged, and
-        /// that are lost.
+        /// The member's program has restarted without its state: the count is of reliable messages that it had not
+        /// acknowledged, and that are lost.
         case restarted(PeerID, lost: Int)
-        /// A member has left, was out of reach for longer than ``SessionSettings/timeout``, or was removed. Messages that it had not
-        /// acknowledged are lost.
+        /// A member has left, was out of reach for longer than ``SessionSettings/timeout``, or was removed. Messages that it
+        /// had not acknowledged are lost.
         case left(PeerID)
     }
 
@@ -170,7 +173,8 @@ public final class Session: Sendable {
 
     /// The session's identifier, common to all members.
     public let id: SessionID
-    /// Changes of the members and of how they are reached, for one reader. Unread changes are bounded, the oldest are dropped; ``members`` is always current.
+    /// Changes of the members and of how they are reached, for one reader. Unread changes are bounded, the oldest are
+    /// dropped; ``members`` is always current.
     public let changes: AsyncStream<Change>
     /// Byte streams opened by other members, for one reader.
     public let streams: AsyncStream<ReceivedStream>

@@ -4,7 +4,8 @@ internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// The packets of one session (`docs/PROTOCOL.md`, section 12.5): tag u64, then what is sealed under a key of the link's handshake.
+/// The packets of one session (`docs/PROTOCOL.md`, section 12.5): tag u64, then what is sealed under a key of the link's
+/// handshake.
 ///
 ///     a link's packets:   unknown ── their port and tag ──► probing ── an answer ──► proven
 ///

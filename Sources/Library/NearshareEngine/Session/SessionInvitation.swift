@@ -76,7 +76,8 @@ public final class SessionInvitation: Sendable {
         decline(.declined)
     }
 
-    /// Whether the inviting peer has proven to know the secret (`docs/PROTOCOL.md`, section 12.2). The secret itself is never sent.
+    /// Whether the inviting peer has proven to know the secret (`docs/PROTOCOL.md`, section 12.2). The secret itself is never
+    /// sent.
     package func proves(_ secret: [UInt8]) -> Bool {
         constantTimeEqual(proof, SessionSecret.proof(of: secret, on: handshakeHash))
     }
@@ -127,8 +128,8 @@ public struct InvitationPolicy: Sendable {
     /// Accepts invitations of friends, recognised by their proven keys.
     public static let friends = InvitationPolicy(isProof: true) { $0.peer.trustStatus.isFriend }
 
-    /// Accepts invitations of peers that prove to know the secret, such as a password said in the room. The proof is bound to the
-    /// link, so that an interceptor cannot use it.
+    /// Accepts invitations of peers that prove to know the secret, such as a password said in the room. The proof is bound to
+    /// the link, so that an interceptor cannot use it.
     public static func secret(_ secret: [UInt8]) -> InvitationPolicy {
         InvitationPolicy(isProof: true) { $0.proves(secret) }
     }

@@ -33,8 +33,8 @@ public struct TrustPolicy: Sendable {
         judge = { await isTrusted($0) ? .trusted : .untrusted }
     }
 
-    /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key, are put to
-    /// the user in ``Session/identityQuestions``.
+    /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key,
+    /// are put to the user in ``Session/identityQuestions``.
     public static let askAtFirstMeeting = TrustPolicy(judge: { check in
         switch check.peer.trustStatus {
         case .known: .trusted

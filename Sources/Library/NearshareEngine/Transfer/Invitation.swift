@@ -47,8 +47,8 @@ public final class Invitation: Sendable {
         if !isAnswered.load(ordering: .acquiring) { answering.decline(.declined) }
     }
 
-    /// The short authentication string that the sender sees as well; nil when the link ended before it was agreed on, or the task is
-    /// cancelled.
+    /// The short authentication string that the sender sees as well; nil when the link ended before it was agreed on, or the
+    /// task is cancelled.
     public var shortCode: ShortAuthenticationDigits? {
         get async { await codeEvent.value ?? nil }
     }
