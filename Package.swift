@@ -187,7 +187,12 @@ let slowTests: [Target] = [
             logging,
         ]),
     tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),
-    tests("CLI", ["Nearshare", "NearshareCLI", "NearshareService", "NearshareTerminal", "NearshareTesting", "NearshareAudio"]),
+    tests(
+        "CLI",
+        [
+            "Nearshare", "NearshareBundles", "NearshareCLI", "NearshareService", "NearshareTerminal", "NearshareTesting",
+            "NearshareAudio",
+        ]),
 ]
 
 /// `NEARSHARE_TESTS` chooses the test targets: all of them without it; "quick" for those of values and state machines, and then

@@ -5,8 +5,8 @@ import Testing
 
 @testable import NearshareCLI
 
-/// A screen with somebody at its keys.
-private final class Sitting {
+/// A chat screen with scripted input and a clock.
+private final class ChatHarness {
     var screen: ChatScreen
     var effects: [ChatScreen.Effect] = []
     var now = WallTime(milliseconds: day + 14 * hour)
@@ -23,7 +23,7 @@ private final class Sitting {
         var settings = ChatScreen.Settings { time in
             let minutes = time.milliseconds / 60_000
             let (hour, minute) = (minutes / 60 % 24, minutes % 60)
-            return ChatScreen.LocalTime(
+            return LocalTime(
                 day: "day \(minutes / 1440)", clock: "\(hour < 10 ? "0" : "")\(hour):\(minute < 10 ? "0" : "")\(minute)")
         }
         settings.opening = opening
@@ -31,15 +31,15 @@ private final class Sitting {
         settings.hasUTF8 = hasUTF8
         settings.isQuiet = isQuiet
         screen = ChatScreen(settings)
-        give(.resized(TerminalSize(columns: columns, rows: rows)))
+        handle(.resized(TerminalSize(columns: columns, rows: rows)))
         effects += screen.start(at: now)
         if case .person = opening {
-            give(.event(.contacts([Self.person(Self.anna, "anna"), Self.person(Self.ben, "ben", isNear: false)])))
-            give(.answered(.find("anna"), .success(.contact(Self.person(Self.anna, "anna")))))
+            handle(.event(.contacts([Self.person(Self.anna, "anna"), Self.person(Self.ben, "ben", isNear: false)])))
+            handle(.answered(.find("anna"), .success(.contact(Self.person(Self.anna, "anna")))))
         }
     }
 
-    /// As much of a name as can be claimed.
+    /// The longest valid prefix of a name.
     static func claim(_ name: String) -> DisplayName {
         var kept = ""
         for scalar in name.unicodeScalars where kept.utf8.count + String(scalar).utf8.count <= 63 {
@@ -65,223 +65,225 @@ private final class Sitting {
             when: WallTime(milliseconds: day + 12 * hour + Int64(number) * 60_000), status: mark)
     }
 
-    /// - Returns: what is wished then.
+    /// - Returns: the new effects.
     @discardableResult
-    func give(_ input: ChatScreen.Input) -> [ChatScreen.Effect] {
-        let wished = screen.handle(input, at: now)
-        effects += wished
-        return wished
+    func handle(_ input: ChatScreen.Input) -> [ChatScreen.Effect] {
+        let new = screen.handle(input, at: now)
+        effects += new
+        return new
     }
 
     @discardableResult
     func press(_ keys: TerminalKey...) -> [ChatScreen.Effect] {
-        keys.flatMap { give(.key($0)) }
+        keys.flatMap { handle(.key($0)) }
     }
 
     @discardableResult
     func write(_ text: String) -> [ChatScreen.Effect] { press(.text(text), .enter) }
 
-    /// As it is seen, without what is empty.
-    var picture: [String] { screen.render().lines.map(\.plainText) }
-    var text: String { picture.joined(separator: "\n") }
+    /// The rows of the screen, without styles.
+    var lines: [String] { screen.render().lines.map(\.plainText) }
+    var text: String { lines.joined(separator: "\n") }
 }
 
 @Suite struct ChatScreenTests {
-    @Test("who is named is looked for, found, and their conversation is loaded")
+    @Test("a named peer is looked for, and its conversation is loaded")
     func opening() {
-        let sitting = Sitting()
+        let chat = ChatHarness()
         #expect(
-            sitting.effects == [
+            chat.effects == [
                 .ask(.contacts, .people), .ask(.conversations, .conversations),
                 .ask(.find(name: "anna", timeout: .seconds(5)), .find("anna")),
                 .ask(
-                    .history(.peer(Sitting.anna), before: nil, limit: 50), .history(.peer(Sitting.anna), isOlder: false)),
+                    .history(.peer(ChatHarness.anna), before: nil, limit: 50), .history(.peer(ChatHarness.anna), isOlder: false)
+                ),
             ])
-        #expect(sitting.picture[0].contains("[2 anna]"))
+        #expect(chat.lines[0].contains("[2 anna]"))
     }
 
-    @Test("a line goes to the one whose conversation it was written in, and the next one begins empty")
+    @Test("a line is sent to its conversation's peer, and the input line is cleared")
     func saying() {
-        let sitting = Sitting()
+        let chat = ChatHarness()
         #expect(
-            sitting.write("hi there") == [
-                .ask(.say("hi there", in: .peer(Sitting.anna)), .say(.peer(Sitting.anna), "hi there"))
+            chat.write("hi there") == [
+                .ask(.say("hi there", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "hi there"))
             ])
-        #expect(sitting.picture.last == "> ")
-        #expect(sitting.write("   ").isEmpty)
+        #expect(chat.lines.last == "> ")
+        #expect(chat.write("   ").isEmpty)
         #expect(
-            sitting.write("//etc") == [.ask(.say("/etc", in: .peer(Sitting.anna)), .say(.peer(Sitting.anna), "/etc"))])
+            chat.write("//etc") == [.ask(.say("/etc", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "/etc"))])
     }
 
-    @Test("when another node takes over, all is asked again, what is being written stays, and nothing is shown twice")
+    @Test("after another node takes over, everything is requested again, the input line stays, and no line is shown twice")
     func reopened() {
-        let sitting = Sitting()
-        let history = ChatScreen.Ticket.history(.peer(Sitting.anna), isOlder: false)
-        sitting.give(.answered(history, .success(.entries([Sitting.entry(1, "one")]))))
-        sitting.press(.text("half a li"))
-        let asked = sitting.give(.reopened)
+        let chat = ChatHarness()
+        let history = ChatScreen.RequestTag.history(.peer(ChatHarness.anna), isOlder: false)
+        chat.handle(.answered(history, .success(.entries([ChatHarness.entry(1, "one")]))))
+        chat.press(.text("half a li"))
+        let asked = chat.handle(.nodeReplaced)
         #expect(
             asked == [
                 .ask(.contacts, .people), .ask(.conversations, .conversations),
-                .ask(.history(.peer(Sitting.anna), before: nil, limit: 50), history),
+                .ask(.history(.peer(ChatHarness.anna), before: nil, limit: 50), history),
             ])
-        sitting.give(.answered(history, .success(.entries([Sitting.entry(1, "one"), Sitting.entry(2, "meanwhile")]))))
-        #expect(sitting.picture.last == "> half a li")
-        #expect(sitting.picture.filter { $0.hasSuffix("anna: one") }.count == 1)
-        #expect(sitting.text.contains("meanwhile"))
-        #expect(sitting.text.contains("another one has taken over"))
+        chat.handle(.answered(history, .success(.entries([ChatHarness.entry(1, "one"), ChatHarness.entry(2, "meanwhile")]))))
+        #expect(chat.lines.last == "> half a li")
+        #expect(chat.lines.filter { $0.hasSuffix("anna: one") }.count == 1)
+        #expect(chat.text.contains("meanwhile"))
+        #expect(chat.text.contains("another one has taken over"))
     }
 
-    @Test("a line shows how far it has come; marks go up, never down")
+    @Test("a line shows its delivery state, which only rises")
     func marks() {
-        let sitting = Sitting()
-        sitting.give(.event(.entry(Sitting.entry(1, "hi", from: nil, mark: .waiting))))
-        #expect(sitting.text.contains("12:01 you: hi ·"))
-        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .delivered, reason: nil)))
-        #expect(sitting.text.contains("you: hi ✓✓"))
-        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .sent, reason: nil)))
-        #expect(sitting.text.contains("you: hi ✓✓"))
+        let chat = ChatHarness()
+        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: nil, mark: .waiting))))
+        #expect(chat.text.contains("12:01 you: hi ·"))
+        chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .delivered, reason: nil)))
+        #expect(chat.text.contains("you: hi ✓✓"))
+        chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .sent, reason: nil)))
+        #expect(chat.text.contains("you: hi ✓✓"))
         // Read looks different from delivered, by colour.
-        let delivered = sitting.screen.render()
-        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .read, reason: nil)))
-        #expect(sitting.screen.render() != delivered)
+        let delivered = chat.screen.render()
+        chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .read, reason: nil)))
+        #expect(chat.screen.render() != delivered)
     }
 
     @Test("without colours or UTF-8 marks are words", arguments: [(false, true), (true, false)])
     func wordMarks(_ hasColor: Bool, _ hasUTF8: Bool) {
-        let sitting = Sitting(hasColor: hasColor, hasUTF8: hasUTF8)
-        sitting.give(.event(.entry(Sitting.entry(1, "hi", from: nil, mark: .waiting))))
+        let chat = ChatHarness(hasColor: hasColor, hasUTF8: hasUTF8)
+        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: nil, mark: .waiting))))
         for (mark, word) in [(MessageStatus.sent, "sent"), (.delivered, "delivered"), (.read, "read")] {
-            sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: mark, reason: nil)))
-            #expect(sitting.text.contains("you: hi \(word)"))
+            chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: mark, reason: nil)))
+            #expect(chat.text.contains("you: hi \(word)"))
         }
     }
 
-    @Test("a line that failed says why")
+    @Test("a failed line shows its reason")
     func failed() {
-        let sitting = Sitting()
-        sitting.give(.event(.entry(Sitting.entry(1, "hi", from: nil, mark: .waiting))))
-        sitting.give(.event(.marked(id: "id-1", conversation: .peer(Sitting.anna), mark: .failed, reason: "too old\u{1b}[2J")))
-        #expect(sitting.text.contains("you: hi not sent: too old\\u{1b}[2J"))
+        let chat = ChatHarness()
+        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: nil, mark: .waiting))))
+        chat.handle(
+            .event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .failed, reason: "too old\u{1b}[2J")))
+        #expect(chat.text.contains("you: hi not sent: too old\\u{1b}[2J"))
     }
 
-    @Test("a text that the node refuses comes back to be written anew")
+    @Test("a rejected text returns to the input line")
     func refused() {
-        let sitting = Sitting()
-        sitting.write("hi")
-        let ticket = ChatScreen.Ticket.say(.peer(Sitting.anna), "hi")
-        sitting.give(.answered(ticket, .failure(ControlFailure(.refused, "no keys of anna; meet first"))))
-        #expect(sitting.text.contains("not sent: no keys of anna; meet first"))
-        #expect(sitting.picture.last == "> hi")
-        sitting.press(.control("u"), .text("other"))
-        sitting.give(.answered(ticket, .failure(ControlFailure(.refused, "no"))))
-        #expect(sitting.picture.last == "> other")
+        let chat = ChatHarness()
+        chat.write("hi")
+        let tag = ChatScreen.RequestTag.say(.peer(ChatHarness.anna), "hi")
+        chat.handle(.answered(tag, .failure(ControlFailure(.refused, "no keys of anna; meet first"))))
+        #expect(chat.text.contains("not sent: no keys of anna; meet first"))
+        #expect(chat.lines.last == "> hi")
+        chat.press(.control("u"), .text("other"))
+        chat.handle(.answered(tag, .failure(ControlFailure(.refused, "no"))))
+        #expect(chat.lines.last == "> other")
     }
 
-    @Test("an entry that comes twice is shown once, and late ones stand where they belong")
+    @Test("a repeated entry is shown once, and late entries are sorted in")
     func order() {
-        let sitting = Sitting()
-        for number in [3, 1, 3, 2] { sitting.give(.event(.entry(Sitting.entry(number, "text \(number)")))) }
-        #expect(sitting.picture.filter { $0.contains("text") }.map { $0.suffix(6) } == ["text 1", "text 2", "text 3"])
+        let chat = ChatHarness()
+        for number in [3, 1, 3, 2] { chat.handle(.event(.entry(ChatHarness.entry(number, "text \(number)")))) }
+        #expect(chat.lines.filter { $0.contains("text") }.map { $0.suffix(6) } == ["text 1", "text 2", "text 3"])
     }
 
-    @Test("what is looked at is read, what is elsewhere counts as unread until it is looked at")
+    @Test("lines of the visible conversation are read; others count as unread until they are visible")
     func unread() {
-        let sitting = Sitting()
+        let chat = ChatHarness()
         #expect(
-            sitting.give(.event(.entry(Sitting.entry(1, "hi")))) == [.ask(.markRead(.peer(Sitting.anna)), .markRead)])
-        let fromBen = { Sitting.entry($0, "psst", from: Sitting.ben, named: "ben", in: .peer(Sitting.ben)) }
-        #expect(sitting.give(.event(.entry(fromBen(2)))) == [.bell])
-        #expect(sitting.give(.event(.entry(fromBen(3)))).isEmpty)
-        #expect(sitting.picture[0].contains(" 3 ben (2)"))
-        sitting.now = WallTime(milliseconds: sitting.now.milliseconds + 3000)
-        #expect(sitting.give(.event(.entry(fromBen(4)))) == [.bell])
-        let wished = sitting.press(.control("n"))
-        #expect(wished.contains(.ask(.markRead(.peer(Sitting.ben)), .markRead)))
-        #expect(sitting.picture[0].contains("[3 ben]"))
-        #expect(sitting.text.contains("ben: psst"))
+            chat.handle(.event(.entry(ChatHarness.entry(1, "hi")))) == [.ask(.markRead(.peer(ChatHarness.anna)), .markRead)])
+        let fromBen = { ChatHarness.entry($0, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben)) }
+        #expect(chat.handle(.event(.entry(fromBen(2)))) == [.bell])
+        #expect(chat.handle(.event(.entry(fromBen(3)))).isEmpty)
+        #expect(chat.lines[0].contains(" 3 ben (2)"))
+        chat.now = WallTime(milliseconds: chat.now.milliseconds + 3000)
+        #expect(chat.handle(.event(.entry(fromBen(4)))) == [.bell])
+        let wished = chat.press(.control("n"))
+        #expect(wished.contains(.ask(.markRead(.peer(ChatHarness.ben)), .markRead)))
+        #expect(chat.lines[0].contains("[3 ben]"))
+        #expect(chat.text.contains("ben: psst"))
     }
 
-    @Test("no bell when told to be quiet, nor for everybody's room")
+    @Test("--quiet and the public room do not ring the bell")
     func quiet() {
-        let sitting = Sitting(isQuiet: true)
-        let entry = Sitting.entry(1, "psst", from: Sitting.ben, in: .peer(Sitting.ben))
-        #expect(sitting.give(.event(.entry(entry))).isEmpty)
-        let loud = Sitting()
-        #expect(loud.give(.event(.entry(Sitting.entry(1, "hi", from: Sitting.ben, in: .everybody)))).isEmpty)
-        #expect(loud.picture[0].contains("1 everybody (1)"))
+        let chat = ChatHarness(isQuiet: true)
+        let entry = ChatHarness.entry(1, "psst", from: ChatHarness.ben, in: .peer(ChatHarness.ben))
+        #expect(chat.handle(.event(.entry(entry))).isEmpty)
+        let loud = ChatHarness()
+        #expect(loud.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, in: .everybody)))).isEmpty)
+        #expect(loud.lines[0].contains("1 everyone (1)"))
     }
 
-    @Test("conversations are switched by Tab, Ctrl-N, Ctrl-P and Alt with a digit, each with its own unfinished text")
+    @Test("Tab, Ctrl-N, Ctrl-P and Alt with a digit switch conversations, each with its own input line")
     func switching() {
-        let sitting = Sitting()
-        sitting.press(.text("draft"), .control("p"))
-        #expect(sitting.picture[0].contains("[1 everybody]"))
-        #expect(sitting.picture.last == "> ")
-        sitting.press(.tab)
-        #expect(sitting.picture.last == "> draft")
-        sitting.press(.alt("1"))
-        #expect(sitting.picture[0].contains("[1 everybody]"))
-        sitting.press(.alt("9"))
-        #expect(sitting.picture[0].contains("[1 everybody]"))
-        sitting.press(.backTab)
-        #expect(sitting.picture[0].contains("[2 anna]"))
+        let chat = ChatHarness()
+        chat.press(.text("draft"), .control("p"))
+        #expect(chat.lines[0].contains("[1 everyone]"))
+        #expect(chat.lines.last == "> ")
+        chat.press(.tab)
+        #expect(chat.lines.last == "> draft")
+        chat.press(.alt("1"))
+        #expect(chat.lines[0].contains("[1 everyone]"))
+        chat.press(.alt("9"))
+        #expect(chat.lines[0].contains("[1 everyone]"))
+        chat.press(.backTab)
+        #expect(chat.lines[0].contains("[2 anna]"))
     }
 
-    @Test("with many conversations, the one that is looked at is seen", arguments: [20, 40, 80])
+    @Test("with many conversations, the visible one has its tab on the screen", arguments: [20, 40, 80])
     func manyConversations(_ columns: Int) {
-        let sitting = Sitting(columns: columns)
+        let chat = ChatHarness(columns: columns)
         for number in 1...60 {
             let id = PeerID(bytes: [9, 9, 9, 9, 9, 9, 9, UInt8(number)])!
-            sitting.give(.event(.entry(Sitting.entry(number, "x", from: id, named: "p\(number)", in: .peer(id)))))
+            chat.handle(.event(.entry(ChatHarness.entry(number, "x", from: id, named: "p\(number)", in: .peer(id)))))
         }
         for _ in 0..<62 {
-            sitting.press(.control("n"))
-            #expect(sitting.picture[0].contains("["))
-            #expect(sitting.picture[0].contains("]"))
+            chat.press(.control("n"))
+            #expect(chat.lines[0].contains("["))
+            #expect(chat.lines[0].contains("]"))
         }
     }
 
-    @Test("without a name, the conversation that was spoken in last is opened, but not under somebody's hands")
+    @Test("without a name, the latest conversation is opened, unless the user is typing")
     func latest() {
         let summary = ConversationSummary(
-            conversation: .peer(Sitting.anna), last: Sitting.entry(7, "hi"), unreadCount: 3)
-        let sitting = Sitting(.latest)
-        #expect(sitting.picture[0].contains("[nearshare chat]"))
-        sitting.give(.answered(.conversations, .success(.conversations([summary]))))
-        #expect(sitting.picture[0].contains("[2 "))
-        let busy = Sitting(.latest)
+            conversation: .peer(ChatHarness.anna), last: ChatHarness.entry(7, "hi"), unreadCount: 3)
+        let chat = ChatHarness(.latest)
+        #expect(chat.lines[0].contains("[nearshare chat]"))
+        chat.handle(.answered(.conversations, .success(.conversations([summary]))))
+        #expect(chat.lines[0].contains("[2 "))
+        let busy = ChatHarness(.latest)
         busy.press(.text("/wh"))
-        busy.give(.answered(.conversations, .success(.conversations([summary]))))
-        #expect(busy.picture[0].contains("(3)"))
-        #expect(busy.picture.last == "> /wh")
+        busy.handle(.answered(.conversations, .success(.conversations([summary]))))
+        #expect(busy.lines[0].contains("(3)"))
+        #expect(busy.lines.last == "> /wh")
     }
 
-    @Test("nothing is said where nobody was chosen")
-    func lobby() {
-        let sitting = Sitting(.latest)
-        #expect(sitting.write("hello").isEmpty)
-        #expect(sitting.picture.last == "> hello")
-        #expect(sitting.text.contains("to whom?"))
+    @Test("without a conversation nothing is sent")
+    func startView() {
+        let chat = ChatHarness(.latest)
+        #expect(chat.write("hello").isEmpty)
+        #expect(chat.lines.last == "> hello")
+        #expect(chat.text.contains("no conversation is open"))
     }
 
-    @Test("days are told apart")
+    @Test("each day has a heading")
     func days() {
-        let sitting = Sitting()
-        sitting.give(.event(.entry(Sitting.entry(1, "before"))))
-        sitting.give(.event(.entry(Sitting.entry(1 + 24 * 60, "after"))))
-        let picture = sitting.picture.filter { $0.contains("day ") || $0.contains("anna:") }
+        let chat = ChatHarness()
+        chat.handle(.event(.entry(ChatHarness.entry(1, "before"))))
+        chat.handle(.event(.entry(ChatHarness.entry(1 + 24 * 60, "after"))))
+        let picture = chat.lines.filter { $0.contains("day ") || $0.contains("anna:") }
         #expect(picture.suffix(4) == ["── day 20000 ──", "12:01 anna: before", "── day 20001 ──", "12:01 anna: after"])
     }
 
-    @Test("paging up goes back row by row without gaps, and fetches what is older")
+    @Test("scrolling up has no gaps, and loads older entries")
     func scrolling() {
-        let sitting = Sitting(rows: 14)
-        let newer = (51...100).map { Sitting.entry($0, "text \($0)", mark: .read) }
-        sitting.give(.answered(.history(.peer(Sitting.anna), isOlder: false), .success(.entries(newer))))
+        let chat = ChatHarness(rows: 14)
+        let newer = (51...100).map { ChatHarness.entry($0, "text \($0)", mark: .read) }
+        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.entries(newer))))
         var seen: Set<Int> = []
         func look() {
-            for line in sitting.picture {
+            for line in chat.lines {
                 if let number = line.split(separator: " ").last.flatMap({ Int($0) }) { seen.insert(number) }
             }
         }
@@ -289,101 +291,104 @@ private final class Sitting {
         #expect(seen.contains(100))
         var wished: [ChatScreen.Effect] = []
         for _ in 0..<10 {
-            wished += sitting.press(.pageUp)
+            wished += chat.press(.pageUp)
             look()
         }
         #expect(seen.isSuperset(of: 51...100))
         #expect(
             wished == [
-                .ask(.history(.peer(Sitting.anna), before: 51, limit: 50), .history(.peer(Sitting.anna), isOlder: true))
+                .ask(.history(.peer(ChatHarness.anna), before: 51, limit: 50), .history(.peer(ChatHarness.anna), isOlder: true))
             ])
-        let top = sitting.picture
-        let older = (41...50).map { Sitting.entry($0, "text \($0)", mark: .read) }
-        sitting.give(.answered(.history(.peer(Sitting.anna), isOlder: true), .success(.entries(older))))
+        let top = chat.lines
+        let older = (41...50).map { ChatHarness.entry($0, "text \($0)", mark: .read) }
+        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: true), .success(.entries(older))))
         // What one reads stays where it is.
-        #expect(sitting.picture.dropFirst(3).dropLast(2) == top.dropFirst(3).dropLast(2))
+        #expect(chat.lines.dropFirst(3).dropLast(2) == top.dropFirst(3).dropLast(2))
         for _ in 0..<5 {
-            sitting.press(.pageUp)
+            chat.press(.pageUp)
             look()
         }
         #expect(seen.isSuperset(of: 41...100))
-        #expect(sitting.press(.pageUp).isEmpty)
+        #expect(chat.press(.pageUp).isEmpty)
         // What comes meanwhile is told, and found below.
-        sitting.give(.event(.entry(Sitting.entry(101, "text 101"))))
-        #expect(sitting.text.contains("1 new below"))
-        #expect(!sitting.text.contains("text 101"))
-        for _ in 0..<20 { sitting.press(.pageDown) }
-        #expect(sitting.text.contains("text 101"))
-        #expect(!sitting.text.contains("new below"))
+        chat.handle(.event(.entry(ChatHarness.entry(101, "text 101"))))
+        #expect(chat.text.contains("1 new below"))
+        #expect(!chat.text.contains("text 101"))
+        for _ in 0..<20 { chat.press(.pageDown) }
+        #expect(chat.text.contains("text 101"))
+        #expect(!chat.text.contains("new below"))
     }
 
-    @Test("a message that is longer than the screen can be read to its beginning")
+    @Test("a message longer than the screen can be read from its start")
     func longMessage() {
-        let sitting = Sitting(rows: 8)
-        sitting.give(.event(.entry(Sitting.entry(1, (1...40).map { "row \($0)." }.joined(separator: "\n")))))
-        #expect(sitting.text.contains("row 40."))
-        for _ in 0..<20 { sitting.press(.pageUp) }
-        #expect(sitting.text.contains("row 1."))
-        sitting.give(.resized(TerminalSize(columns: 30, rows: 6)))
-        for _ in 0..<30 { sitting.press(.pageDown) }
-        #expect(sitting.text.contains("row 40."))
+        let chat = ChatHarness(rows: 8)
+        chat.handle(.event(.entry(ChatHarness.entry(1, (1...40).map { "row \($0)." }.joined(separator: "\n")))))
+        #expect(chat.text.contains("row 40."))
+        for _ in 0..<20 { chat.press(.pageUp) }
+        #expect(chat.text.contains("row 1."))
+        chat.handle(.resized(TerminalSize(columns: 30, rows: 6)))
+        for _ in 0..<30 { chat.press(.pageDown) }
+        #expect(chat.text.contains("row 40."))
     }
 
-    @Test("who is away is said, and that what is written waits")
+    @Test("the status line shows whether the peer is near, and that messages wait")
     func status() {
-        let sitting = Sitting()
-        #expect(sitting.text.contains("anna is near"))
-        sitting.give(.event(.contacts([Sitting.person(Sitting.anna, "anna", isNear: false)])))
-        #expect(sitting.text.contains("anna is away: what you write waits until they are near"))
-        sitting.give(
+        let chat = ChatHarness()
+        #expect(chat.text.contains("anna is near"))
+        chat.handle(.event(.contacts([ChatHarness.person(ChatHarness.anna, "anna", isNear: false)])))
+        #expect(chat.text.contains("anna is away: messages wait until the peer is near"))
+        chat.handle(
             .event(
                 .contacts([
-                    Sitting.person(
-                        Sitting.anna, "anna",
+                    ChatHarness.person(
+                        ChatHarness.anna, "anna",
                         trustStatus: .nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 9, count: 32))!))
                 ])))
-        #expect(sitting.text.contains("NOT THE KEY THEY HAD BEFORE"))
-        sitting.press(.alt("1"))
-        #expect(sitting.text.contains("everybody who is reached can read this"))
+        #expect(chat.text.contains("THE KEY HAS CHANGED"))
+        chat.press(.alt("1"))
+        #expect(chat.text.contains("everyone in reach can read this"))
     }
 
-    @Test("two who have the same name are told apart by their keys")
+    @Test("peers with the same name are told apart by their ids")
     func sameName() {
-        let sitting = Sitting()
-        sitting.give(.event(.contacts([Sitting.person(Sitting.anna, "anna"), Sitting.person(Sitting.ben, "Anna")])))
-        #expect(sitting.picture[0].contains("anna#1a2b"))
-        sitting.give(.event(.entry(Sitting.entry(1, "hi", from: Sitting.ben, named: "you", in: .everybody))))
-        sitting.press(.alt("1"))
-        #expect(sitting.text.contains("you#2b2b: hi"))
+        let chat = ChatHarness()
+        chat.handle(
+            .event(.contacts([ChatHarness.person(ChatHarness.anna, "anna"), ChatHarness.person(ChatHarness.ben, "Anna")])))
+        #expect(chat.lines[0].contains("anna#1a2b"))
+        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, named: "you", in: .everybody))))
+        chat.press(.alt("1"))
+        #expect(chat.text.contains("you#2b2b: hi"))
     }
 
-    @Test("from 100 columns on, who is near stands beside the conversation, else above it")
+    @Test("from 100 columns, the peers nearby are listed beside the conversation, otherwise above it")
     func side() {
-        let wide = Sitting(columns: 100)
-        #expect(wide.picture[1].hasSuffix("│ near"))
-        #expect(wide.picture[2].hasSuffix("│ anna"))
-        let narrow = Sitting(columns: 99)
-        #expect(narrow.picture[1] == "near: anna")
+        let wide = ChatHarness(columns: 100)
+        #expect(wide.lines[1].hasSuffix("│ nearby"))
+        #expect(wide.lines[2].hasSuffix("│ anna"))
+        let narrow = ChatHarness(columns: 99)
+        #expect(narrow.lines[1] == "nearby: anna")
     }
 
-    @Test("every picture has the terminal's size, whatever was written and however small it is")
+    @Test("every frame has the terminal's size, for any text and any size")
     func sizes() {
         for columns in [1, 2, 3, 5, 10, 20, 29, 30, 39, 40, 80, 99, 100, 200] {
             for rows in [1, 2, 3, 4, 5, 9, 10, 24, 60] {
-                let sitting = Sitting(columns: columns, rows: rows)
+                let chat = ChatHarness(columns: columns, rows: rows)
                 for (number, text) in hostileTexts.enumerated() {
-                    sitting.give(.event(.entry(Sitting.entry(number + 1, text, named: text))))
-                    sitting.give(
-                        .event(.entry(Sitting.entry(number + 100, text, from: Sitting.ben, named: text, in: .everybody))))
+                    chat.handle(.event(.entry(ChatHarness.entry(number + 1, text, named: text))))
+                    chat.handle(
+                        .event(
+                            .entry(ChatHarness.entry(number + 100, text, from: ChatHarness.ben, named: text, in: .everybody))))
                 }
-                sitting.give(.event(.entry(Sitting.entry(60, "mine", from: nil, mark: .waiting))))
-                sitting.give(
+                chat.handle(.event(.entry(ChatHarness.entry(60, "mine", from: nil, mark: .waiting))))
+                chat.handle(
                     .event(
-                        .marked(id: "id-60", conversation: .peer(Sitting.anna), mark: .failed, reason: hostileTexts.joined())))
-                sitting.press(.paste("a draft 漢字\nof three\nlines \u{1b}[2J \u{301}\u{301}\u{301}"), .pageUp, .pageUp, .left)
+                        .marked(
+                            id: "id-60", conversation: .peer(ChatHarness.anna), mark: .failed, reason: hostileTexts.joined())))
+                chat.press(.paste("a draft 漢字\nof three\nlines \u{1b}[2J \u{301}\u{301}\u{301}"), .pageUp, .pageUp, .left)
                 for key in [TerminalKey.alt("1"), .alt("2"), .pageDown] {
-                    sitting.press(key)
-                    let picture = sitting.screen.render()
+                    chat.press(key)
+                    let picture = chat.screen.render()
                     #expect(picture.lines.count == rows)
                     #expect((0..<rows).contains(picture.cursorRow))
                     #expect((0..<columns).contains(picture.cursorColumn))
@@ -396,33 +401,33 @@ private final class Sitting {
         }
     }
 
-    @Test("T1 T2 T3 T4: whatever strangers write or call themselves, only styles and columns steer the terminal")
+    @Test("T1 T2 T3 T4: names and texts of peers emit no control sequences")
     func hostile() {
         for hasUTF8 in [true, false] {
-            let sitting = Sitting(.latest, columns: 120, rows: 40, hasUTF8: hasUTF8)
+            let chat = ChatHarness(.latest, columns: 120, rows: 40, hasUTF8: hasUTF8)
             let people = hostileTexts.enumerated().map { number, text in
-                Sitting.person(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text)
+                ChatHarness.person(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text)
             }
-            sitting.give(.event(.contacts(people)))
+            chat.handle(.event(.contacts(people)))
             for (number, text) in hostileTexts.enumerated() {
                 let id = people[number].id
-                sitting.give(.event(.entry(Sitting.entry(number + 1, text, from: id, named: text, in: .peer(id)))))
-                sitting.give(.event(.notice(text)))
-                sitting.give(
+                chat.handle(.event(.entry(ChatHarness.entry(number + 1, text, from: id, named: text, in: .peer(id)))))
+                chat.handle(.event(.notice(text)))
+                chat.handle(
                     .event(
                         .transfer(
                             TransferStatus(
                                 id: .transfer(TransferID(rawValue: UInt64(number))), isIncoming: true, peer: id, name: text,
                                 done: 1, total: 2, outcome: .interrupted,
                                 detail: text))))
-                sitting.give(.answered(.find(text), .failure(ControlFailure(.peerNotFound, text))))
-                sitting.press(.control("n"))
-                sitting.write("/who")
-                sitting.write("/verify")
-                sitting.write("/send \(text)")
-                sitting.give(.answered(.sendFile(.peer(id), text), .failure(ControlFailure(.refused, text))))
-                sitting.press(.paste(text))
-                for line in sitting.screen.render().lines {
+                chat.handle(.answered(.find(text), .failure(ControlFailure(.peerNotFound, text))))
+                chat.press(.control("n"))
+                chat.write("/who")
+                chat.write("/verify")
+                chat.write("/send \(text)")
+                chat.handle(.answered(.sendFile(.peer(id), text), .failure(ControlFailure(.refused, text))))
+                chat.press(.paste(text))
+                for line in chat.screen.render().lines {
                     var code = line.encoded(hasColor: true, hasUTF8: hasUTF8)
                     // What this program steers with: styles, and where a row goes on.
                     code.replace(#/\x1b\[[0-9;]*[mG]/#, with: "")
@@ -434,7 +439,7 @@ private final class Sitting {
                             "U+\(String(scalar.value, radix: 16)) in \(TerminalText.escaped(code))")
                     }
                 }
-                sitting.press(.control("u"))
+                chat.press(.control("u"))
             }
         }
     }
@@ -449,114 +454,116 @@ private final class Sitting {
 
     // MARK: Commands
 
-    @Test("a file goes to the one who is talked to, also when its path stands in quotes")
+    @Test("a file is sent to the conversation's peer, also with a quoted path")
     func sendFile() {
-        let sitting = Sitting()
-        let ticket = ChatScreen.Ticket.sendFile(.peer(Sitting.anna), "my photo.jpg")
-        #expect(sitting.write("/send 'my photo.jpg'") == [.sendFile("my photo.jpg", Sitting.anna, ticket)])
-        #expect(sitting.write("/send").isEmpty)
-        sitting.give(
+        let chat = ChatHarness()
+        let tag = ChatScreen.RequestTag.sendFile(.peer(ChatHarness.anna), "my photo.jpg")
+        #expect(chat.write("/send 'my photo.jpg'") == [.sendFile("my photo.jpg", ChatHarness.anna, tag)])
+        #expect(chat.write("/send").isEmpty)
+        chat.handle(
             .event(
                 .transfer(
                     TransferStatus(
-                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 5,
+                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: ChatHarness.anna, name: "p.jpg",
+                        done: 5,
                         total: 10))))
-        #expect(sitting.text.contains("sending p.jpg: 5 B of 10 B, 50%"))
-        sitting.give(
+        #expect(chat.text.contains("sending p.jpg: 5 B of 10 B, 50%"))
+        chat.handle(
             .event(
                 .transfer(
                     TransferStatus(
-                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: Sitting.anna, name: "p.jpg", done: 10,
+                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: ChatHarness.anna, name: "p.jpg",
+                        done: 10,
                         total: 10,
                         outcome: .completed))))
-        #expect(sitting.text.contains("sent p.jpg of 10 B"))
-        #expect(!sitting.text.contains("50%"))
-        sitting.press(.alt("1"))
-        #expect(sitting.write("/send x").isEmpty)
-        #expect(sitting.text.contains("a file goes to one person"))
+        #expect(chat.text.contains("sent p.jpg of 10 B"))
+        #expect(!chat.text.contains("50%"))
+        chat.press(.alt("1"))
+        #expect(chat.write("/send x").isEmpty)
+        #expect(chat.text.contains("a file needs a single receiver"))
     }
 
-    @Test("Tab completes commands, names and paths as far as they are the same")
+    @Test("Tab completes the common prefix of commands, names and paths")
     func completion() {
-        let sitting = Sitting()
-        sitting.press(.text("/se"), .tab)
-        #expect(sitting.picture.last == "> /send ")
-        #expect(sitting.press(.text("do"), .tab) == [.listPaths("do")])
-        sitting.give(.paths("do", ["docs/one", "docs/two"]))
-        #expect(sitting.picture.last == "> /send docs/")
-        sitting.press(.text("t"))
-        sitting.give(.paths("docs/", ["docs/one"]))
-        #expect(sitting.picture.last == "> /send docs/t")
-        sitting.press(.control("u"), .text("/chat b"), .tab)
-        #expect(sitting.picture.last == "> /chat ben")
+        let chat = ChatHarness()
+        chat.press(.text("/se"), .tab)
+        #expect(chat.lines.last == "> /send ")
+        #expect(chat.press(.text("do"), .tab) == [.listPaths("do")])
+        chat.handle(.paths("do", ["docs/one", "docs/two"]))
+        #expect(chat.lines.last == "> /send docs/")
+        chat.press(.text("t"))
+        chat.handle(.paths("docs/", ["docs/one"]))
+        #expect(chat.lines.last == "> /send docs/t")
+        chat.press(.control("u"), .text("/chat b"), .tab)
+        #expect(chat.lines.last == "> /chat ben")
     }
 
-    @Test("a voice note is recorded for the one who is talked to, and sent as a file")
+    @Test("a voice note is recorded, and sent as a file")
     func voice() {
-        let sitting = Sitting()
-        #expect(sitting.write("/voice") == [.record(Sitting.anna, name: "anna")])
-        let ticket = ChatScreen.Ticket.sendFile(.peer(Sitting.anna), "/n.opus")
+        let chat = ChatHarness()
+        #expect(chat.write("/voice") == [.record(ChatHarness.anna, name: "anna")])
+        let tag = ChatScreen.RequestTag.sendFile(.peer(ChatHarness.anna), "/n.opus")
         #expect(
-            sitting.give(.recorded(.peer(Sitting.anna), path: "/n.opus", reason: nil))
-                == [.sendFile("/n.opus", Sitting.anna, ticket)])
-        #expect(sitting.give(.recorded(.peer(Sitting.anna), path: nil, reason: "no microphone")).isEmpty)
-        #expect(sitting.text.contains("no microphone"))
+            chat.handle(.recorded(.peer(ChatHarness.anna), path: "/n.opus", reason: nil))
+                == [.sendFile("/n.opus", ChatHarness.anna, tag)])
+        #expect(chat.handle(.recorded(.peer(ChatHarness.anna), path: nil, reason: "no microphone")).isEmpty)
+        #expect(chat.text.contains("no microphone"))
     }
 
     @Test("an unknown command is not sent, and can be corrected")
     func unknownCommand() {
-        let sitting = Sitting()
-        #expect(sitting.write("/usr/bin is full").isEmpty)
-        #expect(sitting.text.contains("there is no /usr/bin; /help lists what there is"))
-        #expect(sitting.picture.last == "> /usr/bin is full")
+        let chat = ChatHarness()
+        #expect(chat.write("/usr/bin is full").isEmpty)
+        #expect(chat.text.contains("unknown command /usr/bin; /help lists all commands"))
+        #expect(chat.lines.last == "> /usr/bin is full")
     }
 
-    @Test("somebody who is found late takes nobody away from where they are")
+    @Test("a late search result does not switch the conversation")
     func lateFind() {
-        let sitting = Sitting()
-        #expect(sitting.write("/chat ben") == [.ask(.find(name: "ben", timeout: .seconds(5)), .find("ben"))])
-        sitting.press(.alt("1"))
-        sitting.give(.answered(.find("ben"), .success(.contact(Sitting.person(Sitting.ben, "ben")))))
-        #expect(sitting.picture[0].contains("[1 everybody]"))
+        let chat = ChatHarness()
+        #expect(chat.write("/chat ben") == [.ask(.find(name: "ben", timeout: .seconds(5)), .find("ben"))])
+        chat.press(.alt("1"))
+        chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.person(ChatHarness.ben, "ben")))))
+        #expect(chat.lines[0].contains("[1 everyone]"))
     }
 
-    @Test("a paste is one message, with its line breaks, and is not sent by them")
+    @Test("a paste is one message with line breaks, which do not send it")
     func paste() {
-        let sitting = Sitting()
-        #expect(sitting.press(.paste("one\ntwo")).isEmpty)
-        #expect(sitting.picture.suffix(2) == ["> one", "  two"])
-        let ticket = ChatScreen.Ticket.say(.peer(Sitting.anna), "one\ntwo")
-        #expect(sitting.press(.enter) == [.ask(.say("one\ntwo", in: .peer(Sitting.anna)), ticket)])
+        let chat = ChatHarness()
+        #expect(chat.press(.paste("one\ntwo")).isEmpty)
+        #expect(chat.lines.suffix(2) == ["> one", "  two"])
+        let tag = ChatScreen.RequestTag.say(.peer(ChatHarness.anna), "one\ntwo")
+        #expect(chat.press(.enter) == [.ask(.say("one\ntwo", in: .peer(ChatHarness.anna)), tag)])
     }
 
-    @Test("the cursor is where the next letter goes")
+    @Test("the cursor is at the position of the next character")
     func cursor() {
-        let sitting = Sitting(columns: 20)
-        sitting.press(.text("漢字ab"), .left)
-        #expect(sitting.screen.render().cursorColumn == 2 + 4 + 1)
-        #expect(sitting.screen.render().cursorRow == 23)
-        sitting.press(.control("u"), .text(String(repeating: "x", count: 16)))
-        #expect(sitting.screen.render().cursorColumn == 18)
-        #expect(sitting.screen.render().cursorRow == 22 || sitting.screen.render().cursorRow == 23)
+        let chat = ChatHarness(columns: 20)
+        chat.press(.text("漢字ab"), .left)
+        #expect(chat.screen.render().cursorColumn == 2 + 4 + 1)
+        #expect(chat.screen.render().cursorRow == 23)
+        chat.press(.control("u"), .text(String(repeating: "x", count: 16)))
+        #expect(chat.screen.render().cursorColumn == 18)
+        #expect(chat.screen.render().cursorRow == 22 || chat.screen.render().cursorRow == 23)
     }
 
-    @Test("Ctrl-C quits, /quit quits, Ctrl-D only where nothing is written")
+    @Test("Ctrl-C and /quit quit; Ctrl-D does on an empty line")
     func quitting() {
-        let sitting = Sitting()
-        #expect(sitting.press(.text("x"), .control("d")).isEmpty)
-        #expect(sitting.press(.control("u"), .control("d")) == [.quit])
-        #expect(sitting.press(.control("c")) == [.quit])
-        #expect(sitting.write("/quit") == [.quit])
+        let chat = ChatHarness()
+        #expect(chat.press(.text("x"), .control("d")).isEmpty)
+        #expect(chat.press(.control("u"), .control("d")) == [.quit])
+        #expect(chat.press(.control("c")) == [.quit])
+        #expect(chat.write("/quit") == [.quit])
     }
 
-    @Test("M: strangers with a key for each line open no more conversations than are held")
+    @Test("M: peers with a new key for each line cannot open more conversations than the limit")
     func conversationFlood() {
-        let sitting = Sitting()
+        let chat = ChatHarness()
         for number in 0..<2000 {
             let id = PeerID(bytes: [7, 7, 7, 7, 7, 7, UInt8(number >> 8), UInt8(number & 255)])!
-            sitting.give(.event(.entry(Sitting.entry(number + 1, "x", from: id, in: .peer(id)))))
+            chat.handle(.event(.entry(ChatHarness.entry(number + 1, "x", from: id, in: .peer(id)))))
         }
-        #expect(sitting.screen.rooms.count == ChatScreen.maximumRooms)
-        #expect(sitting.picture[0].contains("[2 anna]"))
+        #expect(chat.screen.views.count == ChatScreen.maximumViews)
+        #expect(chat.lines[0].contains("[2 anna]"))
     }
 }

@@ -10,7 +10,7 @@ private let emptyNames = ["", " ", "\t\n", "\u{a0}"]
 @Suite("whom a text means")
 struct PeerTextTests {
     @Test("an empty name is a mistake", arguments: emptyNames) func empty(_ text: String) {
-        #expect(throws: (any Error).self) { try PeerText.check(text) }
+        #expect(throws: (any Error).self) { try PeerArgument.validated(text) }
     }
 
     @Test("an empty name means nobody, though every name begins so", arguments: emptyNames)
@@ -23,15 +23,15 @@ struct PeerTextTests {
 
     @Test("an address without a port is told so", arguments: ["10.77.0.1", "fe80::1%eth0", "::1"])
     func hosts(_ text: String) {
-        #expect(throws: (any Error).self) { try PeerText.check(text) }
+        #expect(throws: (any Error).self) { try PeerArgument.validated(text) }
     }
 
     @Test(arguments: ["anna", "10.77.0.1:4000", "[fe80::1%eth0]:4000", "10.77", "0123456789abcdef", "anna.local:1", "a%b"])
     func names(_ text: String) throws {
-        #expect(try PeerText.check(text) == text)
+        #expect(try PeerArgument.validated(text) == text)
     }
 
     @Test("the same one twice is one") func unique() {
-        #expect(PeerText.unique(["anna", "ben", "Anna", "anna"]) == ["anna", "ben"])
+        #expect(PeerArgument.unique(["anna", "ben", "Anna", "anna"]) == ["anna", "ben"])
     }
 }

@@ -166,7 +166,7 @@ class ChatStory(Story):
     def test_pipes_into_the_public_room(self):
         result = self.ben.run("chat", "--public", "--timeout", "1", "--adapter", "none", input=b"anybody?\n")
         self.assertCode(9, result)
-        self.assertIn("nobody is near who could hear it", result.stderr.decode())
+        self.assertIn("no peers nearby", result.stderr.decode())
         anna = self.anna.start("chat", "--public", "--follow", "--json", "--adapter", "none", stdin=subprocess.PIPE)
         texts = ["anybody?"] + [f"line {number}" for number in range(8)]
         for text in texts[1:]:

@@ -110,7 +110,7 @@ class IdentityStory(Home):
         anna.end()
         screen = self.screen(self.anna, "identity", "destroy")
         screen.wait_for(r"remove it\?")
-        self.assertRegex(screen.text, r"waits for the inbox: 1\b")
+        self.assertRegex(screen.text, r"wait for the inbox: 1\b")
         screen.press("n\n")
         screen.end()
 
@@ -262,14 +262,14 @@ class KeysStory(Home):
     def test_a_file_that_is_there_is_not_replaced(self):
         taken = self.place / "taken"
         taken.write_text("mine")
-        self.assertIn("is there already", self.say(1, self.anna, "keys", "export", "--output", taken))
+        self.assertIn("already exists", self.say(1, self.anna, "keys", "export", "--output", taken))
         self.assertEqual("mine", taken.read_text())
         self.assertIn("no such file", self.say(1, self.anna, "keys", "export", "--output", self.place / "no/where"))
 
     def test_P4_a_link_is_not_written_through(self):
         link = self.place / "link"
         link.symlink_to(self.place / "elsewhere")
-        self.assertIn("is there already", self.say(1, self.anna, "keys", "export", "--output", link))
+        self.assertIn("already exists", self.say(1, self.anna, "keys", "export", "--output", link))
         self.assertFalse((self.place / "elsewhere").exists())
 
     @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")

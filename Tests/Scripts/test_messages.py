@@ -277,7 +277,7 @@ class NeighbourStory(MessageStory):
         self.exchange_keys()
         waiting = self.anna.run("chat", "ben", "--timeout", "1", "--adapter", "none", input=b"hi\nthere\n")
         self.assertCode(9, waiting)
-        self.assertIn("sent when somebody comes", waiting.stderr.decode())
+        self.assertIn("stored, and sent when one is", waiting.stderr.decode())
         anna, ben = Node(self.anna), Node(self.ben)
         # In whichever order they are handed over.
         said = [ben.running.wait_for("message", patience=60) for _ in range(2)]

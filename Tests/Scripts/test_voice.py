@@ -114,7 +114,7 @@ class FileStory(VoiceStory):
         source = write_wave(self.place / "s.wav", numpy.zeros(16000))
         result = self.ben.run("voice", "--input", source, "-o", self.place / "note.opus")
         self.assertCode(1, result)
-        self.assertIn(b"nothing but silence", result.stderr)
+        self.assertIn(b"only silence was recorded", result.stderr)
         self.assertFalse((self.place / "note.opus").exists())
 
     def test_the_limit_is_never_passed_and_loses_nothing(self):
@@ -133,7 +133,7 @@ class FileStory(VoiceStory):
         note.write_text("mine")
         result = self.ben.run("voice", "--input", write_wave(self.place / "s.wav", tone(1)), "-o", note)
         self.assertCode(1, result)
-        self.assertIn(b"is there already", result.stderr)
+        self.assertIn(b"already exists", result.stderr)
         self.assertEqual("mine", note.read_text())
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small disk")
@@ -418,7 +418,7 @@ class SoundServerStory(VoiceStory):
         screen.wait_for(r"0:0[0-9] left")
         # At the limit it ends by itself, and what was said is there to be sent.
         self.server.say(write_wave(self.place / "tone.wav", numpy_noise(self.random, 9)))
-        screen.wait_for("that is what fits into")
+        screen.wait_for("the size limit of")
         screen.wait_for(r"\[s\]end to phone-")
         screen.press("s")
         self.assertEqual(0, screen.end())

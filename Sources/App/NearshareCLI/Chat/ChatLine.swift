@@ -1,6 +1,6 @@
 internal import Nearshare
 
-/// A line of a conversation outside of its screen.
+/// Output of a chat line outside a chat, as text or JSON.
 enum ChatLine {
     /// Whether a line is shown outside of a conversation: a line from a peer that was not received as a message already.
     static func isShown(_ entry: ChatMessage) -> Bool {
@@ -9,9 +9,9 @@ enum ChatLine {
 
     static func lines(_ entry: ChatMessage) -> [String] {
         let author = entry.authorName?.shown ?? entry.author?.hex ?? "me"
-        let place = entry.conversation == .everybody ? " to everybody" : ""
+        let audience = entry.conversation == .everybody ? " to everybody" : ""
         return entry.text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
-            "\(author)\(place): \(TerminalText.escaped(String(line), columns: 4_096))"
+            "\(author)\(audience): \(TerminalText.escaped(String(line), columns: 4_096))"
         }
     }
 

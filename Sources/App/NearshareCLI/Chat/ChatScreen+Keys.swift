@@ -27,14 +27,14 @@ extension ChatScreen {
 
     private mutating func insert(_ text: String, at now: WallTime) {
         guard !active.editor.insert(text) else { return }
-        note(
+        addNotice(
             "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); "
-                + "put it into a file, and /send that", at: now)
+                + "save it as a file, and use /send", at: now)
     }
 
     private mutating func scroll(_ rows: Int) -> [Effect] {
         move(by: rows)
-        if active.position == .end { active.missedCount = 0 }
+        if active.position == .end { active.newBelowCount = 0 }
         return rows > 0 && isAtTop ? loadOlder() : []
     }
 
@@ -48,11 +48,11 @@ extension ChatScreen {
         }
         guard let conversation = active.conversation else {
             active.editor.replace(with: text)
-            note("to whom? /chat NAME begins a conversation, /who tells who is near", at: now)
+            addNotice("no conversation is open: /chat NAME opens one, /who lists peers", at: now)
             return []
         }
         active.position = .end
-        active.missedCount = 0
+        active.newBelowCount = 0
         return [.ask(.say(text, in: conversation), .say(conversation, text))]
     }
 
@@ -63,20 +63,20 @@ extension ChatScreen {
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
         switch parts[0] {
         case "/quit", "/exit", "/q": return [.quit]
-        case "/help", "/h", "/?": for line in Self.help { note(line, at: now) }
+        case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
         case "/who": who(at: now)
         case "/verify": verify(at: now)
         case "/public": return open(.everybody)
         case "/chat":
             if argument.isEmpty {
-                note("whom? /chat NAME; /who tells who is near", at: now)
+                addNotice("missing name: /chat NAME; /who lists peers", at: now)
             } else {
                 return find(argument, at: now)
             }
         case "/send":
             let path = Self.unquoted(argument)
             guard !path.isEmpty else {
-                note("which file? /send FILE; Tab completes its name", at: now)
+                addNotice("missing file: /send FILE; Tab completes its name", at: now)
                 return []
             }
             guard let peer = requirePeer("a file", at: now) else { return [] }
@@ -86,37 +86,38 @@ extension ChatScreen {
             return [.record(peer, name: name(of: peer))]
         default:
             active.editor.replace(with: line)
-            note(
-                "there is no \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists what there is. "
-                    + "A text that begins with / is written with //", at: now)
+            addNotice(
+                "unknown command \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists all commands. "
+                    + "Type // to send a text that starts with /", at: now)
         }
         return []
     }
 
     private mutating func requirePeer(_ what: String, at now: WallTime) -> PeerID? {
         if case .peer(let peer)? = active.conversation { return peer }
-        note(
+        addNotice(
             active.conversation == nil
-                ? "to whom? /chat NAME begins a conversation" : "\(what) goes to one person; /chat NAME talks to one", at: now)
+                ? "no conversation is open: /chat NAME opens one"
+                : "\(what) needs a single receiver: /chat NAME opens a conversation", at: now)
         return nil
     }
 
     static let help = [
-        "/chat NAME     talk to somebody: a name, the beginning of one, or an id",
-        "/public        everybody's room; whoever is reached can read it",
-        "/who           who is near, and friends",
+        "/chat NAME     open a conversation: a name, an unambiguous prefix of one, or an id",
+        "/public        the public room, which everyone in reach can read",
+        "/who           list the peers nearby, and friends",
         "/send FILE     send a file; Tab completes its name",
-        "/voice         record a voice note, and send it",
-        "/verify        how to be sure whose key it is",
-        "/quit          as Ctrl-C",
-        "//TEXT         a text that begins with /",
-        "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: what was said before;",
-        "Alt-Enter: a new line in a text; Up, Down: what was written before",
+        "/voice         record and send a voice note",
+        "/verify        how to verify the peer's key",
+        "/quit          quit, like Ctrl-C",
+        "//TEXT         send a text that starts with /",
+        "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
+        "Alt-Enter: a line break in a text; Up, Down: texts sent before",
     ]
 
     private mutating func who(at now: WallTime) {
         let all = listed
-        if all.isEmpty { note("nobody is near", at: now) }
+        if all.isEmpty { addNotice("no peers nearby", at: now) }
         for person in all {
             let software =
                 switch person.software {
@@ -127,7 +128,7 @@ extension ChatScreen {
                 }
             let trustStatus =
                 person.isFriend && person.trustStatus.isVerified ? "friend, verified" : person.trustStatus.label
-            note(
+            addNotice(
                 "\(name(of: person.id))  \(person.id.hex)  \(person.isNear ? "near" : "away")\(software), "
                     + TerminalText.escaped(trustStatus, columns: 40), at: now)
         }
@@ -135,28 +136,28 @@ extension ChatScreen {
 
     private mutating func verify(at now: WallTime) {
         guard case .peer(let peer)? = active.conversation else {
-            note("whose key? /chat NAME, then /verify", at: now)
+            addNotice("no conversation is open: /chat NAME, then /verify", at: now)
             return
         }
         let name = name(of: peer)
         if people[peer]?.software == .blueChat {
-            note("\(name) has no key: nothing proves who that is, and anybody in range can read what is said", at: now)
+            addNotice("\(name) has no key: the name proves nothing, and everyone in range can read the conversation", at: now)
         } else if people[peer]?.trustStatus.isVerified == true {
-            note("the key of \(name), \(peer.hex), is verified: its short code was compared", at: now)
+            addNotice("the key of \(name), \(peer.hex), is verified", at: now)
         } else {
-            note(
-                "the key of \(name), \(peer.hex), could be anybody's who calls themselves so. To be sure, in another terminal:",
+            addNotice(
+                "the key of \(name), \(peer.hex), is not verified: any peer may use the name. To verify it, run in another terminal:",
                 at: now)
-            note("    nearshare peers verify \(peer.hex)", at: now)
-            note(
-                "while they run nearshare receive. Both of you see eight digits; compare them by voice, or look at both screens",
+            addNotice("    nearshare peers verify \(peer.hex)", at: now)
+            addNotice(
+                "while the peer runs nearshare receive. Both screens show eight digits: compare them by voice, or side by side",
                 at: now)
         }
     }
 
     // MARK: Completion
 
-    /// Completes a command; where there is nothing to complete, the next conversation.
+    /// Completes a command; on an empty line, switches to the next conversation.
     private mutating func tab() -> [Effect] {
         let text = active.editor.text
         guard text.hasPrefix("/"), active.editor.isAtEnd else { return active.editor.isEmpty ? step(1) : [] }
@@ -173,7 +174,7 @@ extension ChatScreen {
     private static let commands = ["/chat ", "/help", "/public", "/quit", "/send ", "/verify", "/voice", "/who"]
 
     mutating func complete(_ path: String, with candidates: [String]) {
-        // Somebody has typed on meanwhile.
+        // The user may have typed more in the meantime.
         guard active.editor.text == "/send " + path else { return }
         complete(path, with: candidates, after: "/send ")
     }
@@ -192,7 +193,7 @@ extension ChatScreen {
         return String(text)
     }
 
-    /// As terminals write the path of a file that is dropped on them.
+    /// Removes the quotes that terminals put around the path of a dropped file.
     private static func unquoted(_ path: String) -> String {
         for quote in ["'", "\""] where path.count > 1 && path.hasPrefix(quote) && path.hasSuffix(quote) {
             return String(path.dropFirst().dropLast())

@@ -3,15 +3,15 @@ internal import NearshareService
 internal import NearshareTerminal
 
 extension ChatScreen {
-    /// How many rows and columns each part has.
+    /// Rows and columns of the parts of the screen.
     private struct Layout {
         var hasBar: Bool
         var hasNearLine: Bool
         var hasStatus: Bool
-        /// Of the conversation.
+        /// Size of the conversation.
         var columns: Int
         var rows: Int
-        /// Columns beside it; 0 without.
+        /// Columns of the list beside it; 0 without one.
         var side: Int
     }
 
@@ -29,7 +29,7 @@ extension ChatScreen {
         return layout
     }
 
-    /// Rows of the conversation that are seen at once.
+    /// Number of visible rows of the conversation.
     var viewRows: Int { max(2, layout(inputRows: input().rows.count).rows) }
 
     func render() -> ScreenFrame {
@@ -39,7 +39,7 @@ extension ChatScreen {
         if layout.hasBar { lines.append(bar()) }
         if layout.hasNearLine { lines.append(nearLine()) }
         var view = visibleRows(layout.rows, columns: layout.columns)
-        // Little that was said stands at the bottom, above what one writes.
+        // A short conversation is aligned to the bottom.
         view = Array(repeating: StyledLine(), count: layout.rows - view.count) + view
         if layout.side > 0 {
             let near = nearColumn(rows: layout.rows, columns: layout.side)
@@ -58,18 +58,18 @@ extension ChatScreen {
 
     // MARK: Names
 
-    /// What somebody is called here, fit for a terminal.
+    /// The shown name of a peer, escaped for a terminal.
     func name(of peer: PeerID) -> String {
         let claimed = people[peer]?.name ?? lastName(of: peer)
         guard let claimed else { return peer.hex }
         let shown = TerminalText.escaped(claimed.claimed, columns: Self.maximumNameColumns)
-        // Anybody can choose a name that somebody else has.
+        // Several peers may claim the same name.
         let isShared = people.values.contains { $0.id != peer && Self.looksLike($0.name, claimed) }
         return isShared ? "\(shown)#\(peer.hex.prefix(4))" : shown
     }
 
     private func lastName(of peer: PeerID) -> DisplayName? {
-        for item in rooms.first(where: { $0.conversation == .peer(peer) })?.items.reversed() ?? [] {
+        for item in views.first(where: { $0.conversation == .peer(peer) })?.items.reversed() ?? [] {
             if case .entry(let entry) = item.content, entry.author == peer, let name = entry.authorName { return name }
         }
         return nil
@@ -82,12 +82,12 @@ extension ChatScreen {
     private func title(of room: ConversationView) -> String {
         switch room.conversation {
         case .peer(let peer)?: name(of: peer)
-        case .everybody?: "everybody"
+        case .everybody?: "everyone"
         case nil: "nearshare chat"
         }
     }
 
-    /// Those who are near or friends: near ones first, by name.
+    /// Peers nearby and friends: peers nearby first, sorted by name.
     var listed: [Contact] {
         people.values.filter { $0.isNear || $0.isFriend }.sorted {
             ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
@@ -98,10 +98,10 @@ extension ChatScreen {
 
     // MARK: Bars
 
-    /// The conversations, the one that is looked at in the middle when not all fit.
+    /// The tabs of the conversations. When not all fit, the tabs around the visible one.
     private func bar() -> StyledLine {
-        var tabs = rooms.indices.map { index -> StyledLine in
-            let room = rooms[index]
+        var tabs = views.indices.map { index -> StyledLine in
+            let room = views[index]
             var text = "\(index + 1) \(title(of: room))"
             if room.unreadCount > 0 { text += " (\(room.unreadCount))" }
             let style =
@@ -110,12 +110,14 @@ extension ChatScreen {
                 : room.unreadCount > 0 ? TextStyle(color: .yellow, isBold: true) : .plain
             return StyledLine(index == current ? "[\(text)]" : " \(text) ", style)
         }
-        if current == nil { tabs.insert(StyledLine("[\(title(of: lobby))]", TextStyle(isBold: true, isReversed: true)), at: 0) }
+        if current == nil {
+            tabs.insert(StyledLine("[\(title(of: startView))]", TextStyle(isBold: true, isReversed: true)), at: 0)
+        }
         let chosen = current ?? 0
         var first = chosen
         var last = chosen
         var width = tabs[chosen].width
-        // One column at each end tells that there are more.
+        // One column at each end is left for a sign that there are more.
         while true {
             if last + 1 < tabs.count, width + tabs[last + 1].width <= columns - 2 {
                 last += 1
@@ -132,15 +134,15 @@ extension ChatScreen {
         for tab in tabs[first...last] {
             for span in tab.spans { line.append(span.text, span.style) }
         }
-        // Somebody has written in one that is not seen.
+        // A hidden conversation may have unread lines.
         if last < tabs.count - 1 { line.append(">", .warning) }
         return line
     }
 
     private func nearLine() -> StyledLine {
         let near = listed.filter(\.isNear)
-        guard !near.isEmpty else { return StyledLine("nobody is near", .dim) }
-        var line = StyledLine("near: ", .dim)
+        guard !near.isEmpty else { return StyledLine("no peers nearby", .dim) }
+        var line = StyledLine("nearby: ", .dim)
         for (index, person) in near.enumerated() {
             let name = (index > 0 ? ", " : "") + self.name(of: person.id)
             let left = near.count - index
@@ -155,13 +157,13 @@ extension ChatScreen {
 
     private func nearColumn(rows: Int, columns: Int) -> [StyledLine] {
         let all = listed
-        var lines = [StyledLine("near", .bold)]
+        var lines = [StyledLine("nearby", .bold)]
         for person in all where person.isNear {
             lines.append(StyledLine(TerminalText.escaped(name(of: person.id), columns: columns - 2), Self.style(of: person)))
         }
-        if lines.count == 1 { lines.append(StyledLine("nobody", .dim)) }
+        if lines.count == 1 { lines.append(StyledLine("no peers", .dim)) }
         if all.contains(where: { !$0.isNear }) {
-            lines += [StyledLine(), StyledLine("friends who are away", .dim)]
+            lines += [StyledLine(), StyledLine("friends away", .dim)]
             lines += all.filter { !$0.isNear }.map { StyledLine(name(of: $0.id), .dim) }
         }
         if lines.count > rows, rows > 0 {
@@ -187,25 +189,25 @@ extension ChatScreen {
         var line = StyledLine()
         let room = active
         switch room.conversation {
-        case nil: line.append("/chat NAME talks to somebody, /help tells more, Ctrl-C quits", .dim)
-        case .everybody?: line.append("everybody who is reached can read this", .warning)
+        case nil: line.append("/chat NAME opens a conversation, /help lists commands, Ctrl-C quits", .dim)
+        case .everybody?: line.append("everyone in reach can read this", .warning)
         case .peer(let peer)?:
             let person = people[peer]
             line.append(name(of: peer), .bold)
             if person?.isNear == true {
                 line.append(" is near", TextStyle(color: .green))
             } else {
-                line.append(" is away: what you write waits until they are near", .warning)
+                line.append(" is away: messages wait until the peer is near", .warning)
             }
             switch person?.trustStatus {
-            case .nameClash?: line.append("  NOT THE KEY THEY HAD BEFORE: /verify", TextStyle(color: .red, isBold: true))
+            case .nameClash?: line.append("  THE KEY HAS CHANGED: /verify", TextStyle(color: .red, isBold: true))
             case .known(.blocked, _)?: line.append("  blocked", .failure)
             case .known(.verified, _)?: line.append("  verified", TextStyle(color: .green))
             default: break
             }
         }
         if room.position != .end {
-            let more = room.missedCount > 0 ? "\(room.missedCount) new below" : "Page Down goes on"
+            let more = room.newBelowCount > 0 ? "\(room.newBelowCount) new below" : "Page Down for newer"
             let text = "  [\(more)]"
             let width = TerminalText.width(of: text)
             line = line.truncated(to: max(0, columns - width))
@@ -216,7 +218,7 @@ extension ChatScreen {
         return line
     }
 
-    // MARK: What is written
+    // MARK: Input line
 
     private func input() -> (rows: [StyledLine], cursor: (row: Int, column: Int)) {
         let prompt = "> "
@@ -253,9 +255,9 @@ extension ChatScreen {
         return (Array(lines), (cursor.row - first, cursor.column + prompt.count))
     }
 
-    // MARK: What was said
+    // MARK: Items
 
-    /// The rows at the place that is looked at, at most `count`.
+    /// The rows at the scroll position, at most `count`.
     private func visibleRows(_ count: Int, columns: Int) -> [StyledLine] {
         walkUp(from: active.position, count, columns: columns).reversed().map(\.line)
     }
@@ -266,7 +268,7 @@ extension ChatScreen {
         var line: StyledLine
     }
 
-    /// From a place upwards.
+    /// The rows from a position upwards.
     private func walkUp(from position: ConversationView.Position, _ count: Int, columns: Int) -> [Row] {
         let room = active
         var found: [Row] = []
@@ -287,7 +289,7 @@ extension ChatScreen {
         return found
     }
 
-    /// Moves the view up by so many rows, or down by less than none; it stays full.
+    /// Scrolls up by a number of rows, or down by a negative number; the view stays full.
     mutating func move(by distance: Int) {
         let layout = layout(inputRows: input().rows.count)
         let room = active
@@ -321,7 +323,7 @@ extension ChatScreen {
         }
     }
 
-    /// Nothing is above what is seen.
+    /// Whether the first row is visible.
     var isAtTop: Bool {
         let layout = layout(inputRows: input().rows.count)
         return walkUp(from: active.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
@@ -337,7 +339,7 @@ extension ChatScreen {
         }
         switch item.content {
         case .entry(let entry): lines += entryLines(entry, time, room, columns: columns)
-        case .note(let text): lines += block(StyledLine("* ", .dim), text, .dim, columns: columns)
+        case .notice(let text): lines += block(StyledLine("* ", .dim), text, .dim, columns: columns)
         case .transfer(let transfer):
             lines += block(StyledLine("\(time.clock) ", .dim), Self.sentence(transfer), .dim, columns: columns)
         }
@@ -348,7 +350,7 @@ extension ChatScreen {
         _ entry: ChatMessage, _ time: LocalTime, _ room: ConversationView, columns: Int
     ) -> [StyledLine] {
         var head = StyledLine()
-        // On a narrow screen the text needs the room more.
+        // A narrow screen has no room for the time.
         if columns >= 30 { head.append("\(time.clock) ", .dim) }
         if let author = entry.author {
             var name = entry.conversation == .everybody ? nickname(entry, author) : self.name(of: author)
@@ -362,10 +364,10 @@ extension ChatScreen {
         return lines
     }
 
-    /// With the beginning of the key's id: in the open anybody can call themselves anything.
+    /// The name with a prefix of the key's id: in the public room any peer can claim any name.
     private func nickname(_ entry: ChatMessage, _ author: PeerID) -> String {
         let claimed = entry.authorName ?? people[author]?.name
-        let name = claimed.map { TerminalText.escaped($0.claimed, columns: Self.maximumNameColumns) } ?? "somebody"
+        let name = claimed.map { TerminalText.escaped($0.claimed, columns: Self.maximumNameColumns) } ?? "unknown"
         return "\(name)#\(author.hex.prefix(4))"
     }
 
@@ -375,19 +377,19 @@ extension ChatScreen {
     }
 
     private func mark(_ entry: ChatMessage, _ room: ConversationView) -> StyledLine {
-        let hasSigns = settings.hasUTF8 && settings.hasColor
+        let usesSigns = settings.hasUTF8 && settings.hasColor
         switch entry.status {
-        case .waiting: return StyledLine(hasSigns ? "·" : "waiting", .dim)
-        case .sent: return StyledLine(hasSigns ? "✓" : "sent", .dim)
-        case .delivered: return StyledLine(hasSigns ? "✓✓" : "delivered", .dim)
-        case .read: return StyledLine(hasSigns ? "✓✓" : "read", TextStyle(color: .cyan, isBold: hasSigns))
+        case .waiting: return StyledLine(usesSigns ? "·" : "waiting", .dim)
+        case .sent: return StyledLine(usesSigns ? "✓" : "sent", .dim)
+        case .delivered: return StyledLine(usesSigns ? "✓✓" : "delivered", .dim)
+        case .read: return StyledLine(usesSigns ? "✓✓" : "read", TextStyle(color: .cyan, isBold: usesSigns))
         case .failed:
             let reason = room.reasons[entry.id].map { ": " + TerminalText.escaped($0, columns: 200) } ?? ""
             return StyledLine("not sent\(reason)", .failure)
         }
     }
 
-    /// At the end of the last row, or in rows of its own.
+    /// Appends a mark to the last row, or below it where it does not fit.
     private func append(_ mark: StyledLine, to lines: inout [StyledLine], columns: Int) {
         guard let last = lines.last, let span = mark.spans.first else { return }
         if last.width + 1 + mark.width <= columns {
@@ -402,11 +404,11 @@ extension ChatScreen {
         }
     }
 
-    /// A text after what stands before it.
+    /// A text behind a heading, with further rows indented.
     private func block(_ head: StyledLine, _ text: String, _ style: TextStyle, columns: Int) -> [StyledLine] {
         let indent = columns < 30 ? 2 : min(6, head.width)
         let room = columns - head.width
-        // A name that leaves next to nothing stands alone.
+        // A heading that leaves no room gets a row of its own.
         let isAlone = room < 8 && head.width > indent
         let rest = max(2, columns - indent)
         let rows = TextLayout.rows(of: text, firstColumns: isAlone ? rest : max(2, room), columns: rest)

@@ -2,38 +2,30 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// A full-screen conversation as a value: keys and events in, pictures and wishes out. It reads no clock, terminal or file.
+/// The full-screen chat as a state machine: keys and events in, effects and frames out. It has no clock, terminal or file.
 struct ChatScreen: Sendable {
-    /// What is seen first.
+    /// The conversation that is opened first.
     enum Opening: Sendable, Hashable {
-        /// Whom the person has named.
+        /// The peer that the user has named.
         case person(String)
         case everybody
-        /// The conversation that somebody spoke in last.
+        /// The most recent conversation.
         case latest
-    }
-
-    /// A moment as people here read it.
-    struct LocalTime: Sendable, Hashable {
-        /// "Sat 21 Nov 2026"
-        var day: String
-        /// "14:05"
-        var clock: String
     }
 
     struct Settings: Sendable {
         var opening = Opening.latest
         /// No bell.
         var isQuiet = false
-        /// What can be told by colour is; otherwise by words.
+        /// The terminal shows colours; otherwise words replace them.
         var hasColor = true
-        /// Others get no sign that needs more than ASCII.
+        /// The terminal decodes UTF-8; otherwise output is limited to ASCII.
         var hasUTF8 = true
         var localTime: @Sendable (WallTime) -> LocalTime
     }
 
-    /// What an answer belongs to.
-    enum Ticket: Sendable, Hashable {
+    /// The request that a reply belongs to.
+    enum RequestTag: Sendable, Hashable {
         case people
         case conversations
         case history(Conversation, isOlder: Bool)
@@ -46,86 +38,87 @@ struct ChatScreen: Sendable {
     enum Input: Sendable {
         case key(TerminalKey)
         case event(ControlEvent)
-        case answered(Ticket, Result<ControlReply, ControlFailure>)
+        case answered(RequestTag, Result<ControlReply, ControlFailure>)
         case resized(TerminalSize)
-        /// What a path could go on with, for the path that was asked about.
+        /// Completions of a path.
         case paths(String, [String])
-        /// The recorder has ended: a path, or why there is none.
+        /// The recording has ended: the path of the note, or a reason.
         case recorded(Conversation, path: String?, reason: String?)
-        /// The node has ended, and nothing takes its place.
-        case gone
-        /// The node has ended, and another one is there instead.
-        case reopened
+        /// The node has stopped for good.
+        case nodeEnded
+        /// The node has stopped, and another one has taken over.
+        case nodeReplaced
     }
 
     enum Effect: Sendable, Hashable {
-        case ask(ControlRequest, Ticket)
-        /// Sends what the person calls so from where they are.
-        case sendFile(String, PeerID, Ticket)
+        case ask(ControlRequest, RequestTag)
+        /// Sends a file, by the path that the user typed.
+        case sendFile(String, PeerID, RequestTag)
         case listPaths(String)
-        /// Hands the terminal to the recorder.
+        /// Records a voice note on the terminal.
         case record(PeerID, name: String)
         case bell
-        /// Something else has written on the terminal.
+        /// Draws all rows again.
         case redraw
         case suspend
         case quit
     }
 
     let settings: Settings
-    /// A node has been asked already, this one or another.
+    /// Whether requests have been sent to a node, this one or an earlier one.
     private(set) var hasStarted = false
     private(set) var columns = 80
     private(set) var rows = 24
     var people: [PeerID: Contact] = [:]
-    /// Everybody's first, then persons' in the order in which they were opened.
-    var rooms: [ConversationView] = [ConversationView(.everybody)]
-    /// Where nothing is said: seen until a conversation is chosen.
-    var lobby = ConversationView(nil)
-    /// nil for the lobby.
+    /// The public room first, then conversations in the order in which they were opened.
+    var views: [ConversationView] = [ConversationView(.everybody)]
+    /// The start page, shown until a conversation is opened.
+    var startView = ConversationView(nil)
+    /// Index of the visible view; nil for the start page.
     var current: Int?
-    /// Who was looked for last: what was found later is not jumped to.
-    var wanted: String?
+    /// The name that was looked for last; results for earlier names are not opened.
+    var requestedName: String?
     private var lastBell: WallTime?
 
-    /// Lines that are fetched at once.
+    /// Number of entries loaded at once.
     static let page = 50
-    /// Strangers with a key for each line open no more than these.
-    static let maximumRooms = 300
+    /// Limit on views: an attacker may use a new key for each line.
+    static let maximumViews = 300
+    /// Minimum time between bells, in milliseconds.
     private static let bellInterval: Int64 = 3000
-    /// Seconds that somebody is waited for.
+    /// Time to look for a peer, in seconds.
     private static let findTimeout = Duration.seconds(5)
 
     init(_ settings: Settings) {
         self.settings = settings
     }
 
-    /// What to ask at first.
+    /// The first requests.
     mutating func start(at now: WallTime) -> [Effect] {
         hasStarted = true
-        var effects = Self.questions
+        var effects = Self.initialRequests
         switch settings.opening {
         case .person(let name): effects += find(name, at: now)
         case .everybody: effects += open(.everybody)
-        case .latest: lobby.note("/chat NAME begins a conversation; /help lists what else can be done", at: now)
+        case .latest: startView.addNotice("/chat NAME opens a conversation; /help lists all commands", at: now)
         }
         return effects
     }
 
-    private static let questions: [Effect] = [.ask(.contacts, .people), .ask(.conversations, .conversations)]
+    private static let initialRequests: [Effect] = [.ask(.contacts, .people), .ask(.conversations, .conversations)]
 
-    /// What to ask another node. What was written and is being written stays.
-    private mutating func startAgain(at now: WallTime) -> [Effect] {
-        note("the node has ended; another one has taken over", in: active.conversation, at: now)
-        for index in rooms.indices { rooms[index].forgetQuestions() }
-        return Self.questions + (current.map { load($0) } ?? []) + (wanted.map { find($0, at: now) } ?? [])
+    /// The requests to another node. Items and input lines are kept.
+    private mutating func resume(at now: WallTime) -> [Effect] {
+        addNotice("the node has stopped; another one has taken over", in: active.conversation, at: now)
+        for index in views.indices { views[index].discardPendingRequests() }
+        return Self.initialRequests + (current.map { load($0) } ?? []) + (requestedName.map { find($0, at: now) } ?? [])
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Effect] {
         switch input {
         case .key(let key): return press(key, at: now)
-        case .event(let event): return take(event, at: now)
-        case .answered(let ticket, let result): return answered(ticket, result, at: now)
+        case .event(let event): return handle(event, at: now)
+        case .answered(let tag, let result): return handle(result, for: tag, at: now)
         case .resized(let size):
             columns = max(1, size.columns)
             rows = max(1, size.rows)
@@ -134,91 +127,92 @@ struct ChatScreen: Sendable {
             complete(path, with: candidates)
             return []
         case .recorded(let conversation, let path, let reason):
-            if let reason { note(reason, in: conversation, at: now) }
+            if let reason { addNotice(reason, in: conversation, at: now) }
             guard let path, case .peer(let peer) = conversation else { return [] }
             return [.sendFile(path, peer, .sendFile(conversation, path))]
-        case .gone:
-            note("the node has ended; /quit, and start nearshare chat again", in: active.conversation, at: now)
+        case .nodeEnded:
+            addNotice("the node has stopped; /quit, and start nearshare chat again", in: active.conversation, at: now)
             return []
-        case .reopened: return startAgain(at: now)
+        case .nodeReplaced: return resume(at: now)
         }
     }
 
-    /// What is looked at.
+    /// The visible view.
     var active: ConversationView {
-        get { current.map { rooms[$0] } ?? lobby }
+        get { current.map { views[$0] } ?? startView }
         set {
-            if let current { rooms[current] = newValue } else { lobby = newValue }
+            if let current { views[current] = newValue } else { startView = newValue }
         }
     }
 
-    mutating func note(_ text: String, in conversation: Conversation?, at now: WallTime) {
-        if let index = rooms.firstIndex(where: { $0.conversation == conversation }) {
-            rooms[index].note(text, at: now)
+    mutating func addNotice(_ text: String, in conversation: Conversation?, at now: WallTime) {
+        if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+            views[index].addNotice(text, at: now)
         } else {
-            active.note(text, at: now)
+            active.addNotice(text, at: now)
         }
     }
 
-    mutating func note(_ text: String, at now: WallTime) {
-        active.note(text, at: now)
+    mutating func addNotice(_ text: String, at now: WallTime) {
+        active.addNotice(text, at: now)
         active.position = .end
     }
 
     // MARK: Conversations
 
     mutating func find(_ name: String, at now: WallTime) -> [Effect] {
-        wanted = name
-        note("looking for \(TerminalText.escaped(name, columns: 40))…", at: now)
+        requestedName = name
+        addNotice("looking for \(TerminalText.escaped(name, columns: 40))…", at: now)
         return [.ask(.find(name: name, timeout: Self.findTimeout), .find(name))]
     }
 
-    /// Shows a conversation.
+    /// Makes a conversation visible.
     mutating func open(_ conversation: Conversation) -> [Effect] {
-        guard let index = room(of: conversation) else { return [] }
+        guard let index = view(of: conversation) else { return [] }
         return select(index)
     }
 
     mutating func select(_ index: Int) -> [Effect] {
-        guard rooms.indices.contains(index) else { return [] }
+        guard views.indices.contains(index) else { return [] }
         current = index
-        rooms[index].missedCount = 0
-        wanted = nil
+        views[index].newBelowCount = 0
+        requestedName = nil
         return load(index) + markRead(index)
     }
 
-    /// The next or the previous one.
+    /// Switches to the next or previous conversation.
     mutating func step(_ distance: Int) -> [Effect] {
-        let count = rooms.count
+        let count = views.count
         guard let current else { return select(distance > 0 ? 0 : count - 1) }
         return select((current + distance + count) % count)
     }
 
-    /// - Returns: nil when there are too many.
-    private mutating func room(of conversation: Conversation) -> Int? {
-        if let index = rooms.firstIndex(where: { $0.conversation == conversation }) { return index }
-        guard rooms.count < Self.maximumRooms else { return nil }
-        rooms.append(ConversationView(conversation))
-        return rooms.count - 1
+    /// The index of the view of a conversation, which is opened if necessary.
+    /// - Returns: nil when the limit is reached.
+    private mutating func view(of conversation: Conversation) -> Int? {
+        if let index = views.firstIndex(where: { $0.conversation == conversation }) { return index }
+        guard views.count < Self.maximumViews else { return nil }
+        views.append(ConversationView(conversation))
+        return views.count - 1
     }
 
-    /// The newest lines of a conversation that none were fetched of.
+    /// Loads the newest entries, once.
     private mutating func load(_ index: Int) -> [Effect] {
-        guard let conversation = rooms[index].conversation, !rooms[index].isLoading, !rooms[index].isComplete,
-            !rooms[index].wasLoaded
+        guard let conversation = views[index].conversation, !views[index].isLoading, !views[index].isComplete,
+            !views[index].hasLoadedNewest
         else { return [] }
-        rooms[index].isLoading = true
-        rooms[index].wasLoaded = true
+        views[index].isLoading = true
+        views[index].hasLoadedNewest = true
         return [.ask(.history(conversation, before: nil, limit: Self.page), .history(conversation, isOlder: false))]
     }
 
     private mutating func markRead(_ index: Int) -> [Effect] {
-        guard let conversation = rooms[index].conversation, rooms[index].hasUnseenEntries else { return [] }
-        rooms[index].markOthersRead()
+        guard let conversation = views[index].conversation, views[index].hasUnseenEntries else { return [] }
+        views[index].markReceivedRead()
         return [.ask(.markRead(conversation), .markRead)]
     }
 
-    /// Older lines, when one looks at the oldest that are here.
+    /// Loads entries older than those of the visible view.
     mutating func loadOlder() -> [Effect] {
         guard let conversation = active.conversation, !active.isLoading, !active.isComplete,
             let oldest = active.oldestNumber
@@ -229,39 +223,39 @@ struct ChatScreen: Sendable {
 
     // MARK: The node
 
-    private mutating func take(_ event: ControlEvent, at now: WallTime) -> [Effect] {
+    private mutating func handle(_ event: ControlEvent, at now: WallTime) -> [Effect] {
         switch event {
-        case .entry(let entry): return take(entry, at: now)
+        case .entry(let entry): return insert(entry, at: now)
         case .marked(let id, let conversation, let mark, let reason):
-            if let index = rooms.firstIndex(where: { $0.conversation == conversation }) {
-                _ = rooms[index].mark(id, mark)
-                rooms[index].reasons[id] = reason
+            if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+                _ = views[index].setMark(mark, of: id)
+                views[index].reasons[id] = reason
             }
         case .contacts(let all): setPeople(all)
         case .transfer(let transfer):
-            if let index = room(of: .peer(transfer.peer)) { rooms[index].show(transfer, at: now) }
-        case .notice(let text): note(TerminalText.escaped(text, columns: 400), at: now)
+            if let index = view(of: .peer(transfer.peer)) { views[index].update(transfer, at: now) }
+        case .notice(let text): addNotice(TerminalText.escaped(text, columns: 400), at: now)
         case .messageChanged, .received: break
         }
         return []
     }
 
-    private mutating func take(_ entry: ChatMessage, at now: WallTime) -> [Effect] {
-        guard let index = room(of: entry.conversation), rooms[index].insert(entry) else { return [] }
-        let isLookedAt = index == current
-        if rooms[index].position != .end { rooms[index].missedCount += 1 }
+    private mutating func insert(_ entry: ChatMessage, at now: WallTime) -> [Effect] {
+        guard let index = view(of: entry.conversation), views[index].insert(entry) else { return [] }
+        let isVisible = index == current
+        if views[index].position != .end { views[index].newBelowCount += 1 }
         if entry.isOurs { return [] }
-        if isLookedAt { return markRead(index) }
-        if entry.status < .read { rooms[index].unreadCount += 1 }
-        return entry.conversation == .everybody ? [] : ring(at: now)
+        if isVisible { return markRead(index) }
+        if entry.status < .read { views[index].unreadCount += 1 }
+        return entry.conversation == .everybody ? [] : ringBell(at: now)
     }
 
-    /// Not for everybody's room, where any stranger could ring.
-    private mutating func ring(at now: WallTime) -> [Effect] {
+    /// The bell for a received line. The public room does not ring it: any peer could.
+    private mutating func ringBell(at now: WallTime) -> [Effect] {
         guard !settings.isQuiet else { return [] }
         if let lastBell {
             let passed = now.milliseconds - lastBell.milliseconds
-            // The clock may have been set back.
+            // The wall clock may have been set back.
             guard passed >= Self.bellInterval || passed < 0 else { return [] }
         }
         lastBell = now
@@ -272,69 +266,69 @@ struct ChatScreen: Sendable {
         people = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
     }
 
-    private mutating func answered(
-        _ ticket: Ticket, _ result: Result<ControlReply, ControlFailure>, at now: WallTime
+    private mutating func handle(
+        _ result: Result<ControlReply, ControlFailure>, for tag: RequestTag, at now: WallTime
     ) -> [Effect] {
         switch result {
-        case .success(let reply): return succeeded(ticket, reply, at: now)
+        case .success(let reply): return succeeded(tag, reply, at: now)
         case .failure(let failure):
-            failed(ticket, TerminalText.escaped(failure.description, columns: 400), at: now)
+            failed(tag, TerminalText.escaped(failure.description, columns: 400), at: now)
             return []
         }
     }
 
-    private mutating func succeeded(_ ticket: Ticket, _ reply: ControlReply, at now: WallTime) -> [Effect] {
-        switch (ticket, reply) {
+    private mutating func succeeded(_ tag: RequestTag, _ reply: ControlReply, at now: WallTime) -> [Effect] {
+        switch (tag, reply) {
         case (.people, .contacts(let all)): setPeople(all)
-        case (.conversations, .conversations(let all)): return take(all)
+        case (.conversations, .conversations(let all)): return handle(all)
         case (.history(let conversation, let isOlder), .entries(let entries)):
-            return take(entries, of: conversation, isOlder: isOlder)
+            return insert(entries, of: conversation, isOlder: isOlder)
         case (.find(let name), .contact(let person)):
             if people[person.id] == nil { people[person.id] = person }
-            // Somebody who has gone on to something else is not called back.
-            guard wanted == name else { return [] }
+            // The user may have opened another conversation in the meantime.
+            guard requestedName == name else { return [] }
             return open(.peer(person.id))
         default: break
         }
         return []
     }
 
-    private mutating func failed(_ ticket: Ticket, _ reason: String, at now: WallTime) {
-        switch ticket {
+    private mutating func failed(_ tag: RequestTag, _ reason: String, at now: WallTime) {
+        switch tag {
         case .say(let conversation, let text):
-            note("not sent: \(reason)", in: conversation, at: now)
-            // What was written is not lost, unless something else is being written.
-            if let index = rooms.firstIndex(where: { $0.conversation == conversation }), rooms[index].editor.isEmpty {
-                rooms[index].editor.replace(with: text)
+            addNotice("not sent: \(reason)", in: conversation, at: now)
+            // The text returns to the input line, unless the user has begun another.
+            if let index = views.firstIndex(where: { $0.conversation == conversation }), views[index].editor.isEmpty {
+                views[index].editor.replace(with: text)
             }
         case .history(let conversation, _):
-            if let index = rooms.firstIndex(where: { $0.conversation == conversation }) { rooms[index].isLoading = false }
-            note(reason, in: conversation, at: now)
+            if let index = views.firstIndex(where: { $0.conversation == conversation }) { views[index].isLoading = false }
+            addNotice(reason, in: conversation, at: now)
         case .sendFile(let conversation, let path):
-            note("\(TerminalText.escaped(path, columns: 200)) is not sent: \(reason)", in: conversation, at: now)
+            addNotice("\(TerminalText.escaped(path, columns: 200)) could not be sent: \(reason)", in: conversation, at: now)
         case .find(let name):
-            if wanted == name { wanted = nil }
-            note(reason, at: now)
-        case .people, .conversations, .markRead: note(reason, at: now)
+            if requestedName == name { requestedName = nil }
+            addNotice(reason, at: now)
+        case .people, .conversations, .markRead: addNotice(reason, at: now)
         }
     }
 
-    private mutating func take(_ summaries: [ConversationSummary]) -> [Effect] {
+    private mutating func handle(_ summaries: [ConversationSummary]) -> [Effect] {
         for summary in summaries {
-            guard let index = room(of: summary.conversation), !rooms[index].contains(summary.last.id) else { continue }
-            rooms[index].unreadCount = index == current ? 0 : summary.unreadCount
+            guard let index = view(of: summary.conversation), !views[index].contains(summary.last.id) else { continue }
+            views[index].unreadCount = index == current ? 0 : summary.unreadCount
         }
-        guard settings.opening == .latest, current == nil, wanted == nil, lobby.editor.isEmpty,
+        guard settings.opening == .latest, current == nil, requestedName == nil, startView.editor.isEmpty,
             let newest = summaries.first(where: { $0.conversation != .everybody })
         else { return [] }
         return open(newest.conversation)
     }
 
-    private mutating func take(_ entries: [ChatMessage], of conversation: Conversation, isOlder: Bool) -> [Effect] {
-        guard let index = rooms.firstIndex(where: { $0.conversation == conversation }) else { return [] }
-        rooms[index].isLoading = false
-        if entries.count < Self.page { rooms[index].isComplete = true }
-        for entry in entries.reversed() { rooms[index].insert(entry) }
+    private mutating func insert(_ entries: [ChatMessage], of conversation: Conversation, isOlder: Bool) -> [Effect] {
+        guard let index = views.firstIndex(where: { $0.conversation == conversation }) else { return [] }
+        views[index].isLoading = false
+        if entries.count < Self.page { views[index].isComplete = true }
+        for entry in entries.reversed() { views[index].insert(entry) }
         return index == current ? markRead(index) : []
     }
 }

@@ -5,19 +5,19 @@ internal import NearshareService
 internal import NearshareTerminal
 internal import Synchronization
 
-/// Joins a ``ChatScreen`` with a terminal and a node.
+/// Drives a ``ChatScreen``: connects it to a terminal and a node.
 final class ChatTerminal: Sendable {
-    private enum Happening: Sendable {
+    private enum Input: Sendable {
         case screen(ChatScreen.Input)
-        /// None when nothing was pressed for a while.
+        /// Empty after a pause.
         case pressed([UInt8])
         case resized
         case draw
-        /// A signal, or the terminal has gone.
+        /// A signal, or the terminal is closed.
         case interrupted
-        /// The node tells nothing any more.
-        case nodeGone
-        /// Nobody waits any longer for what was on its way when the person quit, or the node went.
+        /// The node's event stream has ended.
+        case nodeEnded
+        /// The time for pending requests after quitting has expired.
         case end
     }
 
@@ -25,17 +25,17 @@ final class ChatTerminal: Sendable {
     private let machine: LocalMachine
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
-    /// As it was when the last node ended.
-    private let kept: Monitor<ChatScreen>
-    private let happenings: AsyncStream<Happening>
-    private let sink: AsyncStream<Happening>.Continuation
+    /// The screen between two nodes.
+    private let savedScreen: Monitor<ChatScreen>
+    private let inputs: AsyncStream<Input>
+    private let sink: AsyncStream<Input>.Continuation
 
-    /// A picture for each, and no more: 30 a second.
+    /// Minimum time between two frames.
     private static let drawInterval = Duration.milliseconds(33)
-    /// For lines that are on their way to the node when somebody quits.
+    /// Time for pending requests after the user has quit.
     private static let timeout = Duration.seconds(2)
 
-    /// - Parameter screen: a new one, or as another node has left it; kept when this one ends.
+    /// - Parameter screen: a new screen, or that of an earlier node; saved when this node stops.
     init(
         client: any NodeClient, machine: LocalMachine, terminal: TerminalDevice, keyboard: KeyboardReader,
         screen: Monitor<ChatScreen>
@@ -44,61 +44,62 @@ final class ChatTerminal: Sendable {
         self.machine = machine
         self.terminal = terminal
         self.keyboard = keyboard
-        kept = screen
-        (happenings, sink) = AsyncStream.makeStream(of: Happening.self)
+        savedScreen = screen
+        (inputs, sink) = AsyncStream.makeStream(of: Input.self)
     }
 
     private enum Ending {
         case quit
-        /// By a signal, or because the terminal has gone.
+        /// By a signal or a closed terminal.
         case interrupted
-        case nodeGone
+        case nodeEnded
     }
 
-    /// Until the person quits, or the terminal goes. Then the terminal is as it was before; not so when another node is to be found.
-    /// - Throws: a ``ControlFailure`` when the node in another process has ended.
+    /// Runs until the user quits or the terminal closes, and then restores the terminal.
+    /// - Throws: ``ControlFailure`` when the node in another process has stopped; the terminal stays in full-screen mode for the
+    ///   next node.
     func run() async throws {
         let events = try await client.events()
-        let (orders, orderSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.Ticket).self)
+        let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
         Console.messageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
         FullScreen.enter(terminal)
         let (ending, screen) = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in
                 for await event in events { sink.yield(.screen(.event(event))) }
-                if !Task.isCancelled { sink.yield(.nodeGone) }
+                if !Task.isCancelled { sink.yield(.nodeEnded) }
             }
             group.addTask { [self] in
                 for await _ in SignalHandling.terminations() { sink.yield(.interrupted) }
             }
             group.addTask { [sink] in for await _ in Signals.stream([SIGWINCH]) { sink.yield(.resized) } }
-            // One after the other: lines arrive in the order in which they were written.
-            group.addTask { [self] in for await (request, ticket) in orders { await ask(request, ticket) } }
-            let last = await handleAll(&group, orderSink)
-            orderSink.finish()
+            // One after the other, so that lines keep their order.
+            group.addTask { [self] in for await (request, tag) in submissions { await ask(request, tag) } }
+            let last = await handleAll(&group, submissionSink)
+            submissionSink.finish()
             group.cancelAll()
             return last
         }
         switch ending {
         case .quit: return
         case .interrupted: throw CommandFailure(.interrupted, "")
-        case .nodeGone:
-            kept.withLock { $0 = screen }
-            throw ControlFailure(.gone, "the node has ended")
+        case .nodeEnded:
+            savedScreen.withLock { $0 = screen }
+            throw ControlFailure(.gone, "the node has stopped")
         }
     }
 
     private func handleAll(
-        _ group: inout DiscardingTaskGroup, _ orders: AsyncStream<(ControlRequest, ChatScreen.Ticket)>.Continuation
+        _ group: inout DiscardingTaskGroup, _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
     ) async -> (Ending, ChatScreen) {
-        var screen = kept.withLock { $0 }
+        var screen = savedScreen.withLock { $0 }
         let settings = screen.settings
-        var input = TerminalInput(maximumPasteByteCount: ChatMessage.maximumTextByteCount + 1)
+        var decoder = TerminalInput(maximumPasteByteCount: ChatMessage.maximumTextByteCount + 1)
         var drawn: ScreenFrame?
         var lastDrawn: MonotonicInstant?
         var isDrawPlanned = false
-        /// Once what is on its way has come to an end.
+        /// Set when the command ends as soon as no request is pending.
         var ending: Ending?
-        var openOrders = 0
+        var pendingCount = 0
         keyboard.start()
         keyboard.setHandler { [sink] event in
             switch event {
@@ -109,16 +110,15 @@ final class ChatTerminal: Sendable {
         var effects =
             screen.handle(
                 .resized(terminal.size), at: now)
-            + (screen.hasStarted ? screen.handle(.reopened, at: now) : screen.start(at: now))
+            + (screen.hasStarted ? screen.handle(.nodeReplaced, at: now) : screen.start(at: now))
         sink.yield(.draw)
-        loop: for await happening in happenings {
-            switch happening {
+        loop: for await input in inputs {
+            switch input {
             case .screen(let event):
-                if case .answered(let ticket, _) = event, ticket.isOrder { openOrders -= 1 }
+                if case .answered(let tag, _) = event, tag.isOrdered { pendingCount -= 1 }
                 effects += screen.handle(event, at: now)
             case .pressed(let bytes):
-                let keys = bytes.isEmpty ? input.flush() : input.receive(bytes)
-                // Nothing was pressed, and nothing came of it.
+                let keys = bytes.isEmpty ? decoder.flush() : decoder.receive(bytes)
                 if keys.isEmpty { continue }
                 for key in keys { effects += screen.handle(.key(key), at: now) }
             case .resized:
@@ -130,33 +130,33 @@ final class ChatTerminal: Sendable {
             case .interrupted:
                 ending = .interrupted
                 break loop
-            case .nodeGone:
-                // One that is in this process has been told to end.
+            case .nodeEnded:
+                // A node in this process was asked to stop.
                 if client is NodeService {
-                    effects += screen.handle(.gone, at: now)
+                    effects += screen.handle(.nodeEnded, at: now)
                 } else if ending == nil {
-                    ending = .nodeGone
-                    endSoon(&group)
+                    ending = .nodeEnded
+                    scheduleEnd(&group)
                 }
             }
-            // What comes of an effect is an input of its own, so this ends.
+            // Effects cause new inputs, never further effects, so the loop ends.
             for effect in effects {
                 switch effect {
-                case .ask(let request, let ticket):
-                    if ticket.isOrder {
-                        openOrders += 1
-                        orders.yield((request, ticket))
+                case .ask(let request, let tag):
+                    if tag.isOrdered {
+                        pendingCount += 1
+                        submissions.yield((request, tag))
                     } else {
-                        group.addTask { await self.ask(request, ticket) }
+                        group.addTask { await self.ask(request, tag) }
                     }
-                case .sendFile(let path, let peer, let ticket):
+                case .sendFile(let path, let peer, let tag):
                     switch Self.resolve(path) {
                     case .success(let absolute):
-                        openOrders += 1
-                        orders.yield((.sendFile(path: absolute, to: peer), ticket))
+                        pendingCount += 1
+                        submissions.yield((.sendFile(path: absolute, to: peer), tag))
                     case .failure(let failure):
-                        openOrders += 1
-                        sink.yield(.screen(.answered(ticket, .failure(failure))))
+                        pendingCount += 1
+                        sink.yield(.screen(.answered(tag, .failure(failure))))
                     }
                 case .listPaths(let path): sink.yield(.screen(.paths(path, Self.paths(beginningWith: path))))
                 case .record(let peer, let name):
@@ -171,14 +171,14 @@ final class ChatTerminal: Sendable {
                     drawn = nil
                     sink.yield(.resized)
                 case .quit:
-                    // The second time, at once.
+                    // The second time quits at once.
                     if ending == .quit { break loop }
                     ending = .quit
-                    endSoon(&group)
+                    scheduleEnd(&group)
                 }
             }
             effects = []
-            if ending != nil, openOrders == 0 { break }
+            if ending != nil, pendingCount == 0 { break }
             let moment = SystemClock.monotonic()
             let rest = lastDrawn.map { Self.drawInterval - (moment - $0) } ?? .zero
             if rest <= .zero {
@@ -199,16 +199,16 @@ final class ChatTerminal: Sendable {
             }
         }
         keyboard.setHandler(nil)
-        if ending != .nodeGone {
+        if ending != .nodeEnded {
             await keyboard.stop()
-            // A question that is still open may take its time to end.
+            // Restores the terminal before pending requests end.
             FullScreen.leave()
         }
         return (ending ?? .quit, screen)
     }
 
-    /// What is on its way may still be answered.
-    private func endSoon(_ group: inout DiscardingTaskGroup) {
+    /// Limits the time for pending requests.
+    private func scheduleEnd(_ group: inout DiscardingTaskGroup) {
         group.addTask { [sink] in
             try? await Task.sleep(for: Self.timeout)
             sink.yield(.end)
@@ -217,11 +217,11 @@ final class ChatTerminal: Sendable {
 
     private var now: WallTime { SystemClock.wall() }
 
-    private func ask(_ request: ControlRequest, _ ticket: ChatScreen.Ticket) async {
+    private func ask(_ request: ControlRequest, _ tag: ChatScreen.RequestTag) async {
         do throws(ControlFailure) {
-            sink.yield(.screen(.answered(ticket, .success(try await client.submit(request)))))
+            sink.yield(.screen(.answered(tag, .success(try await client.submit(request)))))
         } catch {
-            sink.yield(.screen(.answered(ticket, .failure(error))))
+            sink.yield(.screen(.answered(tag, .failure(error))))
         }
     }
 
@@ -253,16 +253,16 @@ final class ChatTerminal: Sendable {
             source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
             trims: true, receivers: [name], reviews: true)
         let archive = VoiceArchive(machine)
-        let note = try await RecordingSession(archive: archive, order: order, isJSON: false, isQuiet: false).take()
-        if let note { try? archive.noteSent(note.path, to: [name], at: now) }
+        let note = try await RecordingSession(archive: archive, order: order, isJSON: false, isQuiet: false).run()
+        if let note { try? archive.recordSent(note.path, to: [name], at: now) }
         return note?.path
     }
 
     // MARK: Files
 
-    /// An absolute path of what somebody calls so.
+    /// The absolute path of a path typed by the user.
     private static func resolve(_ path: String) -> Result<String, ControlFailure> {
-        let path = atHome(path)
+        let path = expandingTilde(path)
         guard let real = realpath(path, nil) else {
             return .failure(ControlFailure(.refused, "\(String(cString: strerror(errno))); Tab completes names"))
         }
@@ -271,17 +271,17 @@ final class ChatTerminal: Sendable {
         return .success(String(cString: real))
     }
 
-    private static func atHome(_ path: String) -> String {
+    private static func expandingTilde(_ path: String) -> String {
         guard path == "~" || path.hasPrefix("~/"), let home = getenv("HOME") else { return path }
         return String(cString: home) + path.dropFirst()
     }
 
-    /// Folders end with a slash.
+    /// Completions of a path; directories end with a slash.
     private static func paths(beginningWith path: String) -> [String] {
         let slash = path.lastIndex(of: "/")
         let folder = slash.map { String(path[...$0]) } ?? ""
         let begun = slash.map { path[path.index(after: $0)...] } ?? path[...]
-        guard let stream = opendir(folder.isEmpty ? "." : atHome(folder)) else { return [] }
+        guard let stream = opendir(folder.isEmpty ? "." : expandingTilde(folder)) else { return [] }
         defer { closedir(stream) }
         var found: [String] = []
         while found.count < maximumPaths, let entry = readdir(stream) {
@@ -298,27 +298,12 @@ final class ChatTerminal: Sendable {
     private static let maximumPaths = 2000
 }
 
-extension ChatScreen.Ticket {
-    /// To be done one after the other, and before somebody goes.
-    fileprivate var isOrder: Bool {
+extension ChatScreen.RequestTag {
+    /// Whether requests of this kind are sent in order, and completed before quitting.
+    fileprivate var isOrdered: Bool {
         switch self {
         case .say, .sendFile: true
         case .people, .conversations, .history, .markRead, .find: false
         }
-    }
-}
-
-extension ChatScreen.LocalTime {
-    /// In the time zone of this machine.
-    init(_ time: WallTime) {
-        var seconds = time_t(time.milliseconds / 1000)
-        var parts = tm()
-        localtime_r(&seconds, &parts)
-        func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
-        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        self.init(
-            day: "\(days[Int(parts.tm_wday)]) \(parts.tm_mday) \(months[Int(parts.tm_mon)]) \(parts.tm_year + 1900)",
-            clock: "\(two(parts.tm_hour)):\(two(parts.tm_min))")
     }
 }

@@ -2,48 +2,48 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// A conversation as the screen holds it: what was said, where one looks, what is being written.
+/// One conversation of the screen: its items, scroll position and input line.
 struct ConversationView: Sendable {
     enum Content: Sendable, Hashable {
         case entry(ChatMessage)
         case transfer(TransferStatus)
-        /// Said by this program; not kept.
-        case note(String)
+        /// A message of this program; not stored.
+        case notice(String)
     }
 
     struct Item: Sendable, Hashable {
-        /// Unique in the room.
+        /// Unique in this view.
         var serial: Int
         var content: Content
         var when: WallTime
     }
 
-    /// What is at the bottom of the view.
+    /// The last visible row.
     enum Position: Sendable, Hashable {
-        /// The newest, also when more comes.
+        /// The newest row, also after new items.
         case end
         /// A row of an item, counted from 0.
         case row(serial: Int, index: Int)
     }
 
-    /// nil for the page that one sees before there is any conversation.
+    /// nil for the start page, shown before any conversation is open.
     let conversation: Conversation?
     private(set) var items: [Item] = []
     var position = Position.end
     var editor = LineEditor(maximumByteCount: ChatMessage.maximumTextByteCount)
     var unreadCount = 0
-    /// What has come since one looks at something older.
-    var missedCount = 0
-    /// The node has nothing older.
+    /// Number of new items below the visible rows.
+    var newBelowCount = 0
+    /// The node has no older entries.
     var isComplete = false
     var isLoading = false
-    /// The newest were asked for.
-    var wasLoaded = false
-    /// Why lines of ours failed, by id.
+    /// The newest entries have been requested.
+    var hasLoadedNewest = false
+    /// Reasons of failed lines, by id.
     var reasons: [String: String] = [:]
     private var lastSerial = 0
 
-    /// Older ones are fetched again when somebody looks for them.
+    /// Limit on items; older ones are loaded again when the user scrolls up.
     private static let maximumItems = 3000
 
     init(_ conversation: Conversation?) {
@@ -71,18 +71,18 @@ struct ConversationView: Sendable {
             }
     }
 
-    /// Nobody answers any more what was asked, and what has come meanwhile is not known.
-    mutating func forgetQuestions() {
-        (isLoading, wasLoaded, isComplete) = (false, false, false)
+    /// Discards requests to a node that has stopped: replies will not arrive, and new entries are unknown.
+    mutating func discardPendingRequests() {
+        (isLoading, hasLoadedNewest, isComplete) = (false, false, false)
     }
 
-    /// - Returns: false when it was there already.
+    /// - Returns: false for a known entry.
     @discardableResult
     mutating func insert(_ entry: ChatMessage) -> Bool {
         guard index(of: entry.id) == nil else { return false }
         var place = items.count
         if entry.number > 0 {
-            // What this program said stays where it was said.
+            // Notices keep their place.
             for (index, item) in items.enumerated() {
                 if case .entry(let other) = item.content, other.number > entry.number {
                     place = index
@@ -95,12 +95,12 @@ struct ConversationView: Sendable {
         return true
     }
 
-    mutating func note(_ text: String, at now: WallTime) {
-        items.append(makeItem(.note(text), now))
+    mutating func addNotice(_ text: String, at now: WallTime) {
+        items.append(makeItem(.notice(text), now))
         dropOldest()
     }
 
-    mutating func show(_ transfer: TransferStatus, at now: WallTime) {
+    mutating func update(_ transfer: TransferStatus, at now: WallTime) {
         for (index, item) in items.enumerated().reversed() {
             if case .transfer(let other) = item.content, other.id == transfer.id {
                 items[index].content = .transfer(transfer)
@@ -111,17 +111,17 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
-    /// - Returns: false when there is no such line.
-    mutating func mark(_ id: String, _ mark: MessageStatus) -> Bool {
+    /// Raises the delivery state of a line.
+    /// - Returns: false for an unknown line.
+    mutating func setMark(_ mark: MessageStatus, of id: String) -> Bool {
         guard let index = index(of: id), case .entry(var entry) = items[index].content else { return false }
-        // A mark only goes up; events may overtake each other on their way through two sockets.
-        // What was given up may still turn out to have arrived.
+        // Events may overtake each other on two sockets, so the state only rises. A failed line may still have been delivered.
         if mark > entry.status || (entry.status == .failed && mark >= .delivered) { entry.status = mark }
         items[index].content = .entry(entry)
         return true
     }
 
-    mutating func markOthersRead() {
+    mutating func markReceivedRead() {
         unreadCount = 0
         for (index, item) in items.enumerated() {
             guard case .entry(var entry) = item.content, !entry.isOurs else { continue }

@@ -4,58 +4,58 @@ internal import NearshareService
 internal import NearshareTerminal
 internal import Synchronization
 
-/// A conversation without a screen: lines in, and what becomes of them out.
+/// A conversation without a screen: sends the lines of standard input and reports their delivery.
 final class PipedConversation: Sendable {
     struct Order: Sendable {
-        /// A name; nil for everybody.
+        /// The peer as named by the user; nil for the public room.
         var peer: String?
         var goal: MessageStatus
-        /// After the last line, for those that have not come so far.
+        /// Time to wait after the last line.
         var timeout: Duration
-        /// Goes on after the last line, and says what comes.
+        /// Keeps running after the last line, and shows received lines.
         var follows: Bool
-        /// Lines of before that are said first.
+        /// Number of earlier lines that are shown first.
         var history: Int
         var isJSON: Bool
     }
 
-    private enum Happening: Sendable {
+    private enum Input: Sendable {
         case event(ControlEvent)
         case accepted(String, line: UInt64)
         case refused(ControlFailure, line: UInt64)
         case ended
-        /// Time to look at what the node has stored.
-        case look
+        /// Time to read the states that the node has stored.
+        case refresh
         case timedOut
-        case gone
+        case nodeEnded
         case stopped
     }
 
     private let client: any NodeClient
     private let order: Order
-    private let input: LineReader
-    private let happenings: AsyncStream<Happening>
-    private let sink: AsyncStream<Happening>.Continuation
+    private let lines: LineReader
+    private let inputs: AsyncStream<Input>
+    private let sink: AsyncStream<Input>.Continuation
 
-    /// Seconds that somebody is waited for who is not known.
+    /// Time to look for an unknown peer, in seconds.
     private static let findTimeout = Duration.seconds(10)
     private static let maximumHistory = 500
 
     init(client: any NodeClient, order: Order, input: Int32 = STDIN_FILENO) {
         self.client = client
         self.order = order
-        self.input = LineReader(input, maximumLineByteCount: ChatMessage.maximumTextByteCount * 2)
-        (happenings, sink) = AsyncStream.makeStream(of: Happening.self)
+        self.lines = LineReader(input, maximumLineByteCount: ChatMessage.maximumTextByteCount * 2)
+        (inputs, sink) = AsyncStream.makeStream(of: Input.self)
     }
 
     /// Makes ``run()`` end soon.
     func stop() {
-        input.stop()
+        lines.stop()
         sink.yield(.stopped)
     }
 
     func run() async throws {
-        // Before anything is said, so that no mark is missed.
+        // Subscribes before the first line is sent, so that no state is missed.
         let events = try await client.events()
         let conversation: Conversation
         var name = "everybody"
@@ -66,70 +66,70 @@ final class PipedConversation: Sendable {
         } else {
             conversation = .everybody
         }
-        let report = ChatReport(conversation: conversation, name: name, isJSON: order.isJSON, says: order.follows)
-        if order.isJSON { report.say(.contacts(try await client.contacts())) }
-        if order.history > 0 { try await sayHistory(conversation, report) }
+        let report = ChatReport(conversation: conversation, name: name, isJSON: order.isJSON, showsEntries: order.follows)
+        if order.isJSON { report.emit(.contacts(try await client.contacts())) }
+        if order.history > 0 { try await emitHistory(conversation, report) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask { [sink] in
                 for await event in events { sink.yield(.event(event)) }
-                sink.yield(.gone)
+                sink.yield(.nodeEnded)
             }
-            group.addTask { try await self.speak(in: conversation) }
+            group.addTask { try await self.sendLines(in: conversation) }
             group.addTask { [sink] in
                 while !Task.isCancelled {
                     try? await Task.sleep(for: .seconds(1))
-                    sink.yield(.look)
+                    sink.yield(.refresh)
                 }
             }
             try await follow(conversation, name: name, report, &group)
-            input.stop()
+            lines.stop()
         }
     }
 
     private func follow(
         _ conversation: Conversation, name: String, _ report: ChatReport, _ group: inout ThrowingTaskGroup<Void, any Error>
     ) async throws {
-        var pipe = ChatPipe(conversation, goal: order.goal)
-        for await happening in happenings {
-            switch happening {
+        var tracker = DeliveryTracker(conversation, goal: order.goal)
+        for await input in inputs {
+            switch input {
             case .event(let event):
-                pipe.take(event)
-                report.say(event)
+                tracker.handle(event)
+                report.emit(event)
                 if order.follows, case .entry(let entry) = event, entry.conversation == conversation, !entry.isOurs {
                     try await client.markRead(conversation)
                 }
             case .accepted(let id, let line):
-                pipe.accepted(id)
+                tracker.accepted(id)
                 report.accepted(id, line: line)
             case .refused(let failure, let line):
-                pipe.refused(failure.description)
+                tracker.refused(failure.description)
                 report.refused(failure, line: line)
             case .ended:
-                pipe.end()
+                tracker.end()
                 if !order.follows {
                     group.addTask { [sink, order] in
                         try? await Task.sleep(for: order.timeout)
                         sink.yield(.timedOut)
                     }
                 }
-            case .look:
-                guard !pipe.open.isEmpty else { break }
-                let limit = min(Self.maximumHistory, pipe.open.count + 50)
-                for entry in try await client.history(of: conversation, limit: limit) { pipe.take(entry) }
+            case .refresh:
+                guard !tracker.open.isEmpty else { break }
+                let limit = min(Self.maximumHistory, tracker.open.count + 50)
+                for entry in try await client.history(of: conversation, limit: limit) { tracker.update(with: entry) }
             case .timedOut:
                 let isNear = try await isNear(conversation)
-                if let failure = pipe.failure(name: name, isNear: isNear, timedOutAfter: order.timeout.inSeconds) {
+                if let failure = tracker.failure(name: name, isNear: isNear, timedOutAfter: order.timeout.inSeconds) {
                     throw failure
                 }
                 return
-            case .gone:
+            case .nodeEnded:
                 throw CommandFailure(
-                    .failure, "the node has ended in the middle; start it again, and look with `nearshare chat`")
+                    .failure, "the node has stopped; run the command again, and check the conversation with `nearshare chat`")
             case .stopped: return
             }
-            if pipe.isDone, !order.follows {
-                if let failure = pipe.failure(name: name) { throw failure }
+            if tracker.isDone, !order.follows {
+                if let failure = tracker.failure(name: name) { throw failure }
                 return
             }
         }
@@ -140,10 +140,10 @@ final class PipedConversation: Sendable {
         return try await client.contacts().contains { $0.id == id && $0.isNear }
     }
 
-    /// Hands each line over before the next one is read.
-    private func speak(in conversation: Conversation) async throws {
+    /// Submits each line before the next one is read.
+    private func sendLines(in conversation: Conversation) async throws {
         var number: UInt64 = 0
-        while let line = await input.next() {
+        while let line = await lines.next() {
             number += 1
             guard line.contains(where: { !$0.isWhitespace }) else { continue }
             do throws(ControlFailure) {
@@ -160,102 +160,11 @@ final class PipedConversation: Sendable {
         sink.yield(.ended)
     }
 
-    private func sayHistory(_ conversation: Conversation, _ report: ChatReport) async throws {
+    private func emitHistory(_ conversation: Conversation, _ report: ChatReport) async throws {
         let entries = try await client.history(of: conversation, limit: order.history)
-        for entry in entries { report.say(.entry(entry)) }
+        for entry in entries { report.emit(.entry(entry)) }
         if order.follows, entries.contains(where: { !$0.isOurs && $0.status < .read }) {
             try await client.markRead(conversation)
-        }
-    }
-}
-
-/// What is said on standard output.
-struct ChatReport: Sendable {
-    let conversation: Conversation
-    /// Fit for a terminal.
-    let name: String
-    let isJSON: Bool
-    /// People are told what others write.
-    let says: Bool
-
-    func say(_ event: ControlEvent) {
-        if isJSON {
-            if let (word, fields) = Self.fields(event, of: conversation) { JSONEvents.emit(word, fields) }
-        } else if says, case .entry(let entry) = event, entry.conversation == conversation {
-            for line in Self.lines(entry, called: name) { Console.result(line) }
-        }
-    }
-
-    func accepted(_ id: String, line: UInt64) {
-        if isJSON { JSONEvents.emit("accepted", ["id": .text(id), "line": .number(line)]) }
-    }
-
-    func refused(_ failure: ControlFailure, line: UInt64) {
-        if isJSON { JSONEvents.emit("refused", ["line": .number(line), "reason": .text(failure.description)]) }
-    }
-
-    /// For people: also where the output goes on to a terminal, nothing in it steers one (T7).
-    static func lines(_ entry: ChatMessage, called name: String) -> [String] {
-        var author = "you"
-        if let id = entry.author {
-            author = entry.authorName?.shown ?? name
-            if entry.conversation == .everybody { author += "#\(id.hex.prefix(4))" }
-        }
-        let clock = ChatScreen.LocalTime(entry.when).clock
-        let lines = entry.text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
-        return lines.enumerated().map { index, line in
-            (index == 0 ? "\(clock) \(author): " : "    ") + TextLayout.escaped(line)
-        }
-    }
-
-    /// - Returns: nil for what is of another conversation.
-    static func fields(_ event: ControlEvent, of conversation: Conversation) -> (String, [String: JSONValue])? {
-        switch event {
-        case .entry(let entry):
-            guard entry.conversation == conversation else { return nil }
-            return ("line", ChatLine.describe(entry))
-        case .marked(let id, conversation, let mark, let reason):
-            return (
-                "mark",
-                [
-                    "conversation": .text(conversation.text), "id": .text(id), "mark": .text(mark.word),
-                    "reason": JSONValue(reason),
-                ]
-            )
-        case .contacts(let contacts): return ("people", ["people": .list(contacts.map { .object(fields($0)) })])
-        case .transfer(let transfer):
-            guard conversation == .peer(transfer.peer) else { return nil }
-            return (
-                "transfer",
-                [
-                    "transfer": .text(transfer.id.hex), "incoming": .flag(transfer.isIncoming), "name": .text(transfer.name),
-                    "done": .number(transfer.done), "total": JSONValue(transfer.total),
-                    "outcome": JSONValue(transfer.outcome?.word), "detail": JSONValue(transfer.detail),
-                ]
-            )
-        case .notice(let text): return ("notice", ["text": .text(text)])
-        case .marked, .messageChanged, .received: return nil
-        }
-    }
-
-    private static func fields(_ person: Contact) -> [String: JSONValue] {
-        [
-            "id": .text(person.id.hex), "name": .text(person.name.claimed), "standing": .text(person.trustStatus.label),
-            "friend": .flag(person.isFriend), "near": .flag(person.isNear),
-            "software": .text(person.software.rawValue),
-        ]
-    }
-}
-
-extension MessageStatus {
-    /// One word for scripts.
-    var word: String {
-        switch self {
-        case .waiting: "waiting"
-        case .sent: "sent"
-        case .delivered: "delivered"
-        case .read: "read"
-        case .failed: "failed"
         }
     }
 }

@@ -5,18 +5,18 @@ internal import NearshareTerminal
 internal import Synchronization
 
 struct BrowseCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "browse", abstract: "List who is nearby.")
+    static let configuration = CommandConfiguration(commandName: "browse", abstract: "List the peers nearby.")
 
-    @Flag(help: "Go on, and tell who comes and goes, until Ctrl-C.")
+    @Flag(help: "Keep running, and report peers that appear and disappear, until Ctrl-C.")
     var watch = false
 
-    @Option(help: ArgumentHelp("How long to look, 0.1 to 600 (default: 2).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Time to look, 0.1 to 600 (default: 2, or 8 for --via bluetooth).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
-    @Option(help: ArgumentHelp("Look through this network interface only.", valueName: "interface"))
+    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
-    @Option(help: ArgumentHelp("Look on one medium only: lan or bluetooth.", valueName: "way"))
+    @Option(help: ArgumentHelp("Look on one transport only: lan or bluetooth.", valueName: "transport"))
     var via: Medium?
 
     enum Medium: String, ExpressibleByArgument, CaseIterable {
@@ -25,13 +25,13 @@ struct BrowseCommand: AsyncParsableCommand {
 
     @OptionGroup var radio: RadioOptions
 
-    @Flag(help: "Write one JSON event a line to standard output.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if via == .bluetooth { try radio.checkOn() }
+        if via == .bluetooth { try radio.requireBluetooth() }
     }
 
     func run() async throws {
@@ -45,8 +45,8 @@ struct BrowseCommand: AsyncParsableCommand {
             let media: Set<LinkAddress.Medium> =
                 via.map { $0 == .bluetooth ? [.bluetooth] : [.network] }
                 ?? (settings.radio == nil ? [.network] : [.network, .bluetooth])
-            // Over Bluetooth one has to connect to ask for a name.
-            let lookTime: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
+            // Over Bluetooth, learning a name needs a connection.
+            let defaultTimeout: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
             let list = BrowsedPeers(book: book, isJSON: json)
             try await withNode(settings) { [watch, timeout] node in
                 let changes = try await node.browse(media)
@@ -56,9 +56,9 @@ struct BrowseCommand: AsyncParsableCommand {
                 }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
-                            for try await case .change(let change) in changes { list.take(change, tells: watch) }
+                            for try await case .change(let change) in changes { list.update(change, isReported: watch) }
                         }
-                        group.addTask { await list.stopped(after: watch ? nil : timeout?.duration ?? lookTime) }
+                        group.addTask { await list.stopped(after: watch ? nil : timeout?.duration ?? defaultTimeout) }
                         try await group.next()
                         group.cancelAll()
                     }
@@ -66,19 +66,16 @@ struct BrowseCommand: AsyncParsableCommand {
             }
             try? RecentPeers.record(
                 list.peers.map { RecentPeers.Entry(id: $0.id, name: $0.name, lastSeen: SystemClock.wall()) }, in: machine.state)
-            if !watch { try list.tellAll() }
+            if !watch { try list.report() }
         }
     }
 }
 
+/// The peers found so far, and their output.
 private final class BrowsedPeers: Sendable {
-    private struct State {
-        var peers: [PeerID: NearbyPeer] = [:]
-    }
-
     private let book: TrustStore
     private let isJSON: Bool
-    private let state = Mutex(State())
+    private let found = Mutex<[PeerID: NearbyPeer]>([:])
     private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
 
     init(book: TrustStore, isJSON: Bool) {
@@ -87,11 +84,11 @@ private final class BrowsedPeers: Sendable {
         stopping = AsyncStream.makeStream(of: Void.self)
     }
 
-    var peers: [NearbyPeer] { PeerTable.sorted(state.withLock { $0.peers }) }
+    var peers: [NearbyPeer] { PeerTable.sorted(found.withLock { $0 }) }
 
     func stop() { stopping.continuation.finish() }
 
-    /// Waits for a stop, or for time to run out.
+    /// Returns after ``stop()`` or a timeout.
     func stopped(after time: Duration?) async {
         await withTaskGroup(of: Void.self) { group in
             if let time { group.addTask { try? await Task.sleep(for: time) } }
@@ -101,29 +98,30 @@ private final class BrowsedPeers: Sendable {
         }
     }
 
-    func take(_ change: PeerTable.Change, tells: Bool) {
-        let (word, peer): (String, NearbyPeer) =
+    func update(_ change: PeerTable.Change, isReported: Bool) {
+        let (event, sign, peer): (String, String, NearbyPeer) =
             switch change {
-            case .found(let peer): ("found", peer)
-            case .updated(let peer): ("updated", peer)
-            case .lost(let peer): ("lost", peer)
+            case .found(let peer): ("found", "+", peer)
+            case .updated(let peer): ("updated", "~", peer)
+            case .lost(let peer): ("lost", "-", peer)
             }
-        state.withLock { $0.peers[peer.id] = word == "lost" ? nil : peer }
-        guard tells else { return }
+        found.withLock { $0[peer.id] = event == "lost" ? nil : peer }
+        guard isReported else { return }
         if isJSON {
-            JSONEvents.emit(word, describe(peer))
+            JSONEvents.emit(event, describe(peer))
         } else {
-            let sign = ["found": "+", "updated": "~", "lost": "-"][word]!
             Console.result(([sign] + row(peer)).joined(separator: "  "))
         }
     }
 
-    func tellAll() throws {
+    /// Writes all peers.
+    /// - Throws: ``CommandFailure`` when there are none.
+    func report() throws {
         let peers = self.peers
         guard !peers.isEmpty else {
             throw CommandFailure(
                 .peerNotFound,
-                "nobody is nearby; `nearshare receive` makes a machine visible, `nearshare doctor` looks for causes")
+                "no peers nearby; `nearshare receive` advertises a machine, `nearshare doctor` looks for problems")
         }
         if isJSON {
             for peer in peers { JSONEvents.emit("found", describe(peer)) }
@@ -143,7 +141,7 @@ private final class BrowsedPeers: Sendable {
         ]
     }
 
-    /// By the id that it claims: good for a list, not for a decision.
+    /// The trust status of the claimed id, which is not authenticated: for display only.
     private func trustStatus(_ peer: NearbyPeer) -> String {
         book.trustStatus(claiming: peer.id, named: peer.name).label
     }

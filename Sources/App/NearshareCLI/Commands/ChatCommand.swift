@@ -6,43 +6,43 @@ internal import NearshareTerminal
 
 struct ChatCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "chat", abstract: "Talk to somebody, in a full-screen conversation or by a pipe.",
+        commandName: "chat", abstract: "Chat with a peer, full-screen or through a pipe.",
         discussion: """
-            nearshare chat anna             a conversation; /help lists what can be done in it
+            nearshare chat anna             a conversation; /help lists its commands
             nearshare chat                  all conversations
             echo hi | nearshare chat anna   each line is a message
 
-            What is written to somebody who is away waits, and goes when they are near.
+            Messages for a peer that is out of range are stored, and sent when it is in range.
             """)
 
     @Argument(
-        help: ArgumentHelp("Whom to talk to: a name, the beginning of one, or an id.", valueName: "peer"),
-        completion: .custom(completePeers), transform: PeerText.check)
+        help: ArgumentHelp("Peer: a name, an unambiguous prefix of one, or an id.", valueName: "peer"),
+        completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peer: String?
 
-    @Flag(name: .customLong("public"), help: "Talk in everybody's room, which whoever is reached can read.")
+    @Flag(name: .customLong("public"), help: "Chat in the public room, which everyone in reach can read.")
     var isPublic = false
 
     @Option(
-        help: ArgumentHelp("By a pipe: end when all is sent, or delivered (default: sent).", valueName: "state"))
+        help: ArgumentHelp("With a pipe: end when all lines are sent, or delivered (default: sent).", valueName: "state"))
     var wait: ChatGoal?
 
-    @Option(help: ArgumentHelp("By a pipe: how long to wait for that (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("With a pipe: time to wait for that (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
-    @Flag(help: "By a pipe: go on after the last line, and show what is said, until Ctrl-C.")
+    @Flag(help: "With a pipe: keep running after the last line, and show new messages, until Ctrl-C.")
     var follow = false
 
-    @Option(help: ArgumentHelp("By a pipe: begin with so many lines of before, at most 500.", valueName: "count"))
+    @Option(help: ArgumentHelp("With a pipe: start with this number of earlier lines, at most 500.", valueName: "count"))
     var history: Int?
 
-    @Flag(help: "Write one JSON event a line to standard output, and read lines from standard input.")
+    @Flag(help: "Write one JSON event per line to standard output, and read lines from standard input.")
     var json = false
 
-    @Flag(help: "Ring no bell for messages in other conversations.")
+    @Flag(help: "Do not ring the bell for messages in other conversations.")
     var quiet = false
 
-    @Option(help: ArgumentHelp("Look for others through this network interface only.", valueName: "interface"))
+    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
     @OptionGroup var radio: RadioOptions
@@ -50,9 +50,9 @@ struct ChatCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if isPublic, peer != nil { throw ValidationError("--public talks to everybody; leave the peer out") }
+        if isPublic, peer != nil { throw ValidationError("give either a peer or --public, not both") }
         if json, peer == nil, !isPublic { throw ValidationError("--json needs a peer, or --public") }
-        if let history, !(0...500).contains(history) { throw ValidationError("--history goes from 0 to 500") }
+        if let history, !(0...500).contains(history) { throw ValidationError("--history must be 0 to 500") }
     }
 
     func run() async throws {
@@ -60,7 +60,7 @@ struct ChatCommand: AsyncParsableCommand {
             let isScreen = !json && TerminalProperties.isTerminal(STDIN_FILENO) && TerminalProperties.isTerminal(STDOUT_FILENO)
             let terminal = isScreen ? try openTerminal() : nil
             if terminal == nil, peer == nil, !isPublic {
-                throw CommandFailure(.usage, "by a pipe it has to be said to whom: nearshare chat PEER, or --public")
+                throw CommandFailure(.usage, "a pipe needs a peer: nearshare chat PEER, or --public")
             }
             let machine = try LocalMachine()
             let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
@@ -87,7 +87,7 @@ struct ChatCommand: AsyncParsableCommand {
     private func openTerminal() throws -> TerminalDevice {
         guard TerminalProperties.canMoveCursor, let terminal = TerminalDevice() else {
             throw CommandFailure(
-                .usage, "this terminal can't show a full screen; a pipe can be used: echo hi | nearshare chat PEER")
+                .usage, "the terminal does not support a full screen; use a pipe: echo hi | nearshare chat PEER")
         }
         return terminal
     }
@@ -106,7 +106,7 @@ struct ChatCommand: AsyncParsableCommand {
     }
 }
 
-/// How far a message has to come before a pipe ends.
+/// The delivery state that ends a piped conversation.
 enum ChatGoal: String, ExpressibleByArgument, CaseIterable {
     case sent
     case delivered

@@ -5,12 +5,12 @@ internal import NearshareTerminal
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Find out why peers may not be found or things may not arrive, and what to do.")
+        commandName: "doctor", abstract: "Find the reason why peers are not found or files do not arrive.")
 
-    @Option(help: ArgumentHelp("The inbox to check (default: ~/Inbox).", valueName: "dir"))
+    @Option(help: ArgumentHelp("Inbox to check (default: ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
-    @Flag(help: "Write one JSON object a line.")
+    @Flag(help: "Write one JSON object per line.")
     var json = false
 
     @OptionGroup var radio: RadioOptions

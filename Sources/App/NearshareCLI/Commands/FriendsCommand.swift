@@ -5,16 +5,16 @@ internal import NearshareTerminal
 
 struct FriendsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "friends", abstract: "Choose whose things are accepted without asking, and whom messages wait for.",
-        discussion: "A friend is a key, not a name. `nearshare peers` is the address book, with everybody you have dealt with.",
+        commandName: "friends", abstract: "Manage friends, from whom files can be accepted without asking.",
+        discussion: "A friend is a key, not a name. `nearshare peers` lists all known peers.",
         subcommands: [FriendsListCommand.self, FriendsAddCommand.self, FriendsRemoveCommand.self],
         defaultSubcommand: FriendsListCommand.self)
 }
 
 struct FriendsListCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "list", abstract: "List your friends.")
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List friends.")
 
-    @Flag(help: "Write one JSON object a line.")
+    @Flag(help: "Write one JSON object per line.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
@@ -38,7 +38,7 @@ struct FriendsListCommand: AsyncParsableCommand {
                 }
                 return
             }
-            if friends.isEmpty { Console.say("no friends yet; `nearshare friends add` makes one of somebody near") }
+            if friends.isEmpty { Console.say("no friends yet; `nearshare friends add` adds one") }
             let rows = friends.map { fingerprint, entry in
                 [
                     entry.name.shown, fingerprint.peerID.hex, entry.trust == .verified ? "verified" : "not verified",
@@ -52,19 +52,19 @@ struct FriendsListCommand: AsyncParsableCommand {
 
 struct FriendsAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "add", abstract: "Make a friend of somebody known, or of somebody near, who is not asked.",
-        discussion: "What a friend sends is accepted without asking where --accept friends is in force.")
+        commandName: "add", abstract: "Add a known peer, or a peer nearby; the peer is not asked.",
+        discussion: "Files from friends are accepted without asking where --accept friends applies.")
 
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, an id, or an address with a port.", valueName: "peer"),
-        completion: .custom(completePeers),
-        transform: PeerText.check)
+        help: ArgumentHelp("A name, an unambiguous prefix of one, an id, or an address with a port.", valueName: "peer"),
+        completion: .custom(PeerArgument.completions),
+        transform: PeerArgument.validated)
     var peer: String
 
-    @Flag(help: "Do not ask about a key whose short code nobody has compared.")
+    @Flag(help: "Do not ask for confirmation when the key is not verified.")
     var unverified = false
 
-    @Option(help: ArgumentHelp("Look for peers through this network interface only.", valueName: "interface"))
+    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
     @OptionGroup var radio: RadioOptions
@@ -80,7 +80,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
                 friend = try await meet(from: machine)
             }
             if friend.known?.trust == .blocked {
-                throw CommandFailure(.notTrusted, "\(friend.name.shown) is blocked; `nearshare peers unblock` comes first")
+                throw CommandFailure(.notTrusted, "\(friend.name.shown) is blocked; run `nearshare peers unblock` first")
             }
             if friend.known?.isFriend == true {
                 return Console.say("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend already")
@@ -91,21 +91,23 @@ struct FriendsAddCommand: AsyncParsableCommand {
                 if let met = friend.met { book.recordContact(with: met.peer, named: met.claimed, at: now) }
                 return book.setFriend(friend.fingerprint, true)
             }
-            guard isKept else { throw CommandFailure(.noSpace, "too many peers are known; `nearshare peers forget` one first") }
+            guard isKept else {
+                throw CommandFailure(.noSpace, "the address book is full; remove a peer with `nearshare peers forget`")
+            }
             Console.say("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend now")
         }
     }
 
-    /// Who is to become a friend.
+    /// The peer to add.
     private struct Candidate: Sendable {
         var fingerprint: Fingerprint
         var name: DisplayName
         var known: TrustStore.Entry?
-        /// nil for somebody who was known before, and need not be near.
+        /// nil for a known peer, which need not be nearby.
         var met: (peer: AuthenticatedPeer, claimed: DisplayName)?
     }
 
-    /// Finds somebody near, and lets them prove their key. They are not asked, and are told nothing.
+    /// Finds a peer nearby and authenticates it. The peer is neither asked nor notified.
     private func meet(from machine: LocalMachine) async throws -> Candidate {
         Console.say("looking for \(TerminalText.escaped(peer))…")
         let meeting = PeerConnector(
@@ -118,8 +120,8 @@ struct FriendsAddCommand: AsyncParsableCommand {
             {
                 throw CommandFailure(
                     .notTrusted,
-                    "\(name.shown) is known with another key: \(owner.peerID), and this is \(connection.proven.id). If they have a "
-                        + "new key, `nearshare peers forget \(owner.peerID)`; if not, somebody is using their name")
+                    "\(name.shown) is known with another key, \(owner.peerID), and this is \(connection.proven.id). If the key has "
+                        + "changed, run `nearshare peers forget \(owner.peerID)`; otherwise another peer uses the name")
             }
             return Candidate(
                 fingerprint: connection.proven.fingerprint, name: known?.name ?? name, known: known,
@@ -131,26 +133,25 @@ struct FriendsAddCommand: AsyncParsableCommand {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(
                 .notTrusted,
-                "nobody has compared the short code of \(friend.name.shown); do it with `nearshare peers verify`, "
-                    + "or say --unverified")
+                "the key of \(friend.name.shown) is not verified; run `nearshare peers verify`, or add it with --unverified")
         }
         terminal.write(
-            "nobody has compared the short code of \(friend.name.shown) (\(friend.fingerprint.peerID)): "
-                + "somebody else may be using the name.\n"
-                + "accept what this key sends without asking all the same? [y]es, [n]o: ")
+            "the key of \(friend.name.shown) (\(friend.fingerprint.peerID)) is not verified: another peer may use the name.\n"
+                + "add it as a friend anyway? [y]es, [n]o: ")
         guard await YesNoPrompt.answer(on: terminal) else {
-            throw CommandFailure(.notTrusted, "not a friend; `nearshare peers verify` compares the code")
+            throw CommandFailure(.notTrusted, "not added; `nearshare peers verify` verifies the key")
         }
     }
 }
 
 struct FriendsRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "remove", abstract: "Take that back; they stay in the address book.")
+        commandName: "remove", abstract: "Remove a friend; the peer stays in the address book.")
 
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completeFriends),
-        transform: PeerText.check)
+        help: ArgumentHelp("A name, an unambiguous prefix of one, or an id.", valueName: "peer"),
+        completion: .custom(completeFriends),
+        transform: PeerArgument.validated)
     var peer: String
 
     @OptionGroup var global: GlobalOptions
@@ -171,8 +172,8 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
     }
 }
 
-/// Names for the shell.
+/// Shell completion: names of friends.
 @Sendable private func completeFriends(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     guard let book = try? LocalMachine().trust.read() else { return [] }
-    return book.entries.values.filter(\.isFriend).map(\.name).filter { $0.shown == $0.claimed }.map(\.claimed)
+    return PeerArgument.shellSafe(book.entries.values.filter(\.isFriend).map(\.name))
 }

@@ -5,7 +5,7 @@ internal import NearshareTerminal
 
 struct IdentityCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "identity", abstract: "Show who this machine is to others, or end that.",
+        commandName: "identity", abstract: "Show, rename or destroy this machine's identity.",
         subcommands: [IdentityShowCommand.self, IdentityRenameCommand.self, IdentityDestroyCommand.self],
         defaultSubcommand: IdentityShowCommand.self)
 }
@@ -21,10 +21,10 @@ struct IdentityShowCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            // Looking makes no key: whoever has never used this is nobody to anybody.
+            // Showing must not generate a key: a machine that was never used has no identity.
             guard machine.state.hasIdentity else {
                 if json { return JSONEvents.emit("identity", ["exists": .flag(false)]) }
-                return Console.say("no identity yet; it is made at the first send or receive, or by `nearshare keys export`")
+                return Console.say("no identity yet; the first send or receive, or `nearshare keys export`, generates it")
             }
             let identity = try machine.state.identity()
             let name = try machine.name()
@@ -46,7 +46,7 @@ struct IdentityShowCommand: AsyncParsableCommand {
 }
 
 struct IdentityRenameCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "rename", abstract: "Choose what others see this machine as.")
+    static let configuration = CommandConfiguration(commandName: "rename", abstract: "Set the display name of this machine.")
 
     @Argument(help: ArgumentHelp("1 to 63 bytes, without control characters.", valueName: "name"))
     var name: NameArgument
@@ -58,19 +58,19 @@ struct IdentityRenameCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             try machine.rename(to: name.name)
             if let configured = machine.configuration.name, configured != name.name {
-                Console.complain("config.toml says \(configured.shown), which goes before; change it there")
+                Console.complain("config.toml sets the name \(configured.shown), which takes precedence; change it there")
             }
-            Console.say("this machine is called \(name.name.shown) now")
+            Console.say("the name of this machine is now \(name.name.shown)")
         }
     }
 }
 
 struct IdentityDestroyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "destroy", abstract: "Remove the key and everything that is remembered, after a question.",
-        discussion: "What has arrived in the inbox stays, and so does config.toml. Nothing brings the rest back.")
+        commandName: "destroy", abstract: "Remove the keys and all stored state, after a confirmation.",
+        discussion: "The inbox and config.toml stay. The rest cannot be restored.")
 
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Do not ask for confirmation.")
     var yes = false
 
     @OptionGroup var global: GlobalOptions
@@ -90,18 +90,18 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "destroying the identity needs a terminal to ask on, or --yes")
         }
-        // What is damaged can be removed as well.
+        // A damaged identity can be removed as well.
         let identity = machine.state.hasIdentity ? try? machine.state.identity() : nil
         let whose = identity.map { "the key of this machine (\($0.peerID))" } ?? "the key of this machine, if there is one"
         let inbox = machine.configuration.inbox ?? machine.directories.defaultInbox
         let waiting = (try? machine.inbox(nil).pendingPaths.count) ?? 0
         terminal.write(
             """
-            this removes for good, with all that is in \(TerminalText.escaped(machine.state.path, columns: 4096)):
-              \(whose): whoever knows it will meet a stranger
-              whom you know and trust, and their keys
-              history, conversations, and messages that wait or are carried for others
-            \(waiting == 0 ? "" : "  what has arrived and waits for the inbox: \(waiting)\n")\
+            this removes permanently, with everything in \(TerminalText.escaped(machine.state.path, columns: 4096)):
+              \(whose), so that other machines will not recognize this one
+              known peers, friends and their keys
+              history, conversations, waiting messages, and messages stored for others
+            \(waiting == 0 ? "" : "  received files that wait for the inbox: \(waiting)\n")\
             \(TerminalText.escaped(inbox, columns: 4096)) and config.toml stay.
             remove it? [y]es, [n]o: 
             """)

@@ -4,12 +4,12 @@ internal import NearshareTerminal
 
 struct InboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "inbox", abstract: "List what has arrived, and what waits for the inbox to be available.")
+        commandName: "inbox", abstract: "List received files, and files that wait for the inbox.")
 
-    @Option(help: ArgumentHelp("The inbox whose waiting things are listed (default: ~/Inbox).", valueName: "dir"))
+    @Option(help: ArgumentHelp("Inbox whose waiting files are listed (default: ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
-    @Flag(help: "Write one JSON object a line.")
+    @Flag(help: "Write one JSON object per line.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
@@ -36,7 +36,7 @@ struct InboxCommand: AsyncParsableCommand {
             if entries.isEmpty, pending.isEmpty { Console.say("nothing has arrived yet") }
             let rows = entries.map { entry in
                 [
-                    entry.when.forPeople, entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,
+                    entry.when.localText, entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "", TerminalText.escaped(entry.path, columns: 4096),
                 ]
             }

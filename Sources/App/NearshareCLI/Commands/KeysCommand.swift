@@ -7,7 +7,7 @@ internal import NearshareTerminal
 
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "keys", abstract: "Exchange the public keys with which messages are sealed for somebody who is away.",
+        commandName: "keys", abstract: "Exchange public keys, to encrypt messages for peers that are out of range.",
         subcommands: [
             KeysListCommand.self, KeysExportCommand.self, KeysImportCommand.self, KeysForgetCommand.self,
         ],
@@ -15,9 +15,9 @@ struct KeysCommand: AsyncParsableCommand {
 }
 
 struct KeysListCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "list", abstract: "List whose keys are known.")
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List known keys.")
 
-    @Flag(help: "Write one JSON object a line.")
+    @Flag(help: "Write one JSON object per line.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
@@ -40,12 +40,12 @@ struct KeysListCommand: AsyncParsableCommand {
                 return
             }
             if contacts.isEmpty {
-                Console.say("no keys yet: those of others are kept when they are met in the mesh, or `nearshare keys import`ed")
+                Console.say("no keys yet; they are stored when a peer is met in the mesh, or by `nearshare keys import`")
             }
             let rows = contacts.map { contact in
                 [
                     contact.name.shown, contact.fingerprint.peerID.hex,
-                    "\(contact.entry.origin.rawValue) \(contact.entry.since.forPeople)",
+                    "\(contact.entry.origin.rawValue) \(contact.entry.since.localText)",
                     contact.isFriend ? "friend" : "",
                 ]
             }
@@ -56,10 +56,10 @@ struct KeysListCommand: AsyncParsableCommand {
 
 struct KeysExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "export", abstract: "Write the public keys of this machine, for somebody who is to import them.")
+        commandName: "export", abstract: "Write the public keys of this machine, for import on another machine.")
 
     @Option(
-        help: ArgumentHelp("Write them to this new file (default: standard output).", valueName: "file"), completion: .file())
+        help: ArgumentHelp("Write to this new file (default: standard output).", valueName: "file"), completion: .file())
     var output: String?
 
     @OptionGroup var global: GlobalOptions
@@ -76,23 +76,22 @@ struct KeysExportCommand: AsyncParsableCommand {
 
 struct KeysImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Read somebody's public keys, so that messages can be sealed for them.",
+        commandName: "import", abstract: "Import a peer's public keys, so that messages can be encrypted for it.",
         discussion: """
-            Whoever has changed the file on its way to you reads your messages instead: take it from their hand, or compare the
-            id with the one that `nearshare identity` shows on their machine.
+            An attacker who replaces the file on its way can read your messages. Receive the file in person, or compare the id with
+            the one that `nearshare identity` shows on the other machine.
             """)
 
     @Argument(
-        help: ArgumentHelp("What `nearshare keys export` wrote on their machine; - for standard input.", valueName: "file"),
+        help: ArgumentHelp("Output of `nearshare keys export` on the peer's machine; - for standard input.", valueName: "file"),
         completion: .file())
     var file: String
 
     @Option(
         name: .customLong("for"),
         help: ArgumentHelp(
-            "Whose keys they are: the name of somebody known, who must have this key; a new name; or an id, which must be the "
-                + "file's.",
-            valueName: "peer"), completion: .custom(completePeers))
+            "Owner of the keys: the name of a known peer, whose key must match; a new name; or an id, which must match.",
+            valueName: "peer"), completion: .custom(PeerArgument.completions))
     var owner: String
 
     @OptionGroup var global: GlobalOptions
@@ -104,11 +103,11 @@ struct KeysImportCommand: AsyncParsableCommand {
             do {
                 keys = try ExportedKeys(decoding: try KeysFile.read(file))
             } catch let error as ExportedKeys.Invalid {
-                throw CommandFailure(.failure, "\(shownFile) can't be imported: \(error)")
+                throw CommandFailure(.failure, "\(shownFile) could not be imported: \(error)")
             }
             let fingerprint = Fingerprint(of: keys.contact.agreementKey)
             if machine.state.hasIdentity, try machine.state.identity().fingerprint == fingerprint {
-                throw CommandFailure(.failure, "\(shownFile) holds the keys of this machine; it can be imported on another one")
+                throw CommandFailure(.failure, "\(shownFile) holds the keys of this machine; import it on another machine")
             }
             let name = try introduce(keys, fingerprint, to: machine)
             let book = try machine.trust.read()
@@ -123,10 +122,11 @@ struct KeysImportCommand: AsyncParsableCommand {
             guard isKept else {
                 throw CommandFailure(
                     .noSpace,
-                    "\(ContactBook.capacity) keys are known, all of friends or imported; `nearshare keys forget` one first")
+                    "\(ContactBook.capacity) keys of friends or imported keys are stored; remove one with `nearshare keys forget`"
+                )
             }
             if let before, before.signingKey != keys.contact.signingKey {
-                Console.complain("another signing key of \(name.shown) was known, and is replaced")
+                Console.complain("the signing key of \(name.shown) has changed, and is replaced")
             }
             Console.say("the keys of \(name.shown) (\(fingerprint.peerID)) are imported")
         }
@@ -134,23 +134,23 @@ struct KeysImportCommand: AsyncParsableCommand {
 
     private var shownFile: String { file == "-" ? "standard input" : TerminalText.escaped(file, columns: 4096) }
 
-    /// Sees to it that the keys are those of the one they are said to be, and that the trust book knows that one.
-    /// - Returns: what the local person calls their owner.
+    /// Checks that the keys belong to the named owner, and adds the owner to the trust book.
+    /// - Returns: the owner's local name.
     private func introduce(_ keys: ExportedKeys, _ fingerprint: Fingerprint, to machine: LocalMachine) throws -> DisplayName {
         let book = try machine.trust.read()
-        let meant: KeysOwner
+        let resolved: KeysOwner
         do {
-            meant = try KeysOwner(named: owner, of: fingerprint, claiming: keys.name, in: book)
+            resolved = try KeysOwner(named: owner, of: fingerprint, claiming: keys.name, in: book)
         } catch {
             throw CommandFailure(.notTrusted, error.sentence(about: shownFile))
         }
-        switch meant {
+        switch resolved {
         case .known(let entry): return entry.name
         case .new(let name):
             let now = SystemClock.wall()
             let isKept = try machine.trust.update { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
             guard isKept else {
-                throw CommandFailure(.noSpace, "too many peers are known; `nearshare peers forget` one first")
+                throw CommandFailure(.noSpace, "the address book is full; remove a peer with `nearshare peers forget`")
             }
             return name
         }
@@ -159,11 +159,12 @@ struct KeysImportCommand: AsyncParsableCommand {
 
 struct KeysForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "forget", abstract: "Forget somebody's keys; messages for them wait until they have been met again.")
+        commandName: "forget", abstract: "Remove a peer's keys; messages for it wait until it is met again.")
 
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completeKeys),
-        transform: PeerText.check)
+        help: ArgumentHelp("A name, an unambiguous prefix of one, or an id.", valueName: "peer"),
+        completion: .custom(completeKeys),
+        transform: PeerArgument.validated)
     var peer: String
 
     @OptionGroup var global: GlobalOptions
@@ -178,12 +179,12 @@ struct KeysForgetCommand: AsyncParsableCommand {
                     .peerNotFound, "there are no keys of \(TerminalText.escaped(peer)); `nearshare keys` lists them")
             }
             try machine.contacts.update { $0.remove(found.fingerprint) }
-            Console.say("the keys of \(found.name.shown) (\(found.fingerprint.peerID)) are forgotten")
+            Console.say("the keys of \(found.name.shown) (\(found.fingerprint.peerID)) are removed")
         }
     }
 }
 
-/// Whose keys are known, each by the name that stands for it here.
+/// The known keys with the local names of their owners.
 private struct KnownKeys {
     struct Contact {
         var fingerprint: Fingerprint
@@ -192,7 +193,7 @@ private struct KnownKeys {
         var isFriend: Bool
     }
 
-    /// By name.
+    /// Sorted by name.
     let contacts: [Contact]
 
     init(_ machine: LocalMachine) throws {
@@ -207,24 +208,24 @@ private struct KnownKeys {
     }
 }
 
-/// Names for the shell.
+/// Shell completion: names of peers with known keys.
 @Sendable private func completeKeys(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     guard let machine = try? LocalMachine(), let known = try? KnownKeys(machine) else { return [] }
-    return known.contacts.map(\.name).filter { $0.shown == $0.claimed }.map(\.claimed)
+    return PeerArgument.shellSafe(known.contacts.map(\.name))
 }
 
-/// Whom a person means who says whose the keys in a file are.
+/// The owner that `--for` names for the keys in a file.
 enum KeysOwner: Equatable {
-    /// Has this key, and is known by it.
+    /// A known peer with this key.
     case known(TrustStore.Entry)
-    /// A name for a key that nobody has had so far.
+    /// A name for a new key.
     case new(DisplayName)
 
-    /// Why the keys can't be theirs.
+    /// The reason why the keys do not belong to the named owner.
     enum Mismatch: Error, Equatable {
-        /// Somebody else goes by the name, or it is another id.
+        /// The name belongs to another peer, or the id differs.
         case other(PeerID, known: PeerID, as: DisplayName?)
-        /// The key is known by another name.
+        /// The key is known under another name.
         case knownAs(DisplayName, PeerID)
         case blocked(DisplayName)
         case noName
@@ -232,20 +233,20 @@ enum KeysOwner: Equatable {
         func sentence(about file: String) -> String {
             switch self {
             case .other(let id, let known, let name?):
-                "\(file) holds the keys of \(id), but \(name.shown) is \(known); if \(name.shown) has new keys, "
-                    + "`nearshare peers forget \(known)` first"
+                "\(file) holds the keys of \(id), but \(name.shown) is \(known); if the keys have changed, "
+                    + "run `nearshare peers forget \(known)` first"
             case .other(let id, let known, nil): "\(file) holds the keys of \(id), not those of \(known)"
             case .knownAs(let name, let id):
-                "\(file) holds the keys of \(name.shown) (\(id)); say --for \(id), or rename them (`nearshare peers rename`)"
+                "\(file) holds the keys of \(name.shown) (\(id)); use --for \(id), or rename the peer (`nearshare peers rename`)"
             case .blocked(let name): "\(name.shown) is blocked; `nearshare peers unblock` comes first"
-            case .noName: "a new name has 1 to 63 bytes and nothing invisible alone in it"
+            case .noName: "a new name must have 1 to 63 bytes and a visible character"
             }
         }
     }
 
     /// - Parameters:
-    ///   - text: as the person named the owner: a name, an id or a fingerprint.
-    ///   - fingerprint: of the key in the file.
+    ///   - text: the owner as named by the user: a name, an id or a fingerprint.
+    ///   - fingerprint: the fingerprint of the key in the file.
     ///   - claimed: the name in the file.
     init(
         named text: String, of fingerprint: Fingerprint, claiming claimed: DisplayName, in book: TrustStore
@@ -254,9 +255,9 @@ enum KeysOwner: Equatable {
         let entry = book[fingerprint]
         if let entry, entry.trust == .blocked { throw .blocked(entry.name) }
         let name: DisplayName
-        if let meant = PeerID(hex: text) ?? Fingerprint(hex: text)?.peerID {
-            guard meant == id, Fingerprint(hex: text).map({ $0 == fingerprint }) ?? true else {
-                throw .other(id, known: meant, as: nil)
+        if let namedID = PeerID(hex: text) ?? Fingerprint(hex: text)?.peerID {
+            guard namedID == id, Fingerprint(hex: text).map({ $0 == fingerprint }) ?? true else {
+                throw .other(id, known: namedID, as: nil)
             }
             if let entry {
                 self = .known(entry)
@@ -277,7 +278,7 @@ enum KeysOwner: Equatable {
             guard let given = try? DisplayName(text) else { throw .noName }
             name = given
         }
-        // Nor a name that only looks like somebody else's.
+        // A name that merely looks like that of another peer is rejected as well.
         if case .nameClash(let owner) = book.trustStatus(of: fingerprint, claiming: name) {
             throw .other(id, known: owner.peerID, as: book[owner]?.name ?? name)
         }
@@ -285,15 +286,15 @@ enum KeysOwner: Equatable {
     }
 }
 
-/// Files of exported keys.
+/// Reading and writing of files with exported keys.
 private enum KeysFile {
     /// - Parameter path: `-` for standard input.
     static func read(_ path: String) throws -> String {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
-        guard descriptor >= 0 else { throw failure("can't read", path) }
+        guard descriptor >= 0 else { throw failure("could not read", path) }
         defer { if descriptor != STDIN_FILENO { close(descriptor) } }
         var bytes: [UInt8] = []
-        // One byte more than there may be tells that there are too many.
+        // One byte above the limit, to detect longer files.
         var buffer = [UInt8](repeating: 0, count: ExportedKeys.maximumByteCount + 1)
         while bytes.count <= ExportedKeys.maximumByteCount {
             let count = Glibc.read(descriptor, &buffer, buffer.count)
@@ -301,7 +302,7 @@ private enum KeysFile {
             if count > 0 {
                 bytes += buffer[..<count]
             } else if errno != EINTR {
-                throw failure("can't read", path)
+                throw failure("could not read", path)
             }
         }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw ExportedKeys.Invalid.notAKeysFile }
@@ -314,15 +315,15 @@ private enum KeysFile {
             if errno == EEXIST {
                 throw CommandFailure(
                     .failure,
-                    "\(TerminalText.escaped(path, columns: 4096)) is there already; name another file, or remove that one")
+                    "\(TerminalText.escaped(path, columns: 4096)) already exists; choose another file, or remove it")
             }
-            throw failure("can't write", path)
+            throw failure("could not write", path)
         }
         defer { close(descriptor) }
         let bytes = Array(text.utf8)
-        // A few hundred bytes are written at once, or there is no room for them.
+        // A few hundred bytes are written in one call, unless the disk is full.
         guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
-            let problem = failure("can't write", path)
+            let problem = failure("could not write", path)
             unlink(path)
             throw problem
         }

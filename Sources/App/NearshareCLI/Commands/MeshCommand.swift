@@ -7,7 +7,7 @@ internal import NearshareTerminal
 
 struct MeshCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "mesh", abstract: "Be a node of the mesh: carry messages for others, and receive.",
+        commandName: "mesh", abstract: "Run a node of the mesh: relay and store messages for others, and receive.",
         subcommands: [MeshRunCommand.self, MeshStatusCommand.self, MeshStopCommand.self])
 }
 
@@ -21,13 +21,13 @@ struct MeshRunCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How far messages go and how long they are kept: standard, high-density, sparse, long-reach, short-reach, or one of "
+            "Limits on distance and lifetime of messages: standard, high-density, sparse, long-reach, short-reach, or a profile of "
                 + "the configuration (default: standard).", valueName: "name"), completion: .custom(completeProfiles))
     var profile: String?
 
     @OptionGroup var receiving: ReceivingOptions
 
-    @Flag(help: "Write one JSON event a line to standard output.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
@@ -39,7 +39,7 @@ struct MeshRunCommand: AsyncParsableCommand {
             do throws(StorageError) {
                 _ = try machine.propagationProfile(profile)
             } catch {
-                // What the configuration says is nobody's slip on the command line.
+                // A wrong profile in the configuration is not a usage error.
                 throw CommandFailure(profile == nil ? .failure : .usage, error.description)
             }
             var options = receiving.nodeOptions(log: global.logger)
@@ -58,9 +58,9 @@ struct MeshRunCommand: AsyncParsableCommand {
     private static func greet(_ status: NodeStatus, isJSON: Bool) {
         if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.describe(status)) }
         Console.say(
-            "\(status.name.shown) (\(status.id.hex)) is a node of the mesh, with profile \(Self.shown(status.profile)), "
+            "\(status.name.shown) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
                 + "on port \(status.port)")
-        Console.say("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends this")
+        Console.say("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends it")
     }
 
     static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }
@@ -68,7 +68,7 @@ struct MeshRunCommand: AsyncParsableCommand {
 
 struct MeshStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Show what the node of this machine is doing.")
+        commandName: "status", abstract: "Show the state of this machine's node.")
 
     @Flag(help: "Write a JSON object.")
     var json = false
@@ -81,15 +81,15 @@ struct MeshStatusCommand: AsyncParsableCommand {
                 let status = try await client.status()
                 if json { return JSONEvents.emit("status", Self.describe(status)) }
                 for line in Table.lines(Self.rows(status)) { Console.result(line) }
-                guard !status.neighbours.isEmpty else { return Console.result("nobody is near") }
+                guard !status.neighbours.isEmpty else { return Console.result("no peers nearby") }
                 let rows = status.neighbours.map { neighbour in
                     [
                         "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.label,
-                        neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "through others",
+                        neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "relayed",
                         status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
                     ]
                 }
-                Console.result("near:")
+                Console.result("nearby:")
                 for line in Table.lines(rows) { Console.result(line) }
             }
         }
@@ -101,15 +101,15 @@ struct MeshStatusCommand: AsyncParsableCommand {
             ["name", status.name.shown], ["id", status.id.hex],
             [
                 "process",
-                "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", as long as another command runs")",
+                "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", until another command ends")",
             ],
             ["profile", MeshRunCommand.shown(profile)],
             ["  hop limit", "\(profile.hopLimit)"], ["  time to live", "\(profile.timeToLive) s"],
             ["  sharing time", "\(profile.sharingTime) ms"], ["  maximum propagation", "\(profile.maximumPropagation)"],
             ["  tracklist limit", "\(profile.tracklistLimit)"], ["port", "\(status.port)"],
             ["bluetooth", text(status.bluetooth)],
-            ["inbox", TerminalText.escaped(status.inbox, columns: 1000)], ["messages carried", "\(status.carriedCount)"],
-            ["sessions count as secure", "for \(status.sessionLifetime) s, \(status.secureSessions.count) do"],
+            ["inbox", TerminalText.escaped(status.inbox, columns: 1000)], ["messages stored", "\(status.carriedCount)"],
+            ["secure sessions", "\(status.secureSessions.count), for \(status.sessionLifetime) s each"],
         ]
     }
 
@@ -150,7 +150,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
 }
 
 struct MeshStopCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "stop", abstract: "End the node of this machine in order.")
+    static let configuration = CommandConfiguration(commandName: "stop", abstract: "Stop this machine's node, in order.")
 
     @OptionGroup var global: GlobalOptions
 
@@ -161,7 +161,7 @@ struct MeshStopCommand: AsyncParsableCommand {
                 do throws(ControlFailure) {
                     try await client.stop()
                 } catch {
-                    // A node that ends may be gone before it has answered.
+                    // A node that stops may close the connection before it replies.
                     guard error.kind == .gone else { throw error }
                 }
                 Console.say("the node (process \(status.process)) ends")
@@ -170,15 +170,15 @@ struct MeshStopCommand: AsyncParsableCommand {
     }
 }
 
-/// Names of profiles, nearshare's and the person's own, for the shell's completion.
+/// Shell completion: names of built-in and configured profiles.
 @Sendable private func completeProfiles(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     let own = (try? LocalMachine())?.configuration.profiles.keys.sorted() ?? []
-    // A name that would have to be escaped is not offered to a shell.
+    // Names that need escaping are not offered to a shell.
     return PropagationProfile.named.map(\.name) + own.filter { TerminalText.escaped($0) == $0 }
 }
 
 /// Runs `body` with a client of the node that runs on this machine; none is started.
 private func withStandingNode(_ body: @Sendable (any NodeClient) async throws -> Void) async throws {
     let isDone: Void? = try await withRunningNode(of: LocalMachine()) { try await body($0) }
-    if isDone == nil { throw CommandFailure(.failure, "no node runs on this machine; `nearshare mesh run` starts one") }
+    if isDone == nil { throw CommandFailure(.failure, "no node is running on this machine; `nearshare mesh run` starts one") }
 }

@@ -6,76 +6,76 @@ internal import NearshareService
 
 struct MessageCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "message", abstract: "Send a message to somebody, near or far, or to everybody.",
+        commandName: "message", abstract: "Send a message to a peer, in or out of range, or to everyone.",
         discussion: """
-            Somebody who is out of range gets it through others who pass by: it is held, carried and delivered. \
+            Other nodes store and forward a message for a receiver that is out of range. \
             The message's id is written to standard output.
             """)
 
-    @Argument(help: ArgumentHelp("What to say; - reads it from standard input.", valueName: "text"))
+    @Argument(help: ArgumentHelp("The text; - reads it from standard input.", valueName: "text"))
     var text: String?
 
     @Option(
         help: ArgumentHelp(
-            "Send this value instead of a text; {\"$base64\": \"…\"} in it stands for bytes.", valueName: "value"))
+            "Send this JSON value instead of a text, with bytes as {\"$base64\": \"…\"}.", valueName: "value"))
     var json: String?
 
     @Option(
         name: .customLong("to"),
-        help: ArgumentHelp("Whom it is for: a name, the beginning of one, or an id.", valueName: "peer"),
-        completion: .custom(completePeers), transform: PeerText.check)
+        help: ArgumentHelp("Receiver: a name, an unambiguous prefix of one, or an id.", valueName: "peer"),
+        completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peer: String?
 
-    @Flag(help: "Send it to everybody who is reached; everybody can read it.")
+    @Flag(help: "Send it to every node that is reached; everyone can read it.")
     var broadcast = false
 
     @Option(
         help: ArgumentHelp(
-            "How it goes: direct (only to somebody in range), mesh (carried by others) or full (direct if they are in range, "
-                + "else by the mesh; the default).", valueName: "mode"))
+            "Routing: direct (only to a receiver in range), mesh (relayed by other nodes) or full (direct if the receiver is in range, "
+                + "otherwise by the mesh; the default).", valueName: "mode"))
     var mode: MessageMode?
 
-    @Option(help: ArgumentHelp("Send a file beside it, in mode direct: at most 5 MiB.", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("Attach a file of at most 5 MiB, in mode direct.", valueName: "file"), completion: .file())
     var file: String?
 
-    @Flag(help: "Do not encrypt it: everybody who carries it can read it.")
+    @Flag(help: "Do not encrypt it: every node that relays it can read it.")
     var unencrypted = false
 
-    @Flag(name: .customLong("private"), help: "Do not let those who carry it see who sent it and whom it is for.")
+    @Flag(name: .customLong("private"), help: "Hide sender and receiver from the nodes that relay it.")
     var isPrivate = false
 
     @Option(
         help: ArgumentHelp(
-            "Wait until it is sent (somebody has taken it; the default) or delivered, or for none of that.", valueName: "event")
+            "Wait until it is sent (another node has accepted it; the default) or delivered; or none.", valueName: "event")
     )
     var wait: MessageOperation.Goal?
 
     @Option(
         help: ArgumentHelp(
-            "How long to look for somebody, and to wait (default: 10; 30 until a file is accepted).", valueName: "seconds"))
+            "Time to look for the receiver, and to wait (default: 10; 30 until a file is accepted).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
-    @Option(help: ArgumentHelp("Look for others through this network interface only.", valueName: "interface"))
+    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
     @OptionGroup var radio: RadioOptions
 
     @OptionGroup var global: GlobalOptions
 
-    /// What the person has asked for, as one mode.
+    /// The mode that the options select together.
     private var effectiveMode: MessageMode { broadcast ? .broadcast : mode ?? .full }
 
     func validate() throws {
         guard (text == nil) != (json == nil) else {
             throw ValidationError(
-                text == nil ? "nothing to send: give a text, or --json" : "give either a text or --json, not both")
+                text == nil ? "nothing to send: give a text or --json" : "give either a text or --json, not both")
         }
         if text == "" { throw ValidationError(MessengerError.nothingToSay.description) }
         if broadcast, let mode, mode != .broadcast {
-            throw ValidationError("--broadcast is a mode of its own; leave --mode \(mode.rawValue) out")
+            throw ValidationError("--broadcast is a mode; omit --mode \(mode.rawValue)")
         }
         do throws(MessageRule) {
-            // All that can be told before anybody is looked for.
+            // Checks everything that is known before the receiver is looked for.
             _ = try MessageRoute(effectiveMode, to: peer.map { _ in PeerID(bytes: [UInt8](repeating: 0, count: 8))! })
         } catch {
             throw ValidationError(error.description)
@@ -108,7 +108,7 @@ struct MessageCommand: AsyncParsableCommand {
     private static func readStandardInput() throws -> String {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4_096)
-        // One byte more than fits, so that the rule about the size is what tells.
+        // One byte above the limit, so that the size check reports it.
         while bytes.count <= BundleContent.maximumByteCount {
             let count = read(STDIN_FILENO, &buffer, buffer.count)
             guard count > 0 else { break }

@@ -5,7 +5,7 @@ internal import NearshareService
 
 struct MessagesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "messages", abstract: "List the messages that have come.",
+        commandName: "messages", abstract: "List received messages.",
         discussion: "With --follow, this machine is a part of the mesh meanwhile, unless a node runs already.")
 
     @Flag(help: "Go on, and show what comes, until Ctrl-C.")
@@ -14,10 +14,10 @@ struct MessagesCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Only messages after this number.", valueName: "number"))
     var after: Int = 0
 
-    @Flag(help: "Write one JSON event a line to standard output.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
-    @Option(help: ArgumentHelp("Look for others through this network interface only.", valueName: "interface"))
+    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
     @OptionGroup var radio: RadioOptions
@@ -109,16 +109,16 @@ enum MessageLine {
             switch message.content {
             case .structured(let value): text(value)
             case .besideFile(let value, let name): "\(text(value))  [\(TerminalText.escaped(name))]"
-            case .other: "(something that a later nearshare can read)"
+            case .other: "(content of a newer version of nearshare)"
             }
-        return "\(message.received.forPeople)  \(who): \(TerminalText.escaped(said, columns: 4_096))"
+        return "\(message.received.localText)  \(who): \(TerminalText.escaped(said, columns: 4_096))"
     }
 
     private static func text(_ value: StructuredValue) -> String {
         guard case .object(let members) = value, case .string(let text)? = members["text"] else {
             return StructuredJSON.text(value)
         }
-        // A line of a conversation, or what of a long one went in one message.
+        // A chat line, or one part of a long one.
         switch (members["id"], members["part"], members["of"], members.count) {
         case (nil, nil, nil, 1), (.string?, nil, nil, 2): return text
         case (.string?, .integer(let part)?, .integer(let count)?, 4): return "\(text)  (\(part &+ 1) of \(count))"

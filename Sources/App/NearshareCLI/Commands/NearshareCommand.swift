@@ -5,13 +5,13 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// `nearshare`
+/// The root command, `nearshare`.
 package struct NearshareCommand: AsyncParsableCommand {
     package static let configuration = CommandConfiguration(
         commandName: "nearshare", abstract: "Send files, folders and text to people nearby: no account, no server, no set-up.",
         discussion: """
             On one machine:   nearshare receive
-            On another one:   nearshare send photo.jpg --to anna
+            On another:       nearshare send photo.jpg --to anna
             """,
         version: "nearshare \(NearshareVersion.current)",
         subcommands: [
@@ -25,12 +25,12 @@ package struct NearshareCommand: AsyncParsableCommand {
 
     /// Parses the command line, runs the command and ends the process. Called by `main`.
     package static func start() async {
-        // Bulk transfer uses and frees large blocks all the time.
+        // Bulk transfers allocate and free large blocks continuously.
         nearshare_keep_freed_memory()
-        // A crash must not leave keys in a file (K5).
+        // A core dump would contain keys (K5).
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(UInt32(RLIMIT_CORE.rawValue)), &none)
-        // A reader that goes away is told by the write, and is no reason to die in the middle of a transfer.
+        // A closed pipe is reported by write(2), and must not end the process during a transfer.
         signal(SIGPIPE, SIG_IGN)
         do {
             var command = try parseAsRoot()
@@ -43,12 +43,27 @@ package struct NearshareCommand: AsyncParsableCommand {
             let code = exitCode(for: error)
             let text = fullMessage(for: error)
             if code.isSuccess {
-                // Help and version are what was asked for.
+                // The requested output: help or version.
                 if !text.isEmpty { Console.result(text) }
                 Glibc.exit(ExitStatus.ok.rawValue)
             }
             if !text.isEmpty { DescriptorOutput.write(text + "\n", to: STDERR_FILENO) }
             Glibc.exit(code == .validationFailure ? ExitStatus.usage.rawValue : code.rawValue)
         }
+    }
+}
+
+/// Runs the body of a command; reports a failure on standard error and as the exit status.
+func runCommand(_ body: () async throws -> Void) async throws {
+    do {
+        try await body()
+    } catch is SignalHandling.Interrupted {
+        StatusDisplay.shared.clear()
+        throw ExitCode(ExitStatus.interrupted.rawValue)
+    } catch {
+        let failure = CommandFailure(error)
+        StatusDisplay.shared.clear()
+        if !failure.message.isEmpty { Console.complain(failure.message) }
+        throw ExitCode(failure.status.rawValue)
     }
 }

@@ -5,8 +5,8 @@ internal import NearshareTerminal
 
 struct PeersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "peers", abstract: "List those you have dealt with, and decide about them.",
-        discussion: "Who of them is a friend is the matter of `nearshare friends`.",
+        commandName: "peers", abstract: "List known peers; verify, rename, block or forget them.",
+        discussion: "`nearshare friends` manages friends.",
         subcommands: [
             PeersListCommand.self, PeersVerifyCommand.self, PeersRenameCommand.self, PeersBlockCommand.self,
             PeersUnblockCommand.self, PeersForgetCommand.self,
@@ -17,7 +17,7 @@ struct PeersCommand: AsyncParsableCommand {
 struct PeersListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List known peers.")
 
-    @Flag(help: "Write one JSON object a line.")
+    @Flag(help: "Write one JSON object per line.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
@@ -39,7 +39,7 @@ struct PeersListCommand: AsyncParsableCommand {
                 }
                 return
             }
-            if entries.isEmpty { Console.say("no peers yet: they are remembered when something is sent or accepted") }
+            if entries.isEmpty { Console.say("no peers yet; a peer is stored when a file is sent to it or accepted from it") }
             let rows = entries.map { fingerprint, entry in
                 [
                     entry.name.shown, fingerprint.peerID.hex,
@@ -56,13 +56,13 @@ struct PeersListCommand: AsyncParsableCommand {
 struct PeersVerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Compare the short code with somebody nearby, so that their key is known to be theirs.",
-        discussion: "The other person runs `nearshare receive` and is asked as well. Both must see the same eight digits.")
+        abstract: "Verify a peer's key by comparing the short code.",
+        discussion: "The peer runs `nearshare receive`. Both users must see the same eight digits.")
 
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, an id, or an address with a port.", valueName: "peer"),
-        completion: .custom(completePeers),
-        transform: PeerText.check)
+        help: ArgumentHelp("A name, an unambiguous prefix of one, an id, or an address with a port.", valueName: "peer"),
+        completion: .custom(PeerArgument.completions),
+        transform: PeerArgument.validated)
     var peer: String
 
     @OptionGroup var global: GlobalOptions
@@ -70,7 +70,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             guard let terminal = TerminalDevice() else {
-                throw CommandFailure(.usage, "comparing codes needs a terminal to ask on")
+                throw CommandFailure(.usage, "comparing the short code needs a terminal")
             }
             let machine = try LocalMachine()
             let meeting = PeerConnector(
@@ -79,7 +79,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 let code = try await connection.shortCode
                 let name = try await connection.peerName
                 terminal.write(
-                    "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask them, do not guess.\n"
+                    "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask, do not guess.\n"
                         + "are they the same? [y]es, [n]o: ")
                 try await connection.askComparison()
                 let answer = try await Self.answer(on: terminal, unlessDeniedOver: connection)
@@ -101,14 +101,14 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 }
 
 extension PeersVerifyCommand {
-    /// What the person here has seen; nil when the one there has said no meanwhile.
-    /// - Throws: when the link ends before.
+    /// The local user's answer; nil when the peer has answered no in the meantime.
+    /// - Throws: when the connection ends first.
     private static func answer(on terminal: TerminalDevice, unlessDeniedOver connection: Connection) async throws -> Bool? {
         try await withThrowingTaskGroup(of: Bool?.self) { group in
             defer { group.cancelAll() }
             group.addTask { await YesNoPrompt.answer(on: terminal) }
             group.addTask {
-                // Their yes leaves the question open; the end of the link does not.
+                // A yes of the peer leaves the question open; the end of the connection closes it.
                 guard try await connection.isSameThere else { return nil }
                 throw try await connection.ending
             }
@@ -117,30 +117,31 @@ extension PeersVerifyCommand {
     }
 }
 
-/// Somebody in the address book, as the person names them.
+/// A peer of the address book, as named by the user.
 struct KnownPeer: ParsableArguments {
     @Argument(
-        help: ArgumentHelp("A name, the beginning of one, or an id.", valueName: "peer"), completion: .custom(completePeers),
-        transform: PeerText.check)
+        help: ArgumentHelp("A name, an unambiguous prefix of one, or an id.", valueName: "peer"),
+        completion: .custom(PeerArgument.completions),
+        transform: PeerArgument.validated)
     var peer: String
 }
 
 struct PeersRenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rename", abstract: "Give a peer a name of your own, which nobody else can claim.")
+        commandName: "rename", abstract: "Give a peer a local name, which no other peer can claim.")
     @OptionGroup var whom: KnownPeer
-    @Argument(help: ArgumentHelp("What you call it; nothing to go back to its own.", valueName: "name"))
+    @Argument(help: ArgumentHelp("Local name; without it the local name is removed.", valueName: "name"))
     var name: NameArgument?
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        let what = name.map { "is called \($0.name.shown) now" } ?? "goes by its own name again"
+        let what = name.map { "is now called \($0.name.shown)" } ?? "has its own name again"
         try await changePeer(whom.peer, what) { $0.rename($1, to: name?.name) }
     }
 }
 
 struct PeersBlockCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "block", abstract: "Hear no more from a peer.")
+    static let configuration = CommandConfiguration(commandName: "block", abstract: "Receive nothing more from a peer.")
     @OptionGroup var whom: KnownPeer
     @OptionGroup var global: GlobalOptions
 
@@ -150,7 +151,7 @@ struct PeersBlockCommand: AsyncParsableCommand {
 }
 
 struct PeersUnblockCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Take that back.")
+    static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Unblock a peer.")
     @OptionGroup var whom: KnownPeer
     @OptionGroup var global: GlobalOptions
 
@@ -168,7 +169,7 @@ struct PeersUnblockCommand: AsyncParsableCommand {
 
 struct PeersForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "forget", abstract: "Forget a peer and its key; it is new the next time.")
+        commandName: "forget", abstract: "Remove a peer and its keys; it is new the next time.")
     @OptionGroup var whom: KnownPeer
     @OptionGroup var global: GlobalOptions
 

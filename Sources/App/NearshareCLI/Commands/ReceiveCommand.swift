@@ -7,15 +7,15 @@ internal import NearshareTerminal
 
 struct ReceiveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "receive", abstract: "Be visible to those nearby, and receive what they offer.",
-        discussion: "Everything offered is shown and asked about, unless --accept says otherwise. Ctrl-C ends it.")
+        commandName: "receive", abstract: "Advertise this machine, and receive what peers nearby send.",
+        discussion: "Every invitation is shown and must be accepted, unless --accept is given. Ctrl-C ends the command.")
 
     @OptionGroup var receiving: ReceivingOptions
 
-    @Flag(help: "End after the first transfer that is complete.")
+    @Flag(help: "End after the first completed transfer.")
     var once = false
 
-    @Flag(help: "Write one JSON event a line to standard output.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @Flag(help: "Write the received content to standard output instead of the inbox; ends after the first transfer.")
@@ -24,8 +24,8 @@ struct ReceiveCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if stdout, json { throw ValidationError("--stdout and --json both want standard output; choose one") }
-        if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; leave one of them out") }
+        if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
+        if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
 
     func run() async throws {

@@ -7,8 +7,8 @@ internal import Synchronization
 
 struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "send", abstract: "Send files, folders, standard input or text to somebody nearby.",
-        discussion: "Without --to, on a terminal, a list of who is nearby is shown to pick from.")
+        commandName: "send", abstract: "Send files, folders, standard input or text to a peer nearby.",
+        discussion: "Without --to, on a terminal, the receiver is picked from a list of the peers nearby.")
 
     @Argument(help: ArgumentHelp("Files and folders; - is standard input.", valueName: "file"), completion: .file())
     var files: [String] = []
@@ -16,49 +16,49 @@ struct SendCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("to"),
         help: ArgumentHelp(
-            "Whom to send to: a name, the beginning of one, an id, or an address with a port; may be given several times.",
+            "Receiver: a name, an unambiguous prefix of one, an id, or an address with a port; may be repeated.",
             valueName: "peer"),
-        completion: .custom(completePeers), transform: PeerText.check)
+        completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []
 
     @Option(help: ArgumentHelp("Send this text instead of files.", valueName: "text"))
     var text: String?
 
-    @Option(name: .customLong("as"), help: ArgumentHelp("What standard input is called at the receiver.", valueName: "name"))
+    @Option(name: .customLong("as"), help: ArgumentHelp("File name for standard input at the receiver.", valueName: "name"))
     var sentName: String?
 
     @Flag(help: "Send symbolic links inside folders as links instead of leaving them out.")
     var links = false
 
-    @Flag(help: "Keep permission bits, never the set-user and set-group ones.")
+    @Flag(help: "Preserve permission bits, except set-user-ID and set-group-ID.")
     var keepModes = false
 
-    @Option(help: ArgumentHelp("How long to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
-    @Flag(name: .customLong("no-resume"), help: "Start from the beginning even if a part is there already.")
+    @Flag(name: .customLong("no-resume"), help: "Start from the beginning, even if the receiver has a part already.")
     var noResume = false
 
     @OptionGroup var way: TransportOptions
 
-    @Flag(help: "Write one JSON event a line to standard output.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
-    @Flag(help: "Say nothing unless something goes wrong.")
+    @Flag(help: "Write errors only.")
     var quiet = false
 
     @OptionGroup var global: GlobalOptions
 
     mutating func validate() throws {
-        peers = PeerText.unique(peers)
+        peers = PeerArgument.unique(peers)
         if text != nil, !files.isEmpty { throw ValidationError("give either files or --text, not both") }
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
-        if files.contains("-"), files.count > 1 { throw ValidationError("standard input is sent alone; leave the files out") }
-        if sentName != nil, files != ["-"] { throw ValidationError("--as names standard input; use it with -") }
+        if files.contains("-"), files.count > 1 { throw ValidationError("standard input cannot be combined with files") }
+        if sentName != nil, files != ["-"] { throw ValidationError("--as needs standard input as the only file: -") }
         if way.via == .mesh, peers.isEmpty {
-            throw ValidationError("--via mesh needs --to: nobody can be picked from a list there")
+            throw ValidationError("--via mesh needs --to")
         }
-        try way.check(peers)
+        try way.validate(for: peers)
         if peers.isEmpty, files == ["-"] { throw ValidationError("--to is needed when standard input is sent") }
     }
 
@@ -111,11 +111,4 @@ extension SendOperation {
 func makeSendReporter(isJSON: Bool, isQuiet: Bool) -> any Reporter {
     if isJSON { return JSONReporter() }
     return isQuiet ? SilentReporter() : TextReporter()
-}
-
-/// Names of those who were seen lately, for the shell's completion.
-@Sendable func completePeers(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
-    guard let state = try? LocalMachine().state, let recent = try? RecentPeers.read(in: state) else { return [] }
-    // A name that would have to be escaped is not offered to a shell.
-    return recent.entries.map(\.name).filter { $0.shown == $0.claimed }.map(\.claimed)
 }

@@ -7,13 +7,13 @@ internal import NearshareTerminal
 
 struct VoiceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "voice", abstract: "Record a voice note, and send it to somebody nearby.",
+        commandName: "voice", abstract: "Record, send and play voice notes.",
         discussion: """
-            nearshare voice --to anna     speak, press Enter, and it is sent
+            nearshare voice --to anna     speak, press Enter, and the note is sent
             nearshare voice               record a note and keep it
-            nearshare voice play FILE     hear one
+            nearshare voice play FILE     play one
 
-            All about recording: nearshare voice record --help
+            Options for recording: nearshare voice record --help
             """,
         subcommands: [VoiceRecordCommand.self, VoicePlayCommand.self, VoiceShowCommand.self, VoiceListCommand.self],
         defaultSubcommand: VoiceRecordCommand.self)
@@ -21,48 +21,47 @@ struct VoiceCommand: AsyncParsableCommand {
 
 struct VoiceRecordCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "record", abstract: "Record a voice note; the word record may be left out.",
+        commandName: "record", abstract: "Record a voice note; the default subcommand.",
         discussion: """
-            Space pauses and goes on; Enter or Ctrl-C ends. What was said is in a file from the first second on, and is kept \
-            whatever happens.
+            Space pauses and resumes; Enter or Ctrl-C ends. The recording is on disk from the first second, and is always kept.
             """)
 
     @Option(
         name: .customLong("to"),
         help: ArgumentHelp(
-            "Whom to send it to: a name, the beginning of one, an id, or an address with a port; may be given several times.",
+            "Receiver: a name, an unambiguous prefix of one, an id, or an address with a port; may be repeated.",
             valueName: "peer"),
-        completion: .custom(completePeers), transform: PeerText.check)
+        completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("Where the note is kept, instead of a dated name in the voice folder.", valueName: "file"),
+        help: ArgumentHelp("File for the note, instead of a dated name in the voice directory.", valueName: "file"),
         completion: .file())
     var output: String?
 
     @Option(
         help: ArgumentHelp(
-            "Make the note of this WAV, FLAC or raw file instead of a microphone; - is standard input.", valueName: "file"),
+            "Encode this WAV, FLAC or raw file instead of recording; - is standard input.", valueName: "file"),
         completion: .file())
     var input: String?
 
     @Flag(help: "The input has no header: one channel, 16 bits, little-endian, at --rate.")
     var raw = false
 
-    @Option(help: ArgumentHelp("Record from this device; alsa:NAME is one of ALSA's.", valueName: "name"))
+    @Option(help: ArgumentHelp("Record from this device; alsa:NAME selects an ALSA device.", valueName: "name"))
     var device: String?
 
-    @Flag(help: "List the devices that can be recorded from and played on.")
+    @Flag(help: "List the devices for recording and playback.")
     var listDevices = false
 
-    @Option(help: ArgumentHelp("End after so long, such as 90 or 1:30.", valueName: "time"))
+    @Option(help: ArgumentHelp("Maximum length, such as 90 or 1:30.", valueName: "time"))
     var duration: ClockArgument?
 
-    @Option(help: ArgumentHelp("Kilobits a second, 6 to 256 (default: 24).", valueName: "kbit"))
+    @Option(help: ArgumentHelp("Bit rate in kbit/s, 6 to 256 (default: 24).", valueName: "kbit"))
     var bitrate: BitrateArgument?
 
-    @Option(help: ArgumentHelp("Samples a second that are recorded, 8000 to 192000 (default: 16000).", valueName: "hertz"))
+    @Option(help: ArgumentHelp("Sample rate in Hz, 8000 to 192000 (default: 16000).", valueName: "hertz"))
     var rate: Int?
 
     @Flag(name: .customLong("no-trim"), help: "Keep the silence at both ends.")
@@ -70,43 +69,43 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Never let the note become larger than this, such as 5MiB; the seconds that are left are shown.", valueName: "size")
+            "Maximum size of the note, such as 5MiB; the remaining time is shown.", valueName: "size")
     )
     var limit: SizeArgument?
 
-    @Flag(name: .shortAndLong, help: "Send it without asking whether to listen, redo or drop it.")
+    @Flag(name: .shortAndLong, help: "Send the note without a review.")
     var yes = false
 
     @OptionGroup var way: TransportOptions
 
-    @Option(help: ArgumentHelp("How long to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
     var timeout: TimeoutArgument?
 
-    @Flag(help: "Write one JSON event a line to standard output.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
-    @Flag(help: "Say nothing unless something goes wrong.")
+    @Flag(help: "Write errors only.")
     var quiet = false
 
     @OptionGroup var global: GlobalOptions
 
     mutating func validate() throws {
-        peers = PeerText.unique(peers)
-        if way.via != nil, peers.isEmpty { throw ValidationError("--via is for sending; say to whom with --to") }
-        try way.check(peers)
-        if raw, input == nil { throw ValidationError("--raw describes --input; give that as well") }
-        if input != nil, device != nil { throw ValidationError("--input and --device are two sources; choose one") }
+        peers = PeerArgument.unique(peers)
+        if way.via != nil, peers.isEmpty { throw ValidationError("--via needs --to") }
+        try way.validate(for: peers)
+        if raw, input == nil { throw ValidationError("--raw needs --input") }
+        if input != nil, device != nil { throw ValidationError("give either --input or --device, not both") }
         if input != nil, rate != nil, !raw {
-            throw ValidationError("a file says its own rate; --rate is for recording and for --raw")
+            throw ValidationError("--rate is for recording and for --raw; other files have a rate of their own")
         }
         if let rate, AudioFormat(rate: rate, channels: 1) == nil {
-            throw ValidationError("--rate goes from 8000 to 192000 samples a second")
+            throw ValidationError("--rate must be 8000 to 192000")
         }
         if output == "-" {
-            throw ValidationError("a note can't be written to a pipe: its beginning is finished last; name a file")
+            throw ValidationError("a note cannot be written to a pipe, because its header is written last; name a file")
         }
         if let limit, NoteSizeLimit(byteCount: limit.bytes) == nil {
-            throw ValidationError("--limit is so small that no note fits; 16KiB is the least")
+            throw ValidationError("--limit must be at least 16KiB")
         }
     }
 
@@ -116,7 +115,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let order = try makeOrder(machine)
             if peers.isEmpty {
-                guard let note = try await makeStudio(machine, order).take() else { return }
+                guard let note = try await makeStudio(machine, order).run() else { return }
                 if !json { Console.result(note.path) }
             } else {
                 try await recordAndSend(order, from: machine)
@@ -132,7 +131,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         let settings = NoteSettings(
             bitrate: bitrate?.bitsPerSecond ?? NoteSettings.speechBitrate, speaker: try machine.name().claimed,
             recorded: SystemClock.wall(), limit: limit.flatMap { NoteSizeLimit(byteCount: $0.bytes) })
-        guard let settings else { throw CommandFailure(.usage, "--bitrate goes from 6 to 256") }
+        guard let settings else { throw CommandFailure(.usage, "--bitrate must be 6 to 256") }
         let source: RecordingSession.Source =
             switch input {
             case "-"?: raw ? .rawSamples(STDIN_FILENO) : .pipe(STDIN_FILENO)
@@ -146,7 +145,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     private func recordAndSend(_ order: RecordingSession.Order, from machine: LocalMachine) async throws {
         let settings = try way.nodeSettings(machine, for: peers, log: global.logger)
-        // One node from beginning to end: neighbours that were found stay while somebody speaks.
+        // One node for the whole command: neighbours stay connected during the recording.
         try await withNode(settings) { node in
             var order = order
             let reach: VoiceNoteReach = try await SignalHandling.run(onSignal: { SignalHandling.exitNow() }) {
@@ -154,23 +153,23 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             }
             for remark in reach.remarks where !quiet && !json { Console.say(remark) }
             order.settings.limit = NoteSizeLimit.smaller(order.settings.limit, reach.limit)
-            guard let note = try await makeStudio(machine, order).take() else { return }
+            guard let note = try await makeStudio(machine, order).run() else { return }
             try await send(note, from: machine, on: node)
         }
     }
 
-    /// Looks for the receivers before anything is recorded: what the way to them carries is what a note may be.
+    /// Looks for the receivers before the recording: the transports limit the size of the note.
     private func reach(from machine: LocalMachine, on node: Node) async throws -> VoiceNoteReach {
-        // A line that goes away: it is said again, and stays, when the note is sent.
+        // A temporary line; a permanent one follows when the note is sent.
         let names = peers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
         if !quiet, !json, TerminalProperties.isTerminal(STDERR_FILENO) { StatusDisplay.shared.show(["looking for \(names)…"]) }
         defer { StatusDisplay.shared.show([]) }
         let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: way.via)
-        // A file that is there already can wait until somebody is; what is about to be said can't.
+        // An input file can be sent later; a recording cannot be repeated, so it does not wait for its receivers.
         return try await VoiceNoteReach.resolve(peers, with: resolver, on: node, requiresAll: input != nil)
     }
 
-    private func send(_ note: VoiceFacts, from machine: LocalMachine, on node: Node) async throws {
+    private func send(_ note: VoiceNote, from machine: LocalMachine, on node: Node) async throws {
         let source = try FileSource(paths: [note.path])
         let named = SendSource(
             sources: Array(repeating: source, count: peers.count), content: .files([note.path]),
@@ -182,11 +181,12 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             let targets = peers.map { SendOperation.Target.text($0) }
             try await SignalHandling.run(onSignal: operation.cancelOrExit) { try await operation.run(to: targets, on: node) }
         } catch {
-            // Nothing that was said is lost because nobody could be reached.
-            Console.complain("the note is kept; `nearshare send` sends \(TerminalText.escaped(note.path, columns: 4096))")
+            // The recording is kept when the receivers cannot be reached.
+            Console.complain(
+                "the note is kept; send it later with `nearshare send \(TerminalText.escaped(note.path, columns: 4096))`")
             throw error
         }
-        try? VoiceArchive(machine).noteSent(note.path, to: peers, at: SystemClock.wall())
+        try? VoiceArchive(machine).recordSent(note.path, to: peers, at: SystemClock.wall())
     }
 
     private func listAllDevices() throws {
@@ -204,8 +204,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             }
             return
         }
-        Console.say("through \(TerminalText.escaped(audio.title)):")
-        for (direction, heading) in [(AudioDevice.Direction.input, "to record from"), (.output, "to play on")] {
+        Console.say("audio system: \(TerminalText.escaped(audio.title))")
+        for (direction, heading) in [(AudioDevice.Direction.input, "recording"), (.output, "playback")] {
             let rows = devices.filter { $0.direction == direction }.map { device in
                 [
                     device.isDefault ? "*" : " ", TerminalText.escaped(device.name, columns: 200),
@@ -213,38 +213,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
                 ]
             }
             Console.result("\(heading):")
-            if rows.isEmpty { Console.result("  nothing") }
+            if rows.isEmpty { Console.result("  none") }
             for line in Table.lines(rows) { Console.result("\(line)") }
         }
-    }
-}
-
-/// A length of time as people write it: seconds, or minutes and seconds with a colon; at the most a day.
-struct ClockArgument: ExpressibleByArgument {
-    let duration: Duration
-
-    init?(argument: String) {
-        let parts = argument.split(separator: ":", omittingEmptySubsequences: false)
-        guard (1...3).contains(parts.count), let last = Double(parts[parts.count - 1]), last >= 0 else { return nil }
-        var seconds = last
-        var unit = 60.0
-        for part in parts.dropLast().reversed() {
-            guard let number = UInt16(part), last < 60 else { return nil }
-            seconds += Double(number) * unit
-            unit *= 60
-        }
-        guard (0.1...86_400).contains(seconds) else { return nil }
-        duration = .milliseconds(Int64((seconds * 1000).rounded()))
-    }
-}
-
-/// Kilobits a second.
-struct BitrateArgument: ExpressibleByArgument {
-    let bitsPerSecond: Int
-
-    init?(argument: String) {
-        guard let number = Double(argument), (0...1000).contains(number) else { return nil }
-        bitsPerSecond = Int((number * 1000).rounded())
-        guard NoteSettings.bitrates.contains(bitsPerSecond) else { return nil }
     }
 }

@@ -3,31 +3,32 @@ internal import Logging
 internal import Nearshare
 internal import NearshareService
 
-/// How a machine is visible, and what it takes: of `receive` and of `mesh run`.
+/// How a receiver is advertised and what it accepts; options of `receive` and `mesh run`.
 struct ReceivingOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Where received files go (default: ~/Inbox).", valueName: "dir"))
+    @Option(help: ArgumentHelp("Directory for received files (default: ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
-    @Option(help: ArgumentHelp("What others see this machine as.", valueName: "name"))
+    @Option(help: ArgumentHelp("Display name of this machine.", valueName: "name"))
     var name: NameArgument?
 
     @Option(
         help: ArgumentHelp(
-            "Who is accepted: ask, friends, all or none (default: ask on a terminal, else friends).", valueName: "policy"))
+            "Which invitations are accepted: ask, friends, all or none (default: ask on a terminal, otherwise friends).",
+            valueName: "policy"))
     var accept: Configuration.Accept?
 
-    @Option(help: ArgumentHelp("Decline what is larger, such as 500MB.", valueName: "size"))
+    @Option(help: ArgumentHelp("Decline larger transfers, such as 500MB.", valueName: "size"))
     var maxSize: SizeArgument?
 
     @Option(
         help: ArgumentHelp(
-            "Without asking, take no more than this from each peer while this runs, such as 2GB.", valueName: "size"))
+            "Limit on what is accepted from each peer without asking while this runs, such as 2GB.", valueName: "size"))
     var maxPerPeer: SizeArgument?
 
     @Option(help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"))
     var port: UInt16?
 
-    @Option(help: ArgumentHelp("Be reachable through this network interface only.", valueName: "interface"))
+    @Option(help: ArgumentHelp("Be reachable on this network interface only.", valueName: "interface"))
     var interface: String?
 
     @OptionGroup var radio: RadioOptions
@@ -50,3 +51,5 @@ struct ReceivingOptions: ParsableArguments {
         return options
     }
 }
+
+extension Configuration.Accept: ExpressibleByArgument {}

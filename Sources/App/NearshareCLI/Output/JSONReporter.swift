@@ -98,7 +98,7 @@ struct JSONReporter: Reporter {
         ]
         if let id { fields["transfer"] = .text(id.hex) }
         if item.kind == .text { fields["text"] = JSONValue(TextFile.read(item.path)) }
-        if let note = VoiceArrival.facts(of: item) { fields["voice"] = .object(note.json) }
+        if let note = VoiceArrival.note(in: item) { fields["voice"] = .object(note.json) }
         return fields
     }
 }

@@ -6,7 +6,7 @@ internal import NearshareTerminal
 struct PeerPicker: Sendable {
     private let book: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]
-    private var list = PickerList<PeerID>(title: "send to whom? (↑ ↓ and Enter, q to leave)", placeholder: "looking…")
+    private var list = PickerList<PeerID>(title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking…")
 
     init(book: TrustStore) {
         self.book = book
@@ -57,7 +57,7 @@ extension PeerPicker {
         on node: Node, _ media: Set<LinkAddress.Medium>, knowing book: TrustStore
     ) async throws -> SendOperation.Target {
         guard let terminal = TerminalDevice() else {
-            throw CommandFailure(.usage, "say to whom with --to; without a terminal nobody can be picked from a list")
+            throw CommandFailure(.usage, "no terminal to pick a receiver on; give one with --to")
         }
         let (inputs, sink) = AsyncStream.makeStream(of: Input.self)
         let changes = try await node.browse(media)
@@ -90,13 +90,13 @@ extension PeerPicker {
                 switch handle(key) {
                 case .none: break
                 case .picked(let peer): return peer
-                case .cancelled: throw CommandFailure(.interrupted, "nobody was picked")
+                case .cancelled: throw CommandFailure(.interrupted, "no receiver was picked")
                 }
-            case .ended: throw CommandFailure(.interrupted, "nobody was picked")
+            case .ended: throw CommandFailure(.interrupted, "no receiver was picked")
             case .failed(let error): throw error
             }
             terminal.write(block.replace(with: lines))
         }
-        throw CommandFailure(.interrupted, "nobody was picked")
+        throw CommandFailure(.interrupted, "no receiver was picked")
     }
 }

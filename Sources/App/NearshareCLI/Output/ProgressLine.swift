@@ -2,15 +2,15 @@ internal import Glibc
 internal import Nearshare
 internal import NearshareTerminal
 
-/// One transfer in one line.
+/// The progress of one transfer in one line.
 enum ProgressLine {
-    /// - Parameter columns: what the line may take, one column being left free.
+    /// - Parameter columns: width of the terminal, whose last column stays free.
     static func text(_ label: String, _ progress: TransferProgress, columns: Int) -> String {
         var facts: [String] = []
         switch progress.phase {
         case .connecting: return TextLayout.truncated("\(label)  connecting…", to: columns - 1)
         case .waiting: return TextLayout.truncated("\(label)  waiting for an answer…", to: columns - 1)
-        case .comparing: return TextLayout.truncated("\(label)  comparing with what is there already…", to: columns - 1)
+        case .comparing: return TextLayout.truncated("\(label)  comparing with received parts…", to: columns - 1)
         case .finishing: return TextLayout.truncated("\(label)  \(progress.done.asByteCount), finishing…", to: columns - 1)
         case .moving, .ended: break
         }
@@ -32,7 +32,7 @@ enum ProgressLine {
     }
 }
 
-/// Draws all running transfers again and again until its task is cancelled.
+/// Draws all running transfers until its task is cancelled.
 func drawProgress(_ transfers: @escaping @Sendable () -> [(label: String, transfer: Transfer)]) async {
     guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
     while !Task.isCancelled {

@@ -2,14 +2,14 @@ internal import FoundationEssentials
 internal import Nearshare
 internal import NearshareService
 
-/// Structured values as JSON. Bytes, which JSON has none of, are an object with one member: `{"$base64": "…"}`.
+/// Structured values as JSON. Bytes become an object with one member: `{"$base64": "…"}`.
 enum StructuredJSON {
     private static let binaryKey = "$base64"
 
-    /// - Throws: ``CommandFailure`` for what is no JSON.
+    /// - Throws: ``CommandFailure`` for invalid JSON.
     static func value(of text: String) throws -> StructuredValue {
         guard let value = try? JSONDecoder().decode(StructuredValue.self, from: Data(text.utf8)) else {
-            throw CommandFailure(.usage, "that is not valid JSON; put it into single quotes, such as '{\"temperature\": 21.5}'")
+            throw CommandFailure(.usage, "invalid JSON; quote it for the shell, as in '{\"temperature\": 21.5}'")
         }
         return try withBytes(value)
     }
@@ -20,7 +20,7 @@ enum StructuredJSON {
         case .object(let members):
             if members.count == 1, case .string(let text)? = members[binaryKey] {
                 guard let bytes = Data(base64Encoded: text) else {
-                    throw CommandFailure(.usage, "\(binaryKey) is followed by a text in base64; this one isn't")
+                    throw CommandFailure(.usage, "the value of \(binaryKey) must be base64 text")
                 }
                 return .binary(Array(bytes))
             }
@@ -42,7 +42,7 @@ enum StructuredJSON {
         }
     }
 
-    /// In one line, for people.
+    /// The value as one line of text.
     static func text(_ value: StructuredValue) -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -94,7 +94,7 @@ struct TextReporter: Reporter {
         let type = item.detectedType.map { ", \($0)" } ?? ""
         let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
         writeResult("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
-        if let note = VoiceArrival.facts(of: item) { for line in VoiceArrival.lines(note) { writeResult(line) } }
+        if let note = VoiceArrival.note(in: item) { for line in VoiceArrival.lines(note) { writeResult(line) } }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }
         if !item.isInInbox { warn("the inbox is not writable; the item waits in the spool and is moved when it is") }
     }

@@ -5,7 +5,7 @@ internal import NearshareService
 internal import NearshareTerminal
 internal import Synchronization
 
-/// Takes one note: records it, or makes it of a file, and lets the person listen, redo or drop it.
+/// One voice note from recording, or encoding of a file, to the user's decision to send, play, repeat or drop it.
 final class RecordingSession: Sendable {
     enum Source: Sendable {
         case microphone(String?)
@@ -20,32 +20,32 @@ final class RecordingSession: Sendable {
         }
     }
 
-    /// What was asked for.
+    /// The request.
     struct Order: Sendable {
         var source: Source
-        /// Of microphones and raw samples.
+        /// Sample rate of microphones and raw samples, in Hz.
         var rate: Int
         var settings: NoteSettings
         var output: String?
         var duration: Duration?
         var trims: Bool
         var receivers: [String]
-        /// The person is asked what to do with it, where there is one.
+        /// The user decides about the note, if there is a terminal.
         var reviews: Bool
     }
 
     private struct State {
         var recording: Recording?
         var player: Playback?
-        /// The process is to end.
+        /// A termination signal has arrived.
         var isTerminated = false
-        /// Ctrl-C where nothing is recorded any more.
+        /// Ctrl-C after the recording.
         var isLeft = false
-        var review: AsyncStream<Verdict>.Continuation?
+        var review: AsyncStream<Decision>.Continuation?
     }
 
-    private enum Verdict: Sendable {
-        case take, listen, redo, drop, leave
+    private enum Decision: Sendable {
+        case accept, play, redo, drop, quit
     }
 
     private let archive: VoiceArchive
@@ -61,15 +61,15 @@ final class RecordingSession: Sendable {
         self.order = order
         self.isJSON = isJSON
         self.isQuiet = isQuiet
-        // Keys are read where a person can see what they do.
+        // Keys are read only where their effect is visible.
         keyboard =
             order.source.isMicrophone && TerminalProperties.isTerminal(STDERR_FILENO)
             ? TerminalDevice().map { SharedKeyboard($0) } : nil
     }
 
-    /// - Returns: the note, complete and kept; nil when the person has dropped it.
-    /// - Throws: also when it was ended by a signal or a device; the message then says where the note is.
-    func take() async throws -> VoiceFacts? {
+    /// - Returns: the stored note; nil when the user has dropped it.
+    /// - Throws: ``CommandFailure``; after a signal or a device failure its message names the file with the recording.
+    func run() async throws -> VoiceNote? {
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask { for await number in SignalHandling.signals() { self.interrupt(number) } }
@@ -77,13 +77,13 @@ final class RecordingSession: Sendable {
             while true {
                 let note = try await record()
                 switch try await review(note) {
-                case .take: return note
+                case .accept: return note
                 case .redo: unlink(note.path)
                 case .drop:
                     unlink(note.path)
                     say("dropped")
                     return nil
-                case .leave, .listen:
+                case .quit, .play:
                     throw CommandFailure(.interrupted, "not sent; the note is kept in \(shown(note.path))")
                 }
             }
@@ -98,14 +98,14 @@ final class RecordingSession: Sendable {
             } else {
                 state.isLeft = true
                 state.player?.stop()
-                state.review?.yield(.leave)
+                state.review?.yield(.quit)
             }
         }
     }
 
     // MARK: Recording
 
-    private func record() async throws -> VoiceFacts {
+    private func record() async throws -> VoiceNote {
         let file = try createFile()
         let recording = Recording(trims: order.trims, maximumDuration: order.duration)
         state.withLock { $0.recording = recording }
@@ -118,7 +118,7 @@ final class RecordingSession: Sendable {
                     StatusDisplay.shared.show([])
                 }
                 group.addTask { await self.draw(recording) }
-                if let keyboard { group.addTask { await self.steer(recording, by: keyboard.keys()) } }
+                if let keyboard { group.addTask { await self.control(recording, by: keyboard.keys()) } }
                 return try await BlockingThread.run { try self.run(recording, into: file) }
             }
         } catch {
@@ -140,13 +140,13 @@ final class RecordingSession: Sendable {
             }
             input = try audio.openInput(device: LinuxAudio.bareName(device), format: format)
             system = audio.title
-            if keyboard == nil { say("recording through \(TerminalText.escaped(system)); Ctrl-C ends it") }
+            if keyboard == nil { say("recording from \(TerminalText.escaped(system)); Ctrl-C ends the recording") }
         case .file(let path): input = try SoundFileInput(NoteFile.open(path))
         case .pipe(let descriptor): input = try SoundFileInput(PipeSpooler.spool(descriptor))
         case .rawFile(let path): input = try RawSampleInput(file: NoteFile.open(path), rate: order.rate)
         case .rawSamples(let descriptor): input = try RawSampleInput(descriptor: descriptor, rate: order.rate)
         }
-        // Nothing is lost with the process where the source is still there.
+        // A crash loses nothing while the source file exists.
         if !order.source.isMicrophone { settings.lookAhead = 2 }
         defer { input.close() }
         return try recording.run(from: input, into: file, settings: settings) {
@@ -164,7 +164,7 @@ final class RecordingSession: Sendable {
     private func createFile() throws -> NoteFile {
         guard let output = order.output else { return try archive.create(at: order.settings.recorded ?? SystemClock.wall()) }
         guard let file = try NoteFile.create(output) else {
-            throw CommandFailure(.failure, "\(shown(output)) is there already; name another file, or remove that one")
+            throw CommandFailure(.failure, "\(shown(output)) already exists; choose another file, or remove it")
         }
         return file
     }
@@ -182,7 +182,7 @@ final class RecordingSession: Sendable {
         }
     }
 
-    private func steer(_ recording: Recording, by keys: AsyncStream<TerminalKey>) async {
+    private func control(_ recording: Recording, by keys: AsyncStream<TerminalKey>) async {
         for await key in keys {
             for key in VoiceKey.all(in: key) {
                 switch key {
@@ -194,81 +194,83 @@ final class RecordingSession: Sendable {
         }
     }
 
-    /// Says what the person has to know of how it ended.
-    private func conclude(_ result: Recording.Result, _ file: NoteFile) throws -> VoiceFacts {
+    /// Reports how the recording ended.
+    private func conclude(_ result: Recording.Result, _ file: NoteFile) throws -> VoiceNote {
         let lengthText = result.duration.asClock
         if result.isEmpty {
             unlink(file.path)
             switch result.reason {
             case .failed(let error): throw CommandFailure(error)
-            case .terminated: throw CommandFailure(.interrupted, "ended before anything was said")
+            case .terminated: throw CommandFailure(.interrupted, "ended before anything was recorded")
             default:
                 throw CommandFailure(
                     .failure,
                     result.recorded == .zero
                         ? "nothing was recorded"
-                        : "nothing but silence was heard; is it the right microphone (--list-devices), and is it switched on? "
+                        : "only silence was recorded; check the microphone and its mute switch (--list-devices lists devices). "
                             + "--no-trim keeps silence")
             }
         }
-        let note = try VoiceFacts(path: file.path)
+        let note = try VoiceNote(path: file.path)
         if isJSON {
             JSONEvents.emit(
                 "recorded",
                 note.json.merging(["ending": .text(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 })
         }
         if result.lostFrames > 0 {
-            Console.complain("\(result.lostFrames) samples were lost on the way from the device; silence stands in their place")
+            Console.complain("\(result.lostFrames) samples were lost by the device, and replaced by silence")
         }
         switch result.reason {
         case .failed(let error):
             Console.complain("\(error)")
-            let kept = "what was said until then, \(lengthText), is kept in \(shown(file.path))"
-            // Somebody who is there decides what becomes of it; a script has to notice.
+            let kept = "the recording until then, \(lengthText), is kept in \(shown(file.path))"
+            // With a terminal the user decides about the note; a script needs the failure.
             guard canAsk else { throw CommandFailure(CommandFailure(error).status, kept) }
             Console.complain(kept)
         case .terminated:
             throw CommandFailure(
-                .interrupted, "ended by a signal; what was said, \(lengthText), is kept in \(shown(file.path))")
+                .interrupted, "ended by a signal; the recording, \(lengthText), is kept in \(shown(file.path))")
         case .limit:
-            say("that is what fits into \(order.settings.limit?.byteCount.asByteCount ?? ""), \(lengthText); all of it is kept")
+            say(
+                "the size limit of \(order.settings.limit?.byteCount.asByteCount ?? "") is reached after \(lengthText); the recording is kept"
+            )
         case .requested, .interrupted, .duration, .sourceEnded: break
         }
         let trimmed = result.recorded - result.duration
-        let remark = trimmed >= .seconds(1) ? "; \(trimmed.asClock) of silence left out" : ""
+        let remark = trimmed >= .seconds(1) ? "; \(trimmed.asClock) of silence removed" : ""
         say("voice note, \(lengthText), \(note.summary.byteCount.asByteCount)\(remark)")
         return note
     }
 
-    // MARK: Afterwards
+    // MARK: Review
 
     private var canAsk: Bool { order.reviews && keyboard != nil }
 
-    private func review(_ note: VoiceFacts) async throws -> Verdict {
-        guard canAsk, let keyboard else { return .take }
+    private func review(_ note: VoiceNote) async throws -> Decision {
+        guard canAsk, let keyboard else { return .accept }
         while true {
-            let verdict = await ask(about: note, keyboard)
-            guard verdict == .listen else { return verdict }
+            let decision = await ask(about: note, keyboard)
+            guard decision == .play else { return decision }
             let playback = Playback()
             state.withLock { $0.player = playback }
             defer { state.withLock { $0.player = nil } }
             do {
                 try await VoicePlayer(note: note, device: nil, keyboard: keyboard, style: style).run(playback)
             } catch {
-                // Without a loudspeaker the note can be sent all the same.
+                // The note can be sent even if it cannot be played.
                 Console.complain(CommandFailure(error).message)
             }
-            if state.withLock({ $0.isLeft }) { return .leave }
+            if state.withLock({ $0.isLeft }) { return .quit }
         }
     }
 
-    private func ask(about note: VoiceFacts, _ keyboard: SharedKeyboard) async -> Verdict {
-        let (verdicts, continuation) = AsyncStream.makeStream(of: Verdict.self)
+    private func ask(about note: VoiceNote, _ keyboard: SharedKeyboard) async -> Decision {
+        let (decisions, continuation) = AsyncStream.makeStream(of: Decision.self)
         let isOver = state.withLock { state in
             state.review = continuation
             return state.isLeft || state.isTerminated
         }
-        if isOver { return .leave }
+        if isOver { return .quit }
         defer {
             state.withLock { $0.review = nil }
             StatusDisplay.shared.show([])
@@ -285,23 +287,23 @@ final class RecordingSession: Sendable {
                 for await key in keyboard.keys() {
                     for key in VoiceKey.all(in: key) {
                         switch key {
-                        case .enter, .letter("s"), .letter("k"): continuation.yield(.take)
-                        case .letter("l"), .space: continuation.yield(.listen)
+                        case .enter, .letter("s"), .letter("k"): continuation.yield(.accept)
+                        case .letter("l"), .space: continuation.yield(.play)
                         case .letter("r"): continuation.yield(.redo)
                         case .letter("d"): continuation.yield(.drop)
                         default: break
                         }
                     }
                 }
-                // The terminal is gone; nobody can be asked any more.
-                if !Task.isCancelled { continuation.yield(.leave) }
+                // The terminal is closed.
+                if !Task.isCancelled { continuation.yield(.quit) }
             }
-            for await verdict in verdicts { return verdict }
-            return .leave
+            for await decision in decisions { return decision }
+            return .quit
         }
     }
 
-    private func question(_ note: VoiceFacts) -> [String] {
+    private func question(_ note: VoiceNote) -> [String] {
         let columns = TerminalProperties.size(of: STDERR_FILENO).columns
         let receivers = order.receivers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
         let isKept = order.receivers.isEmpty
@@ -322,7 +324,7 @@ final class RecordingSession: Sendable {
 }
 
 extension RecorderMachine.StopReason {
-    /// One word for scripts.
+    /// The JSON value of the ending.
     var word: String {
         switch self {
         case .requested: "asked"

@@ -2,27 +2,27 @@ internal import Nearshare
 internal import NearshareAudio
 internal import NearshareTerminal
 
-/// What the recorder and the player show, line by line, made for a width.
+/// The status lines of the recorder and the player, laid out for a width.
 enum VoiceScreen {
-    /// Pictures that are wider say nothing more.
+    /// Maximum width of the waveform.
     static let widest = 72
 
     static func recorder(_ now: Recording.Snapshot, columns: Int, style: ANSIStyle) -> [String] {
-        // The last column stays free: a line that fills it is wrapped by some terminals.
+        // The last column stays free: some terminals wrap a full line.
         let width = min(columns - 1, widest)
         guard width >= 16 else { return [TextLayout.truncated(now.elapsed.asClock, to: width)] }
         let isPaused = now.phase == .paused
         let isWaiting = now.phase == .idle
         let mark = isPaused ? style.yellow("‖") : style.red("●")
-        // Somebody who speaks into a microphone that is off has to see it before they have finished.
-        let isDeaf = !isPaused && !now.hasSound && now.elapsed >= .seconds(3)
-        let word = isPaused ? "paused" : isWaiting ? "waiting for sound" : isDeaf ? "nothing heard yet" : "recording"
+        // A microphone that is switched off has to be noticed during the recording.
+        let isSilent = !isPaused && !now.hasSound && now.elapsed >= .seconds(3)
+        let word = isPaused ? "paused" : isWaiting ? "waiting for sound" : isSilent ? "nothing heard yet" : "recording"
         let clock = now.elapsed.asClock
         let left = now.secondsLeft.map { "\(Duration.seconds($0).asClock) left" } ?? now.byteCount.asByteCount
         var title = "\(mark) \(style.bold(clock))"
         var used = 2 + clock.count
         if used + word.count + left.count + 4 <= width {
-            title += "  \(isDeaf ? style.yellow(word) : word)"
+            title += "  \(isSilent ? style.yellow(word) : word)"
             used += 2 + word.count
         }
         if used + left.count + 2 <= width {
@@ -35,12 +35,12 @@ enum VoiceScreen {
         let tail = now.isClipping ? " too loud" : ""
         let bar = BlockGraphics.levelMeter(now.level, width: width - tail.count, style: style) + style.red(tail)
         let keys = hint(
-            ["Space \(isPaused ? "goes on" : "pauses")", "Enter or Ctrl-C ends"], ["Space", "Enter"], width: width)
+            ["Space \(isPaused ? "resumes" : "pauses")", "Enter or Ctrl-C ends"], ["Space", "Enter"], width: width)
         return [title] + waves + [bar, style.dim(keys)]
     }
 
     static func player(
-        _ now: Playback.Snapshot, _ note: VoiceFacts, title: String, columns: Int, style: ANSIStyle
+        _ now: Playback.Snapshot, _ note: VoiceNote, title: String, columns: Int, style: ANSIStyle
     ) -> [String] {
         let width = min(columns - 1, widest)
         guard width >= 16 else { return [TextLayout.truncated(now.position.asClock, to: width)] }
@@ -59,12 +59,12 @@ enum VoiceScreen {
         }
         lines.append(BlockGraphics.slider(share, width: width, style: style))
         let keys = hint(
-            ["Space \(now.isPaused ? "goes on" : "pauses")", "← → 5 s", "q ends"], ["Space", "← →", "q"], width: width)
+            ["Space \(now.isPaused ? "resumes" : "pauses")", "← → 5 s", "q ends"], ["Space", "← →", "q"], width: width)
         return lines + [style.dim(keys)]
     }
 
-    /// A note in a few lines, for those who have not heard it yet.
-    static func summary(_ note: VoiceFacts, columns: Int, style: ANSIStyle) -> [String] {
+    /// The waveform of a note in two lines.
+    static func summary(_ note: VoiceNote, columns: Int, style: ANSIStyle) -> [String] {
         guard let waveform = note.waveform else { return [] }
         return BlockGraphics.chart(waveform.heights(columns: min(columns - 1, widest)), rows: 2).map(style.green)
     }

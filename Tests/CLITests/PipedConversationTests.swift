@@ -6,88 +6,88 @@ import Testing
 
 @testable import NearshareCLI
 
-@Suite struct ChatPipeTests {
+@Suite struct DeliveryTrackerTests {
     private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
-    private func pipe(_ goal: MessageStatus = .sent) -> ChatPipe { ChatPipe(.peer(anna), goal: goal) }
+    private func pipe(_ goal: MessageStatus = .sent) -> DeliveryTracker { DeliveryTracker(.peer(anna), goal: goal) }
 
     private func marked(_ id: String, _ mark: MessageStatus) -> ControlEvent {
         .marked(id: id, conversation: .peer(anna), mark: mark, reason: nil)
     }
 
-    @Test("it is done when all lines were read and have come as far as was asked")
+    @Test("done when the input has ended and every line has reached the goal")
     func done() {
-        var pipe = pipe(.delivered)
-        pipe.accepted("a")
-        pipe.take(marked("a", .delivered))
-        #expect(!pipe.isDone)
-        pipe.accepted("b")
-        pipe.end()
-        pipe.take(marked("b", .sent))
-        #expect(!pipe.isDone)
-        pipe.take(marked("b", .read))
-        #expect(pipe.isDone)
-        #expect(pipe.failure(name: "anna") == nil)
+        var tracker = pipe(.delivered)
+        tracker.accepted("a")
+        tracker.handle(marked("a", .delivered))
+        #expect(!tracker.isDone)
+        tracker.accepted("b")
+        tracker.end()
+        tracker.handle(marked("b", .sent))
+        #expect(!tracker.isDone)
+        tracker.handle(marked("b", .read))
+        #expect(tracker.isDone)
+        #expect(tracker.failure(name: "anna") == nil)
     }
 
-    @Test("a mark may overtake the answer that names its line, and marks of others' lines do nothing")
+    @Test("a state may arrive before the reply with its line's id; states of other lines are ignored")
     func early() {
-        var pipe = pipe()
-        pipe.take(marked("a", .sent))
-        pipe.take(marked("other", .sent))
-        pipe.take(.marked(id: "a", conversation: .everybody, mark: .failed, reason: nil))
-        pipe.accepted("a")
-        pipe.end()
-        #expect(pipe.isDone)
-        #expect(pipe.reachedCount == 1)
-        #expect(pipe.failures.isEmpty)
+        var tracker = pipe()
+        tracker.handle(marked("a", .sent))
+        tracker.handle(marked("other", .sent))
+        tracker.handle(.marked(id: "a", conversation: .everybody, mark: .failed, reason: nil))
+        tracker.accepted("a")
+        tracker.end()
+        #expect(tracker.isDone)
+        #expect(tracker.reachedCount == 1)
+        #expect(tracker.failures.isEmpty)
     }
 
-    @Test("what the node has stored makes up for an event that was lost")
+    @Test("stored entries replace lost events")
     func lost() {
-        var pipe = pipe()
-        pipe.accepted("a")
-        pipe.end()
-        pipe.take(
-            ChatMessage(
+        var tracker = pipe()
+        tracker.accepted("a")
+        tracker.end()
+        tracker.update(
+            with: ChatMessage(
                 number: 1, id: "a", conversation: .peer(anna), author: nil, authorName: nil, text: "hi",
                 when: WallTime(milliseconds: 0), status: .delivered))
-        #expect(pipe.isDone)
+        #expect(tracker.isDone)
     }
 
-    @Test("what goes wrong is told with a status that fits")
+    @Test("failures have a status and a reason")
     func failures() throws {
-        var pipe = pipe()
-        pipe.accepted("a")
-        pipe.take(.marked(id: "a", conversation: .peer(anna), mark: .failed, reason: "too old\u{1b}"))
-        pipe.end()
-        let all = try #require(pipe.failure(name: "anna"))
+        var tracker = pipe()
+        tracker.accepted("a")
+        tracker.handle(.marked(id: "a", conversation: .peer(anna), mark: .failed, reason: "too old\u{1b}"))
+        tracker.end()
+        let all = try #require(tracker.failure(name: "anna"))
         #expect(all.status == .failure)
         #expect(all.message == "not sent: too old\\u{1b}")
-        pipe.accepted("b")
-        pipe.take(marked("b", .sent))
-        let some = try #require(pipe.failure(name: "anna"))
+        tracker.accepted("b")
+        tracker.handle(marked("b", .sent))
+        let some = try #require(tracker.failure(name: "anna"))
         #expect(some.status == .partly)
         #expect(some.message.hasPrefix("1 of 2 lines"))
     }
 
-    @Test("what has not come in time waits, and is said to")
+    @Test("after a timeout, the message explains what is waiting")
     func timeout() throws {
-        var pipe = pipe(.delivered)
-        pipe.accepted("a")
-        pipe.end()
-        #expect(pipe.failure(name: "anna") == nil)
-        let near = try #require(pipe.failure(name: "anna", isNear: true, timedOutAfter: 30))
-        #expect(near.message.contains("anna is near, but has not taken it"))
-        let waiting = try #require(pipe.failure(name: "anna", timedOutAfter: 30))
+        var tracker = pipe(.delivered)
+        tracker.accepted("a")
+        tracker.end()
+        #expect(tracker.failure(name: "anna") == nil)
+        let near = try #require(tracker.failure(name: "anna", isNear: true, timedOutAfter: 30))
+        #expect(near.message.contains("anna is near, but has not accepted it"))
+        let waiting = try #require(tracker.failure(name: "anna", timedOutAfter: 30))
         #expect(waiting.status == .timedOut)
-        #expect(waiting.message.contains("anna is not near"))
-        pipe.take(marked("a", .sent))
-        let sent = try #require(pipe.failure(name: "anna", timedOutAfter: 30))
-        #expect(sent.message.contains("has not acknowledged"))
+        #expect(waiting.message.contains("neither anna nor a relaying node is in range"))
+        tracker.handle(marked("a", .sent))
+        let sent = try #require(tracker.failure(name: "anna", timedOutAfter: 30))
+        #expect(sent.message.contains("not acknowledged by anna"))
     }
 
-    @Test("T7: what is written for people steers no terminal, whoever reads it")
+    @Test("T7: text output emits no control sequences")
     func report() {
         let entry = ChatMessage(
             number: 1, id: "a", conversation: .everybody, author: anna, authorName: try? DisplayName("an\u{1b}na"),
@@ -109,9 +109,9 @@ import Testing
     }
 }
 
-/// A node that takes every line, and marks it as it is told to.
+/// A node that accepts every line, with a fixed delivery state.
 private final class ScriptedNode: NodeClient {
-    let said = Mutex<[String]>([])
+    let sentLines = Mutex<[String]>([])
     private let mark: MessageStatus?
     private let stream: AsyncStream<ControlEvent>
     private let sink: AsyncStream<ControlEvent>.Continuation
@@ -133,12 +133,12 @@ private final class ScriptedNode: NodeClient {
                     isNear: true, software: .nearshare, hasKeys: true))
         case .find(let name, _): throw ControlFailure(.peerNotFound, "nobody is called \(name)")
         case .say(let text, let conversation):
-            let number = said.withLock { said in
-                said.append(text)
-                return said.count
+            let number = sentLines.withLock { lines in
+                lines.append(text)
+                return lines.count
             }
             if text == "refuse" { throw ControlFailure(.refused, "as you wish") }
-            // Before the answer: the way of events is another one.
+            // Events may arrive before the reply.
             if let mark { sink.yield(.marked(id: "line-\(number)", conversation: conversation, mark: mark, reason: nil)) }
             return .lineAccepted(id: "line-\(number)")
         case .history: return .entries([])
@@ -148,7 +148,7 @@ private final class ScriptedNode: NodeClient {
     }
 }
 
-@Suite struct ChatPipingTests {
+@Suite struct PipedConversationTests {
     private func run(_ text: String, _ node: ScriptedNode, to peer: String = "anna", goal: MessageStatus = .sent) async throws {
         var ends: [Int32] = [0, 0]
         try #require(Glibc.pipe(&ends) == 0)
@@ -161,14 +161,14 @@ private final class ScriptedNode: NodeClient {
         try await PipedConversation(client: node, order: order, input: ends[0]).run()
     }
 
-    @Test("each line is a message, also the last one without an end; empty ones are none")
+    @Test("each line is a message, also the last one without a line break; empty lines are skipped")
     func lines() async throws {
         let node = ScriptedNode(marking: .sent)
         try await run("hi\r\n\n  \nthere\u{e9}", node)
-        #expect(node.said.withLock { $0 } == ["hi", "there\u{e9}"])
+        #expect(node.sentLines.withLock { $0 } == ["hi", "there\u{e9}"])
     }
 
-    @Test("it ends with a status that says what was missing")
+    @Test("the exit status names the failure")
     func statuses() async {
         await #expect { try await run("hi\n", ScriptedNode(marking: .sent), goal: .delivered) } throws: {
             CommandFailure($0).status == .timedOut
@@ -185,10 +185,10 @@ private final class ScriptedNode: NodeClient {
         }
     }
 
-    @Test("nothing is said when nothing comes")
+    @Test("an empty input sends nothing")
     func nothing() async throws {
         let node = ScriptedNode(marking: nil)
         try await run("", node)
-        #expect(node.said.withLock { $0 }.isEmpty)
+        #expect(node.sentLines.withLock { $0 }.isEmpty)
     }
 }

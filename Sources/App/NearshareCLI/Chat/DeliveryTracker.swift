@@ -1,22 +1,22 @@
 internal import Nearshare
 internal import NearshareService
 
-/// What becomes of the lines that came by a pipe, as a value.
-struct ChatPipe: Sendable {
+/// The delivery states of the lines of a piped conversation. A value.
+struct DeliveryTracker: Sendable {
     let conversation: Conversation
-    /// What each line has to come to.
+    /// The state that each line has to reach.
     let goal: MessageStatus
-    /// Lines that the node has, and how far they have come, by their ids.
+    /// States of the accepted lines that have not reached the goal, by id.
     private(set) var open: [String: MessageStatus] = [:]
     private(set) var reachedCount = 0
-    /// Why lines will not arrive.
+    /// Reasons of the lines that failed.
     private(set) var failures: [String] = []
     private(set) var hasEnded = false
-    /// Marks of lines whose ids are not known yet: an event may overtake the answer.
+    /// States of lines whose ids are not known yet: an event may arrive before the reply.
     private var early: [String: MessageStatus] = [:]
     private var reasons: [String: String] = [:]
 
-    /// As many lines' marks are kept while one answer is awaited.
+    /// Limit on early states.
     private static let maximumEarly = 10_000
 
     init(_ conversation: Conversation, goal: MessageStatus) {
@@ -26,34 +26,34 @@ struct ChatPipe: Sendable {
 
     var isDone: Bool { hasEnded && open.isEmpty }
 
-    /// The node has taken a line.
+    /// Records that the node has accepted a line.
     mutating func accepted(_ id: String) {
         open[id] = .waiting
         if let mark = early.removeValue(forKey: id) { self.mark(id, mark) }
     }
 
-    /// The node has not taken it.
+    /// Records that the node has rejected a line.
     mutating func refused(_ reason: String) {
         failures.append(reason)
     }
 
-    /// No line follows.
+    /// Records the end of the input.
     mutating func end() {
         hasEnded = true
     }
 
-    mutating func take(_ event: ControlEvent) {
+    mutating func handle(_ event: ControlEvent) {
         switch event {
         case .marked(let id, conversation, let mark, let reason):
             if let reason, open[id] != nil { reasons[id] = reason }
             self.mark(id, mark)
-        case .entry(let entry): take(entry)
+        case .entry(let entry): update(with: entry)
         default: break
         }
     }
 
-    /// Lines as the node has stored them: an event may have been lost.
-    mutating func take(_ entry: ChatMessage) {
+    /// Reads the state that the node has stored: an event may have been lost.
+    mutating func update(with entry: ChatMessage) {
         if entry.isOurs, entry.conversation == conversation { mark(entry.id, entry.status) }
     }
 
@@ -66,7 +66,7 @@ struct ChatPipe: Sendable {
         guard mark > known else { return }
         if mark == .failed {
             open[id] = nil
-            failures.append(reasons.removeValue(forKey: id) ?? "it could not be delivered")
+            failures.append(reasons.removeValue(forKey: id) ?? "could not be delivered")
         } else if mark >= goal {
             open[id] = nil
             reachedCount += 1
@@ -75,11 +75,11 @@ struct ChatPipe: Sendable {
         }
     }
 
-    /// What is to be complained about.
+    /// The failure of the command; nil for success.
     /// - Parameters:
-    ///   - name: the receiver's, fit for a terminal.
-    ///   - isNear: the receiver is there, so only they can be waited for.
-    ///   - seconds: that were waited, when they were not enough.
+    ///   - name: the receiver's name, escaped for a terminal.
+    ///   - isNear: whether the receiver is in range.
+    ///   - seconds: the timeout, when it has expired.
     func failure(name: String, isNear: Bool = false, timedOutAfter seconds: Double? = nil) -> CommandFailure? {
         if let reason = failures.first {
             let count = failures.count
@@ -90,19 +90,19 @@ struct ChatPipe: Sendable {
         guard seconds != nil, !open.isEmpty else { return nil }
         let waiting = open.values.count { $0 == .waiting }
         let lines = open.count == 1 ? "the message" : "\(open.count) messages"
-        let (verb, object) = open.count == 1 ? ("waits", "it") : ("wait", "them")
+        let (verb, object) = open.count == 1 ? ("is", "it") : ("are", "them")
         guard waiting > 0 else {
             return CommandFailure(
-                .timedOut, "\(lines) went out, but \(name) has not acknowledged so far; a longer --timeout waits longer")
+                .timedOut, "\(lines) \(verb) sent, but not acknowledged by \(name); use a longer --timeout to wait longer")
         }
         let reason =
             if case .everybody = conversation {
-                "nobody is near who could hear \(object); kept, and sent when somebody comes"
+                "no peers nearby; stored, and sent when a peer is in range"
             } else if isNear {
-                "\(name) is near, but has not taken \(object) so far; kept, and sent again when they are there"
+                "\(name) is near, but has not accepted \(object); stored, and sent again later"
             } else {
-                "\(name) is not near, and nobody who carries \(object); kept, and sent when somebody comes"
+                "neither \(name) nor a relaying node is in range; stored, and sent when one is"
             }
-        return CommandFailure(.timedOut, "\(lines) \(verb): \(reason)")
+        return CommandFailure(.timedOut, "\(lines) \(verb) not sent yet: \(reason)")
     }
 }

@@ -1,18 +1,17 @@
 internal import Glibc
 internal import Nearshare
 internal import NearshareAudio
-internal import NearshareTerminal
 
-/// What is known of a voice note without decoding it, fit to be shown.
-struct VoiceFacts: Sendable {
+/// The properties of a voice note that are known without decoding the audio.
+struct VoiceNote: Sendable {
     let path: String
     let summary: NoteSummary
 
     var duration: Duration { summary.duration }
     var waveform: Waveform? { summary.tags.waveform }
-    /// Who made it, as it says itself.
+    /// The speaker as claimed by the note, escaped for a terminal.
     var speaker: String? { summary.tags.speaker.map { TerminalText.escaped($0, columns: 40) } }
-    var recorded: String? { summary.tags.recorded?.forPeople }
+    var recorded: String? { summary.tags.recorded?.localText }
 
     init(path: String) throws(AudioError) {
         self.path = path
@@ -25,14 +24,14 @@ struct VoiceFacts: Sendable {
         }
     }
 
-    /// By which it is named on a command line: six digits that come from its path, so that they stay the same.
+    /// The id for command lines: six hexadecimal digits derived from the path, and so stable.
     var id: String {
         guard let whole = realpath(path, nil) else { return Self.id(of: path) }
         defer { free(whole) }
         return Self.id(of: String(cString: whole))
     }
 
-    /// FNV-1a, folded to 24 bits: short enough to be typed, and two notes that share one are told apart by their names.
+    /// FNV-1a, folded to 24 bits: short enough to type; notes with the same id are told apart by their paths.
     static func id(of path: String) -> String {
         var sum: UInt32 = 0x811c_9dc5
         for byte in path.utf8 { sum = (sum ^ UInt32(byte)) &* 0x0100_0193 }
@@ -58,23 +57,6 @@ struct VoiceFacts: Sendable {
         ]
     }
 
-    /// Seconds, to the millisecond.
+    /// Seconds, rounded to milliseconds.
     private func milliseconds(_ duration: Duration) -> Double { (duration.inSeconds * 1000).rounded() / 1000 }
-}
-
-/// How the arrival of a voice note is shown.
-enum VoiceArrival {
-    /// - Returns: nil when the item is no voice note.
-    static func facts(of item: DeliveredItem) -> VoiceFacts? {
-        guard item.kind == .file, item.detectedType == "audio/ogg" else { return nil }
-        return try? VoiceFacts(path: item.path)
-    }
-
-    static func lines(_ note: VoiceFacts) -> [String] {
-        let speaker = note.speaker.map { " of \($0)" } ?? ""
-        let title = "  voice note\(speaker), \(note.duration.asClock); hear it with `nearshare voice play \(note.id)`"
-        let style = ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO))
-        let columns = TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : 80
-        return [title] + VoiceScreen.summary(note, columns: columns - 2, style: style).map { "  \($0)" }
-    }
 }

@@ -1,0 +1,55 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Nearshare
+internal import NearshareTerminal
+
+struct VoiceListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List received, sent and kept voice notes, the newest last.")
+
+    @Flag(help: "Write one JSON object per line.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let entries = try VoiceArchive(LocalMachine()).entries()
+            if json {
+                for entry in entries {
+                    JSONEvents.emit(
+                        "note",
+                        entry.note.json.merging([
+                            "way": .text(entry.way), "when": .number(UInt64(max(0, entry.when.milliseconds))),
+                            "is_received": .flag(entry.isReceived),
+                        ]) { $1 })
+                }
+                return
+            }
+            if entries.isEmpty { Console.say("no voice notes yet; `nearshare voice` records one") }
+            for line in Self.lines(
+                entries,
+                columns: TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
+            ) {
+                Console.result(line)
+            }
+        }
+    }
+
+    /// - Parameter columns: width of the terminal; nil for other outputs. File names replace paths that do not fit.
+    private static func lines(_ entries: [VoiceArchive.Entry], columns: Int?) -> [String] {
+        func table(_ shownPath: (String) -> String) -> [String] {
+            Table.lines(
+                entries.map { entry in
+                    [
+                        entry.note.id, entry.when.localText, entry.way, entry.note.duration.asClock,
+                        entry.note.summary.byteCount.asByteCount,
+                        TerminalText.escaped(shownPath(entry.note.path), columns: 4096),
+                    ]
+                })
+        }
+        let whole = table { $0 }
+        guard let columns, whole.contains(where: { TerminalText.width(of: $0) > columns }) else { return whole }
+        return table { String($0.split(separator: "/").last ?? "") }
+    }
+}

@@ -1,0 +1,36 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Nearshare
+internal import NearshareAudio
+internal import NearshareTerminal
+
+struct VoicePlayCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "play", abstract: "Play a voice note.",
+        discussion: "Space pauses, the arrow keys skip 5 seconds, q ends.")
+
+    @Argument(
+        help: ArgumentHelp("A file, or an id as shown by `nearshare voice list`.", valueName: "note"), completion: .file())
+    var note: String
+
+    @Option(help: ArgumentHelp("Play on this device; alsa:NAME selects an ALSA device.", valueName: "name"))
+    var device: String?
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let found = try VoiceArchive(LocalMachine()).find(note)
+            let keyboard = TerminalProperties.isTerminal(STDERR_FILENO) ? TerminalDevice().map { SharedKeyboard($0) } : nil
+            let player = VoicePlayer(
+                note: found, device: device, keyboard: keyboard,
+                style: ANSIStyle(isEnabled: TerminalProperties.hasColor(STDERR_FILENO)))
+            let playback = Playback()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                defer { group.cancelAll() }
+                if let keyboard { group.addTask { await keyboard.run() } }
+                try await SignalHandling.run(onSignal: { playback.stop() }) { try await player.run(playback) }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Nearshare
+internal import NearshareTerminal
+
+struct VoiceShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Show length, bit rate, size and waveform of a voice note, without decoding the audio.")
+
+    @Argument(
+        help: ArgumentHelp("A file, or an id as shown by `nearshare voice list`.", valueName: "note"), completion: .file())
+    var note: String
+
+    @Flag(help: "Write one JSON object.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let found = try VoiceArchive(LocalMachine()).find(note)
+            if json { return JSONEvents.emit("note", found.json) }
+            var rows: [[String]] = [["file", TerminalText.escaped(found.path, columns: 4096)], ["id", found.id]]
+            if let speaker = found.speaker { rows.append(["speaker", speaker]) }
+            if let recorded = found.recorded { rows.append(["recorded", recorded]) }
+            rows += [
+                ["length", found.duration.asClock], ["bit rate", found.bitrateText],
+                ["size", found.summary.byteCount.asByteCount],
+            ]
+            for line in Table.lines(rows) { Console.result(line) }
+            if found.summary.isCut { Console.complain("its end is missing: it was truncated in transit") }
+            let columns = TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : 80
+            let picture = VoiceScreen.summary(
+                found, columns: columns, style: ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO)))
+            for line in picture { Console.result(line) }
+        }
+    }
+}

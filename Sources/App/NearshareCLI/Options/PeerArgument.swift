@@ -1,0 +1,41 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Nearshare
+
+/// A peer as named on the command line: a name, a prefix of one, an id or an address.
+enum PeerArgument {
+    /// - Throws: a `ValidationError` for a text that names no peer: an empty one, usually an unset variable, would be a prefix of
+    ///   every name, and an address needs a port.
+    @Sendable static func validated(_ text: String) throws -> String {
+        if text.allSatisfy(\.isWhitespace) { throw ValidationError("the peer's name is empty") }
+        if isHostAddress(text) {
+            let host = text.contains(":") ? "[\(text)]" : text
+            throw ValidationError(
+                "an address needs a port; add the one that `nearshare receive` shows on that machine, as in \(host):4000")
+        }
+        return text
+    }
+
+    /// The peers without repetitions.
+    static func unique(_ peers: [String]) -> [String] {
+        var named = Set<String>()
+        return peers.filter { named.insert($0.lowercased()).inserted }
+    }
+
+    /// Shell completion: names of recently seen peers. Names that need escaping are not offered to a shell.
+    @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+        guard let state = try? LocalMachine().state, let recent = try? RecentPeers.read(in: state) else { return [] }
+        return shellSafe(recent.entries.map(\.name))
+    }
+
+    /// The names that need no escaping.
+    static func shellSafe(_ names: [DisplayName]) -> [String] {
+        names.filter { $0.shown == $0.claimed }.map(\.claimed)
+    }
+
+    private static func isHostAddress(_ text: String) -> Bool {
+        var address = in6_addr()
+        let host = text.split(separator: "%", maxSplits: 1).first.map(String.init) ?? text
+        return [AF_INET, AF_INET6].contains { inet_pton($0, host, &address) == 1 }
+    }
+}

@@ -1,0 +1,42 @@
+internal import ArgumentParser
+internal import Logging
+internal import Nearshare
+internal import NearshareService
+
+/// How a transfer reaches its receivers.
+struct TransportOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Transport to use: lan (a direct connection over the network), bluetooth (a direct connection to a peer in range) or "
+                + "mesh (relayed from neighbour to neighbour, at most 5 MiB per file). Default: the first available.",
+            valueName: "transport"))
+    var via: Transport?
+
+    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
+    var interface: String?
+
+    @OptionGroup var radio: RadioOptions
+
+    /// Checks that the transport can reach the named receivers.
+    func validate(for peers: [String]) throws {
+        let address = peers.first { LinkAddress(parsing: $0) != nil }.map { TerminalText.escaped($0) }
+        switch via {
+        case .mesh:
+            if let address { throw ValidationError("\(address) is an address; the mesh needs a name or an id") }
+        case .bluetooth:
+            try radio.requireBluetooth()
+            if let address { throw ValidationError("\(address) is an address; Bluetooth needs a name or an id") }
+        case .lan, nil: break
+        }
+    }
+
+    /// Settings of a node that can find the named receivers. Addresses alone need no discovery.
+    func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
+        let needsDiscovery = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
+        return try machine.nodeSettings(
+            interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery() : nil,
+            radio: via == .lan ? nil : radio.radio(log: log), log: log)
+    }
+}
+
+extension Transport: ExpressibleByArgument {}

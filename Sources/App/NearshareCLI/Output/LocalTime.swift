@@ -1,0 +1,34 @@
+internal import Glibc
+internal import Nearshare
+
+/// A time in this machine's time zone, as shown to users.
+struct LocalTime: Sendable, Hashable {
+    /// "Sat 21 Nov 2026"
+    var day: String
+    /// "14:05"
+    var clock: String
+
+    init(day: String, clock: String) {
+        self.day = day
+        self.clock = clock
+    }
+
+    init(_ time: WallTime) {
+        self.init(day: Self.format(time, "%a %-d %b %Y"), clock: Self.format(time, "%H:%M"))
+    }
+
+    /// - Parameter format: as in strftime(3).
+    static func format(_ time: WallTime, _ format: String) -> String {
+        var seconds = time_t(time.milliseconds / 1_000)
+        var parts = tm()
+        localtime_r(&seconds, &parts)
+        var text = [CChar](repeating: 0, count: 64)
+        let count = strftime(&text, text.count, format, &parts)
+        return String(decoding: text[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}
+
+extension WallTime {
+    /// Day and minute in this machine's time zone: "2026-11-21 14:05".
+    var localText: String { LocalTime.format(self, "%Y-%m-%d %H:%M") }
+}
