@@ -54,7 +54,7 @@ import Testing
     @Test("R1: who opens streams without reading what is said about them is stopped") func floodOfOpens() throws {
         var streams = ByteStreams(role: .responder)
         var count: UInt32 = 0
-        #expect(throws: MalformedInput("stream: more are opened than their answers are read")) {
+        #expect(throws: MalformedInput("stream: opened without reading the replies")) {
             while count < 100_000 {
                 try streams.receive(.open(StreamID(rawValue: 2 * count + 1), .bytes, name))
                 count += 1
@@ -108,7 +108,7 @@ import Testing
         _ = try a.write([1], on: id)
         let next = a.nextFrame()
         let late = try #require(next)
-        b.reset(id, because: .refused)
+        b.reset(id, reason: .refused)
         try b.receive(late)
         try exchange(&a, &b)
         let (there, here) = (a.drainEvents(), b.drainEvents())

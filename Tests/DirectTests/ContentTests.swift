@@ -26,7 +26,7 @@ import Testing
         _ bytes: [UInt8], offer: Offer, into receiver: inout MemoryReceiver, piece: Int = 300, seed: UInt64 = 1
     ) throws -> IncomingContent {
         var random = SeededRandom(seed: seed)
-        var incoming = IncomingContent(offer: offer, asked: receiver.resumePoint)
+        var incoming = IncomingContent(offer: offer, resumePoint: receiver.resumePoint)
         var rest = bytes[...]
         while !rest.isEmpty {
             let part = Array(rest.prefix(Int.random(in: 1...piece, using: &random)))
@@ -150,12 +150,12 @@ import Testing
         let (a, b) = (file(0, "a", [1, 2]), file(1, "b", [3, 4]))
         #expect(try refusal([a, b]) == nil)
         #expect(try refusal([a, b, file(1, "c", [])]) == "more entries than were offered")
-        #expect(try refusal([a]) == "the transfer ended with less than was offered")
-        #expect(try refusal([]) == "the transfer ended with less than was offered")
-        #expect(try refusal([file(0, "x", [1, 2]), b]) == "an item under another name than it was offered")
-        #expect(try refusal([file(0, "a", [1, 2, 3]), b]) == "something else than the file that was offered")
+        #expect(try refusal([a]) == "the content ended before the offer was complete")
+        #expect(try refusal([]) == "the content ended before the offer was complete")
+        #expect(try refusal([file(0, "x", [1, 2]), b]) == "an item with another name than offered")
+        #expect(try refusal([file(0, "a", [1, 2, 3]), b]) == "an entry that is not the offered file")
         #expect(
-            try refusal([file(0, "a", [1, 2], size: .some(nil)), b]) == "an entry of unknown size where all sizes were offered")
+            try refusal([file(0, "a", [1, 2], size: .some(nil)), b]) == "an entry of unknown size in an offer of known sizes")
         #expect(try refusal([file(7, "a", [1, 2]), b]) == "an item that was not offered")
         for order in [[b, a], [a, a], [b, b]] {
             #expect(try refusal(order)?.contains("item") == true, "one item in another's place")
@@ -169,14 +169,14 @@ import Testing
         let start = try #require(
             StartPoint.find(MemoryReceiver(kept: content, entries: 0, bytes: 2).resumePoint, in: &provider))
         let bytes = try stream(of: content, from: start, provider: provider, seed: 1)
-        #expect(refusal(bytes, offer: content.offer) == "content starts at a point that was not asked for")
-        #expect(refusal([9] + bytes.dropFirst(), offer: content.offer) == "content does not begin with its start mark")
+        #expect(refusal(bytes, offer: content.offer) == "content starts at a position that was not requested")
+        #expect(refusal([9] + bytes.dropFirst(), offer: content.offer) == "content does not start with its start mark")
     }
 
     @Test("R7: numbers near the edges don't wrap") func hugeNumbers() {
         var start: [UInt8] = [ContentStreamFormat.start] + [UInt8](repeating: 0, count: 24)
         start[9] = 0xff
-        #expect(refusal(start, offer: two.offer) == "content starts beyond what was offered")
+        #expect(refusal(start, offer: two.offer) == "content starts beyond the offer")
         let header = EntryHeader(
             item: 0, kind: .file, path: [ClaimedFileName("a")!], size: .max, modified: nil, permissions: nil
         ).encoded

@@ -53,7 +53,8 @@ import Testing
         func offer(_ count: Int) -> [UInt8] {
             ControlFrame.offer(
                 TransferOffer(
-                    id: Samples.id, timeout: 1, resumeKey: Samples.digest, context: [UInt8](repeating: 7, count: count),
+                    id: Samples.id, timeout: .seconds(1), resumeKey: Samples.digest,
+                    context: [UInt8](repeating: 7, count: count),
                     offer: Samples.offers[0])
             ).encoded
         }

@@ -19,8 +19,8 @@ struct Lone {
         let code = ShortAuthenticationString(
             role: .initiator, handshakeHash: Self.hash, nonce: [UInt8](repeating: 1, count: 32))
         machine = DirectConnection(
-            ownName: DisplayName(truncating: "Ada")!, ownTime: WallTime(milliseconds: 1), shortCode: code, limits: limits,
-            now: now)
+            ownName: DisplayName(truncating: "Ada")!, authenticationString: code, limits: limits,
+            now: Moment(monotonic: now, wall: WallTime(milliseconds: 1)))
         guard greeted else { return }
         _ = receive(hello)
         _ = receive(.reveal(nonce: theirCode.nonce))
@@ -32,7 +32,7 @@ struct Lone {
 
     mutating func receive(_ frame: ControlFrame) -> [DirectReaction] { machine.receive(frame, now: now) }
 
-    static func offer(_ id: TransferID = id, timeout: UInt16 = 60) -> TransferOffer {
+    static func offer(_ id: TransferID = id, timeout: Duration = .seconds(60)) -> TransferOffer {
         TransferOffer(
             id: id, timeout: timeout, resumeKey: [UInt8](repeating: 0, count: 32), context: [],
             offer: MemoryContent(file: "a", [1]).offer)
@@ -70,9 +70,9 @@ extension [DirectReaction] {
         _ = lone.receive(.accept(id, window: 100))
         if state == .locating { return lone }
         _ = lone.receive(.resume(id, .start))
-        if state == .cancellingComplete || state == .awaitingReceipt { lone.machine.sentEverything(id) }
+        if state == .cancellingComplete || state == .awaitingReceipt { lone.machine.finishSending(id) }
         if state == .cancelling || state == .cancellingComplete {
-            _ = lone.machine.cancel(id, because: .cancelled, now: lone.now)
+            _ = lone.machine.cancel(id, reason: .cancelled, now: lone.now)
         }
         if state == .ended { _ = lone.receive(.cancel(id, .cancelled)) }
         return lone
@@ -85,9 +85,9 @@ extension [DirectReaction] {
         if state == .invited { return lone }
         _ = lone.machine.accept(id, now: lone.now)
         if state == .locating { return lone }
-        _ = lone.machine.resumePoint(.start, of: id)
-        if state == .finishing { _ = lone.machine.mayFinish(id) }
-        if state == .cancelling { _ = lone.machine.cancel(id, because: .cancelled, now: lone.now) }
+        _ = lone.machine.resume(id, at: .start)
+        if state == .finishing { _ = lone.machine.beginFinishing(id) }
+        if state == .cancelling { _ = lone.machine.cancel(id, reason: .cancelled, now: lone.now) }
         if state == .ended { _ = lone.receive(.cancel(id, .cancelled)) }
         return lone
     }
@@ -117,20 +117,21 @@ extension [DirectReaction] {
     @Test("A2, A3, A8: every frame in every state of an outgoing transfer", arguments: OutgoingState.allCases)
     func outgoingTable(_ state: OutgoingState) {
         let lone = outgoing(state)
-        let here = TransferOutcome.cancelled(by: .here)
+        let here = TransferOutcome.cancelled(by: .local)
         typealias Row = (frame: ControlFrame, expected: [Expected])
         // In the order of the states:    unknown, offered, locating, sending, awaiting receipt, cancelling, … complete, ended
         let ended: (TransferOutcome) -> Expected = { .reactions([.outgoingEnded(id, $0)]) }
         let stopped = Expected.reactions([
-            .stopSending(id), .send(.cancelled(id)), .outgoingEnded(id, .cancelled(by: .there)),
+            .stopSending(id), .send(.cancelled(id)), .outgoingEnded(id, .cancelled(by: .remote)),
         ])
         let both = Expected.reactions([.send(.cancelled(id)), .outgoingEnded(id, here)])
-        let use = Expected.reactions([.mayUse(id, upTo: 9)])
+        let use = Expected.reactions([.windowRaised(id, upTo: 9)])
         let rows: [Row] = [
             (
                 .accept(id, window: 9),
                 [
-                    .violation, .reactions([.accepted(id), .mayUse(id, upTo: 9)]), .violation, .violation, .violation, .nothing,
+                    .violation, .reactions([.offerAccepted(id), .windowRaised(id, upTo: 9)]), .violation, .violation,
+                    .violation, .nothing,
                     .nothing, .nothing,
                 ]
             ),
@@ -170,8 +171,8 @@ extension [DirectReaction] {
     @Test("A2, A3, A8: every frame in every state of an incoming transfer", arguments: IncomingState.allCases)
     func incomingTable(_ state: IncomingState) {
         let lone = incoming(state)
-        let there = Expected.reactions([.send(.cancelled(id)), .incomingEnded(id, .cancelled(by: .there))])
-        let here = Expected.reactions([.incomingEnded(id, .cancelled(by: .here))])
+        let there = Expected.reactions([.send(.cancelled(id)), .incomingEnded(id, .cancelled(by: .remote))])
+        let here = Expected.reactions([.incomingEnded(id, .cancelled(by: .local))])
         let isOver = state == .ended
         switch state {
         case .unknown: check(lone, .cancel(id, .cancelled), .violation, "cancel while unknown")
@@ -193,7 +194,7 @@ extension [DirectReaction] {
 
     @Test("A1, A2: content in every state", arguments: IncomingState.allCases) func content(_ state: IncomingState) {
         var lone = incoming(state)
-        let (verdict, reactions) = lone.machine.contentArrived(id, count: 10, now: lone.now)
+        let (verdict, reactions) = lone.machine.receiveContent(id, byteCount: 10, now: lone.now)
         #expect(verdict == (state == .receiving ? .deliver : .drop))
         switch state {
         case .unknown, .invited, .locating, .finishing: #expect(reactions.isViolation)
@@ -207,40 +208,40 @@ extension [DirectReaction] {
         var lone = Lone(limits: limits)
         _ = lone.receive(.offer(Lone.offer()))
         #expect(lone.machine.accept(id, now: lone.now) == [.send(.accept(id, window: 100))])
-        #expect(lone.machine.resumePoint(.start, of: id) == [.send(.resume(id, .start))])
-        #expect(lone.machine.resumePoint(.start, of: id).isEmpty)
-        #expect(lone.machine.contentArrived(id, count: 100, now: lone.now).verdict == .deliver)
-        #expect(lone.machine.contentStored(id, upTo: 49).isEmpty)
-        #expect(lone.machine.contentStored(id, upTo: 50) == [.send(.grant(id, upTo: 150))])
-        #expect(lone.machine.contentArrived(id, count: 50, now: lone.now).verdict == .deliver)
-        #expect(lone.machine.contentArrived(id, count: 1, now: lone.now).reactions.isViolation)
+        #expect(lone.machine.resume(id, at: .start) == [.send(.resume(id, .start))])
+        #expect(lone.machine.resume(id, at: .start).isEmpty)
+        #expect(lone.machine.receiveContent(id, byteCount: 100, now: lone.now).verdict == .deliver)
+        #expect(lone.machine.recordStored(id, upTo: 49).isEmpty)
+        #expect(lone.machine.recordStored(id, upTo: 50) == [.send(.grant(id, upTo: 150))])
+        #expect(lone.machine.receiveContent(id, byteCount: 50, now: lone.now).verdict == .deliver)
+        #expect(lone.machine.receiveContent(id, byteCount: 1, now: lone.now).reactions.isViolation)
     }
 
     @Test("A8: what has arrived whole can't be cancelled any more, but may fail to be stored") func finishing() {
         var lone = incoming(.receiving)
-        #expect(lone.machine.finished(id).isEmpty, "nothing is confirmed before it may be stored")
-        let (first, second) = (lone.machine.mayFinish(id), lone.machine.mayFinish(id))
+        #expect(lone.machine.finish(id).isEmpty, "nothing is confirmed before it may be stored")
+        let (first, second) = (lone.machine.beginFinishing(id), lone.machine.beginFinishing(id))
         #expect(first && !second)
-        #expect(lone.machine.cancel(id, because: .cancelled, now: lone.now).isEmpty)
+        #expect(lone.machine.cancel(id, reason: .cancelled, now: lone.now).isEmpty)
         var full = lone
-        #expect(full.machine.cancel(id, because: .noSpace, now: full.now) == [.send(.cancel(id, .noSpace))])
-        #expect(full.machine.finished(id).isEmpty)
-        #expect(lone.machine.finished(id) == [.send(.stored(id)), .incomingEnded(id, .completed)])
+        #expect(full.machine.cancel(id, reason: .noSpace, now: full.now) == [.send(.cancel(id, .noSpace))])
+        #expect(full.machine.finish(id).isEmpty)
+        #expect(lone.machine.finish(id) == [.send(.stored(id)), .incomingEnded(id, .completed)])
         var cancelled = incoming(.cancelling)
-        let mayFinish = cancelled.machine.mayFinish(id)
+        let mayFinish = cancelled.machine.beginFinishing(id)
         #expect(!mayFinish)
     }
 
     @Test("A8: a cancel after all was sent waits for the receiver's word") func cancelAfterAllWasSent() {
         var lone = outgoing(.cancellingComplete)
-        lone.machine.heard(now: lone.now)
-        #expect(lone.machine.advance(to: lone.now + DirectLimits.cancelTime).isEmpty)
+        lone.machine.recordActivity(now: lone.now)
+        #expect(lone.machine.advance(to: lone.now + DirectLimits.cancelTimeout).isEmpty)
         #expect(lone.receive(.stored(id)) == [.outgoingEnded(id, .completed)])
     }
 
     @Test("A9: an answer after the invitation has expired changes nothing") func expiry() {
         var receiver = Lone()
-        guard case .invited(_, let until)? = receiver.receive(.offer(Lone.offer(timeout: 30))).first else {
+        guard case .offerReceived(_, let until)? = receiver.receive(.offer(Lone.offer(timeout: .seconds(30)))).first else {
             Issue.record("no invitation")
             return
         }
@@ -252,13 +253,13 @@ extension [DirectReaction] {
             ])
         var timely = receiver
         #expect(timely.machine.accept(id, now: until) == [.send(.accept(id, window: DirectLimits().window))])
-        receiver.machine.heard(now: until)
+        receiver.machine.recordActivity(now: until)
         #expect(receiver.machine.advance(to: until).contains(.incomingEnded(id, .expired)))
         #expect(receiver.machine.accept(id, now: until).isEmpty)
-        #expect(receiver.machine.decline(id, because: .declined).isEmpty)
+        #expect(receiver.machine.decline(id, reason: .declined).isEmpty)
 
         var sender = Lone()
-        _ = sender.machine.offer(Lone.offer(timeout: 30), now: sender.now)
+        _ = sender.machine.offer(Lone.offer(timeout: .seconds(30)), now: sender.now)
         sender.now = sender.now + .seconds(36)
         #expect(
             sender.receive(.accept(id, window: 1)) == [.send(.cancel(id, .expired)), .outgoingEnded(id, .expired)])
@@ -267,11 +268,14 @@ extension [DirectReaction] {
 
     @Test(
         "R7: a sender's timeout is cut to what is sensible",
-        arguments: [(0, 1), (1, 1), (600, 600), (601, 600), (65_535, 600)] as [(UInt16, Int)])
-    func timeout(_ example: (told: UInt16, taken: Int)) {
+        arguments: [(0, 1), (1, 1), (600, 600), (601, 600), (65_535, 600)] as [(Int, Int)])
+    func timeout(_ example: (told: Int, taken: Int)) {
         var lone = Lone()
-        let reactions = lone.receive(.offer(Lone.offer(timeout: example.told)))
-        #expect(reactions == [.invited(Lone.offer(timeout: example.told), until: lone.now + .seconds(example.taken))])
+        let reactions = lone.receive(.offer(Lone.offer(timeout: .seconds(example.told))))
+        #expect(
+            reactions == [
+                .offerReceived(Lone.offer(timeout: .seconds(example.told)), expiry: lone.now + .seconds(example.taken))
+            ])
     }
 
     @Test("R4, R11: a second invitation while one waits is answered with busy") func busy() {
@@ -301,13 +305,15 @@ extension [DirectReaction] {
             role: .initiator, handshakeHash: Lone.hash, nonce: [UInt8](repeating: 1, count: 32))
         let name = DisplayName(truncating: "Bea")!
         #expect(
-            lone.receive(lone.hello) == [.greeted(name, time: WallTime(milliseconds: 2)), .send(.reveal(nonce: code.nonce))])
+            lone.receive(lone.hello) == [
+                .helloReceived(name, time: WallTime(milliseconds: 2)), .send(.reveal(nonce: code.nonce)),
+            ])
         #expect(lone.machine.peerName == name)
-        guard case .shortCodeReady(let text)? = lone.receive(.reveal(nonce: lone.theirCode.nonce)).first else {
+        guard case .authenticationStringReady(let text)? = lone.receive(.reveal(nonce: lone.theirCode.nonce)).first else {
             Issue.record("no code")
             return
         }
-        #expect(lone.machine.shortCodeText == text)
+        #expect(lone.machine.authenticationDigits == text)
         #expect(lone.receive(lone.hello).isViolation)
     }
 
@@ -317,7 +323,7 @@ extension [DirectReaction] {
             #expect(lone.receive(frame).isViolation, "\(frame)")
         }
         var lone = Lone(greeted: false)
-        #expect(lone.receive(.close(.blocked)) == [.closed(.closed(by: .there, .blocked))])
+        #expect(lone.receive(.close(.blocked)) == [.closed(.closed(by: .remote, .blocked))])
     }
 
     @Test("K3: a reveal that does not open its commitment ends the link") func wrongReveal() {
@@ -329,46 +335,46 @@ extension [DirectReaction] {
 
     @Test("K3: one comparison on a link, asked by one side and answered once by each") func comparison() {
         var asking = Lone()
-        #expect(asking.machine.askComparison() == [.send(.compare)])
-        #expect(asking.machine.askComparison().isEmpty)
-        #expect(asking.machine.answerComparison(isSame: true) == [.send(.compared(isSame: true))])
-        #expect(asking.machine.answerComparison(isSame: false).isEmpty)
-        #expect(asking.receive(.compared(isSame: true)) == [.comparisonAnswered(isSame: true)])
-        #expect(asking.machine.askComparison().isEmpty)
+        #expect(asking.machine.requestVerification() == [.send(.compare)])
+        #expect(asking.machine.requestVerification().isEmpty)
+        #expect(asking.machine.answerVerification(matches: true) == [.send(.compared(isSame: true))])
+        #expect(asking.machine.answerVerification(matches: false).isEmpty)
+        #expect(asking.receive(.compared(isSame: true)) == [.verificationAnswered(matches: true)])
+        #expect(asking.machine.requestVerification().isEmpty)
         #expect(asking.receive(.compared(isSame: true)).isViolation)
         var asked = Lone()
-        #expect(asked.machine.answerComparison(isSame: true).isEmpty)
-        #expect(asked.receive(.compare) == [.comparisonAsked])
-        #expect(asked.machine.answerComparison(isSame: false) == [.send(.compared(isSame: false))])
-        #expect(asked.machine.answerComparison(isSame: true).isEmpty)
-        #expect(asked.receive(.compared(isSame: true)) == [.comparisonAnswered(isSame: true)])
+        #expect(asked.machine.answerVerification(matches: true).isEmpty)
+        #expect(asked.receive(.compare) == [.verificationRequested])
+        #expect(asked.machine.answerVerification(matches: false) == [.send(.compared(isSame: false))])
+        #expect(asked.machine.answerVerification(matches: true).isEmpty)
+        #expect(asked.receive(.compared(isSame: true)) == [.verificationAnswered(matches: true)])
         #expect(asked.receive(.compare).isViolation)
         var early = Lone(greeted: false)
         _ = early.receive(early.hello)
-        #expect(early.machine.askComparison().isEmpty)
+        #expect(early.machine.requestVerification().isEmpty)
         #expect(early.receive(.compare).isViolation)
     }
 
     @Test("R5: deadlines come in their order: quiet, loss, greeting") func silence() throws {
         var lone = Lone()
-        #expect(lone.machine.deadline == lone.now + DirectLimits.quietTime)
+        #expect(lone.machine.deadline == lone.now + DirectLimits.keepaliveInterval)
         #expect(lone.machine.advance(to: lone.now + .seconds(3)).isEmpty)
-        let quiet = lone.now + DirectLimits.quietTime
+        let quiet = lone.now + DirectLimits.keepaliveInterval
         #expect(lone.machine.advance(to: quiet) == [.send(.ping(UInt64(bitPattern: quiet.nanoseconds)))])
-        #expect(lone.machine.deadline == quiet + DirectLimits.quietTime)
-        #expect(lone.machine.advance(to: lone.now + DirectLimits.lossTime) == [.closed(.lost)])
+        #expect(lone.machine.deadline == quiet + DirectLimits.keepaliveInterval)
+        #expect(lone.machine.advance(to: lone.now + DirectLimits.idleTimeout) == [.closed(.lost)])
         #expect(lone.machine.deadline == nil)
         var silent = Lone(greeted: false)
-        let limit = silent.now + DirectLimits.handshakeTime
-        silent.machine.heard(now: limit)
+        let limit = silent.now + DirectLimits.handshakeTimeout
+        silent.machine.recordActivity(now: limit)
         #expect(silent.machine.advance(to: limit) == [.send(.close(.violation)), .closed(.lost)])
     }
 
     @Test("a cancel that nobody confirms is final all the same", arguments: [true, false]) func cancelTimer(isOutgoing: Bool) {
         var lone = isOutgoing ? outgoing(.cancelling) : incoming(.cancelling)
-        let due = lone.now + DirectLimits.cancelTime
+        let due = lone.now + DirectLimits.cancelTimeout
         #expect(lone.machine.deadline == due)
-        let outcome = TransferOutcome.cancelled(by: .here)
+        let outcome = TransferOutcome.cancelled(by: .local)
         #expect(lone.machine.advance(to: due) == [isOutgoing ? .outgoingEnded(id, outcome) : .incomingEnded(id, outcome)])
         #expect(lone.machine.isIdle)
         #expect(lone.receive(.cancelled(id)).isEmpty)
@@ -377,9 +383,9 @@ extension [DirectReaction] {
     @Test(
         "every reason of a cancel has its outcome",
         arguments: [
-            (.cancelled, .cancelled(by: .there)), (.expired, .expired), (.goingAway, .interrupted),
-            (.noSpace, .failed(.noSpace, at: .there)), (.sourceChanged, .failed(.sourceChanged, at: .there)),
-            (.refused, .failed(.refused, at: .there)), (.storageFailed, .failed(.storageFailed, at: .there)),
+            (.cancelled, .cancelled(by: .remote)), (.expired, .expired), (.goingAway, .interrupted),
+            (.noSpace, .failed(.noSpace, at: .remote)), (.sourceChanged, .failed(.sourceChanged, at: .remote)),
+            (.refused, .failed(.refused, at: .remote)), (.storageFailed, .failed(.storageFailed, at: .remote)),
         ] as [(CancelReason, TransferOutcome)])
     func reasons(_ example: (reason: CancelReason, outcome: TransferOutcome)) {
         var lone = outgoing(.sending)
@@ -393,7 +399,7 @@ extension [DirectReaction] {
         let outcome: TransferOutcome? =
             switch state {
             case .unknown, .ended: nil
-            case .cancelling, .cancellingComplete: .cancelled(by: .here)
+            case .cancelling, .cancellingComplete: .cancelled(by: .local)
             default: .interrupted
             }
         #expect(reactions.contains { if case .outgoingEnded = $0 { true } else { false } } == (outcome != nil))

@@ -102,7 +102,7 @@ import Testing
         #expect(responder.failure == .incompatible(theirs: Preamble(newest: 9, oldest: 7)))
         #expect(
             responder.failure?.description
-                == "the other side speaks versions 7 to 9 of the protocol, this one version 1; update the older of the two")
+                == "the peer supports versions 7 to 9 of the protocol, this machine version 1; update the older of the two")
         var initiator = Side(.initiator, Self.ada)
         _ = try initiator.handshake.start()
         #expect(initiator.take(Preamble(newest: 9, oldest: 7).encoded).isEmpty)
@@ -126,7 +126,7 @@ import Testing
     func strangers(_ text: String) {
         var responder = Side(.responder, Self.bea)
         #expect(responder.take(Array(text.utf8)).isEmpty)
-        #expect(responder.failure == .notAPeer("whoever answers there does not speak nearshare's protocol"))
+        #expect(responder.failure == .notAPeer("the peer does not speak nearshare's protocol"))
     }
 
     @Test("R7: a long handshake message is refused before it has come") func tooLong() {

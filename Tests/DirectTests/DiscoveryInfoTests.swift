@@ -34,7 +34,7 @@ import Testing
 
     @Test func travelsInTheRecord() throws {
         let record = PeerTXTRecord(
-            id: id, name: name, takesFrames: true, info: try DiscoveryInfo(["game": "go", "size": "19"]))
+            id: id, name: name, acceptsMeshLinks: true, info: try DiscoveryInfo(["game": "go", "size": "19"]))
         #expect(PeerTXTRecord(strings: record.strings) == record)
         #expect(PeerTXTRecord(id: id, name: name, info: .none).strings.count == 3)
     }

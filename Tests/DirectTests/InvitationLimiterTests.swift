@@ -3,7 +3,7 @@ import NearshareDirect
 import Testing
 
 @Suite("how often somebody may ask") struct InvitationLimiterTests {
-    private let memory = InvitationRateLimiter.memory.components.seconds
+    private let memory = InvitationRateLimiter.interval.components.seconds
 
     private func moment(_ seconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: seconds * 1_000_000_000) }
 
@@ -11,9 +11,9 @@ import Testing
     func timeout() {
         var limiter = InvitationRateLimiter()
         var answers: [Bool] = []
-        for second in 0..<Int64(InvitationRateLimiter.timeout) {
+        for second in 0..<Int64(InvitationRateLimiter.maximumUnaccepted) {
             answers.append(limiter.allows("a", now: moment(second)))
-            limiter.refused("a", now: moment(second))
+            limiter.recordRefusal(of: "a", now: moment(second))
         }
         #expect(answers.allSatisfy { $0 })
         answers = [5, memory - 1].map { limiter.allows("a", now: moment($0)) }
@@ -22,7 +22,7 @@ import Testing
         #expect(isOtherAllowed)
         // The first refusal is over, the others count.
         answers = [limiter.allows("a", now: moment(memory))]
-        limiter.refused("a", now: moment(memory))
+        limiter.recordRefusal(of: "a", now: moment(memory))
         answers += [memory, 3 * memory].map { limiter.allows("a", now: moment($0)) }
         #expect(answers == [true, false, true])
     }
@@ -31,7 +31,9 @@ import Testing
     func manyPlaces() {
         var limiter = InvitationRateLimiter()
         for number in 0..<257 {
-            for _ in 0..<InvitationRateLimiter.timeout { limiter.refused("\(number)", now: moment(0) + .milliseconds(number)) }
+            for _ in 0..<InvitationRateLimiter.maximumUnaccepted {
+                limiter.recordRefusal(of: "\(number)", now: moment(0) + .milliseconds(number))
+            }
         }
         let known = (0..<257).filter { !limiter.allows("\($0)", now: moment(1)) }
         #expect(known == Array(1..<257))

@@ -23,7 +23,7 @@ private struct ChannelPair {
     var isImpatient = true
 
     init(limits: MessageChannel.Limits = MessageChannel.Limits()) {
-        ends = [MessageChannel(life: 11, limits: limits), MessageChannel(life: 22, limits: limits)]
+        ends = [MessageChannel(epoch: 11, limits: limits), MessageChannel(epoch: 22, limits: limits)]
     }
 
     /// Everything was passed on.
@@ -42,7 +42,7 @@ private struct ChannelPair {
     /// Puts what an end wants to send on its way, up to so many frames.
     mutating func send(from end: Int, on index: Int, upTo limit: Int = .max) {
         var count = 0
-        if isImpatient { ends[end].acknowledgeSoon() }
+        if isImpatient { ends[end].acknowledgeNow() }
         while count < limit, let frame = ends[end].nextFrame(for: links[index].ids[end]) {
             links[index].queues[1 - end].append(frame)
             count += 1
@@ -65,7 +65,7 @@ private struct ChannelPair {
     mutating func take(_ end: Int, upTo limit: Int = .max) {
         for message in waiting[end].prefix(limit) {
             taken[end].append(message.bytes)
-            ends[end].notePassedOn(message)
+            ends[end].recordDelivery(of: message)
         }
         waiting[end].removeFirst(min(limit, waiting[end].count))
     }
@@ -102,7 +102,7 @@ private struct ChannelPair {
 
     /// An end with a link on which the other side, of life 22, has begun at number 0.
     private func begun(appending count: Int = 0) throws -> (MessageChannel, MessageChannel.LinkID) {
-        var channel = MessageChannel(life: 11)
+        var channel = MessageChannel(epoch: 11)
         let link = channel.attach()
         for number in 0..<count { channel.append(SessionMessage(bytes: ChannelPair.bytes(number))) }
         #expect(try channel.receive(frame(0, 22, 11, 0), on: link) == nil)
@@ -217,7 +217,7 @@ private struct ChannelPair {
         var limits = MessageChannel.Limits()
         limits.unacknowledgedCount = .max
         limits.unacknowledgedByteCount = .max
-        var channel = MessageChannel(life: 1, limits: limits)
+        var channel = MessageChannel(epoch: 1, limits: limits)
         var count = 0
         while channel.hasRoom {
             channel.append(SessionMessage(bytes: []))
@@ -265,7 +265,7 @@ private struct ChannelPair {
         #expect(pair.ends[0].isAcknowledged(64) && !pair.ends[0].isAcknowledged(65) && !pair.ends[1].owesAcknowledgement)
         pair.take(1)
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
-        pair.ends[1].acknowledgeSoon()
+        pair.ends[1].acknowledgeNow()
         try pair.settle(link)
         #expect(pair.ends[0].isEmpty)
     }
@@ -278,7 +278,7 @@ private struct ChannelPair {
         try pair.settle(first)
         pair.append(5..<8)
         pair.cut(first)
-        pair.ends[1] = MessageChannel(life: 33)
+        pair.ends[1] = MessageChannel(epoch: 33)
         pair.taken = [[], []]
         let second = pair.connect()
         // Our word goes out before theirs comes.
@@ -304,7 +304,7 @@ private struct ChannelPair {
     }
 
     @Test("R7: beginning anew again and again does not widen the window") func restartsFillTheWindow() throws {
-        var channel = MessageChannel(life: 11)
+        var channel = MessageChannel(epoch: 11)
         var received = 0
         var refusal: MalformedInput?
         for life in 1...100 as ClosedRange<UInt64> where refusal == nil {
@@ -320,25 +320,25 @@ private struct ChannelPair {
             }
         }
         #expect(received == 4096)
-        #expect(refusal == MalformedInput("message: more than may wait"))
+        #expect(refusal == MalformedInput("message: more than the window allows"))
         // What waits from before is not taken for what came since.
-        for _ in 0..<(4096 - 96) { channel.notePassedOn(SessionMessage(bytes: [1])) }
+        for _ in 0..<(4096 - 96) { channel.recordDelivery(of: SessionMessage(bytes: [1])) }
         let link = channel.attach()
         #expect(try channel.receive(frame(0, 41, 11, 0), on: link) == nil)
         _ = channel.nextFrame(for: link)
         #expect(channel.nextFrame(for: link) == nil)
-        channel.notePassedOn(SessionMessage(bytes: [1]))
+        channel.recordDelivery(of: SessionMessage(bytes: [1]))
         #expect(channel.nextFrame(for: link) == nil)
     }
 
     @Test func whatAnEarlierChannelLeftWaitingFillsTheWindow() throws {
         let stale = (0..<4000).map { SessionMessage(bytes: ChannelPair.bytes($0)) }
-        var channel = MessageChannel(life: 11, stale: stale)
+        var channel = MessageChannel(epoch: 11, stale: stale)
         let link = channel.attach()
         _ = try channel.receive(frame(0, 22, 11, 0), on: link)
         for number in 0..<96 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link) }
         #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link) }
-        for message in stale { channel.notePassedOn(message) }
+        for message in stale { channel.recordDelivery(of: message) }
         _ = try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link)
     }
 
@@ -356,13 +356,13 @@ private struct ChannelPair {
     @Test("A2 R7: messages beyond the window are a violation, by number and by bytes") func beyondTheWindow() throws {
         var (channel, link) = try begun()
         for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
-        #expect(throws: MalformedInput("message: more than may wait")) {
+        #expect(throws: MalformedInput("message: more than the window allows")) {
             try channel.receive(frame(1, 4096, 0, tail: [0]), on: link)
         }
         (channel, link) = try begun()
         let large = [UInt8](repeating: 0, count: SessionMessage.maximumByteCount)
         for number in 0..<2 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0] + large), on: link) }
-        #expect(throws: MalformedInput("message: more than may wait")) {
+        #expect(throws: MalformedInput("message: more than the window allows")) {
             try channel.receive(frame(1, 2, 0, tail: [0]), on: link)
         }
     }
@@ -390,7 +390,7 @@ private struct ChannelPair {
         for number in [3, 1 << 63, .max] as [UInt64] { try refuses(frame(2, number)) }
         try refuses(frame(1, 0, 0, tail: [0] + [UInt8](repeating: 1, count: SessionMessage.maximumByteCount + 1)))
 
-        var channel = MessageChannel(life: 11)
+        var channel = MessageChannel(epoch: 11)
         let link = channel.attach()
         #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, 0, tail: [0, 1]), on: link) }
         #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 0), on: link) }
@@ -414,7 +414,7 @@ private struct ChannelPair {
 
     @Test("made-up frames never trap", arguments: 0..<300 as Range<UInt64>) func madeUp(seed: UInt64) {
         var random = SeededRandom(seed: seed)
-        var channel = MessageChannel(life: 11)
+        var channel = MessageChannel(epoch: 11)
         var links = [channel.attach()]
         let fields: [UInt64] = [0, 1, 2, 3, 4, 11, 22, 33, .max]
         for _ in 0..<200 {
@@ -427,7 +427,7 @@ private struct ChannelPair {
             case 4: channel.append(SessionMessage(bytes: [1]))
             case 5: links.append(channel.attach())
             case 6: channel.detach(link)
-            case 7: channel.notePassedOn(SessionMessage(bytes: [1, 2]))
+            case 7: channel.recordDelivery(of: SessionMessage(bytes: [1, 2]))
             default: for link in links { _ = channel.nextFrame(for: link) }
             }
         }

@@ -6,7 +6,7 @@ import Testing
     /// Through a frame, which is the only way that an offer comes in.
     private func throughTheWire(_ offer: Offer) throws -> Offer? {
         let frame = ControlFrame.offer(
-            TransferOffer(id: Samples.id, timeout: 60, resumeKey: Samples.digest, context: [], offer: offer))
+            TransferOffer(id: Samples.id, timeout: .seconds(60), resumeKey: Samples.digest, context: [], offer: offer))
         guard case .offer(let decoded)? = try ControlFrame.decode(frame.encoded) else { return nil }
         return decoded.offer
     }

@@ -38,7 +38,7 @@ enum Samples {
             .grant(id, upTo: .max), .stored(id), .cancel(id, .goingAway), .cancelled(id),
         ]
         + offers.map { offer in
-            .offer(TransferOffer(id: id, timeout: 120, resumeKey: digest, context: [1, 2, 3], offer: offer))
+            .offer(TransferOffer(id: id, timeout: .seconds(120), resumeKey: digest, context: [1, 2, 3], offer: offer))
         }
 
     static func name(_ text: String) -> ClaimedFileName { ClaimedFileName(text)! }

@@ -26,8 +26,10 @@ import Testing
 
     static let frames: [SessionFrame] =
         [
-            .invite(id, timeout: 1, proof: [], context: []),
-            .invite(id, timeout: 600, proof: [UInt8](repeating: 1, count: 32), context: [UInt8](repeating: 2, count: 1024)),
+            .invite(id, timeout: .seconds(1), proof: [], context: []),
+            .invite(
+                id, timeout: .seconds(600), proof: [UInt8](repeating: 1, count: 32), context: [UInt8](repeating: 2, count: 1024)
+            ),
             .accept(id), .withdraw(id), .leave(id), .roster(id, []), .roster(id, [fullest]),
             .roster(id, (0..<64).map { member($0) }),
             .datagrams(id, port: 0, tag: 0), .datagrams(id, port: .max, tag: .max),
@@ -63,17 +65,19 @@ import Testing
 
     @Test(
         "R7: timeout is clamped to 1 to 600 seconds",
-        arguments: [(0, 1), (600, 600), (601, 600), (.max, 600)] as [(UInt16, UInt16)])
-    func timeout(_ said: UInt16, _ taken: UInt16) throws {
-        let frame = SessionFrame.invite(Self.id, timeout: said, proof: [], context: [])
+        arguments: [(0, 1), (600, 600), (601, 600), (65_535, 600)] as [(Int, Int)])
+    func timeout(_ said: Int, _ taken: Int) throws {
+        let frame = SessionFrame.invite(Self.id, timeout: .seconds(said), proof: [], context: [])
         #expect(
-            try SessionFrame(decoding: frame.encoded[...]) == .invite(Self.id, timeout: taken, proof: [], context: []))
+            try SessionFrame(decoding: frame.encoded[...]) == .invite(Self.id, timeout: .seconds(taken), proof: [], context: [])
+        )
     }
 
     @Test("R1: a context or proof beyond its bound is refused") func invitationBounds() {
         for (proof, context) in [(33, 0), (0, 1025)] {
             let frame = SessionFrame.invite(
-                Self.id, timeout: 1, proof: [UInt8](repeating: 0, count: proof), context: [UInt8](repeating: 0, count: context)
+                Self.id, timeout: .seconds(1), proof: [UInt8](repeating: 0, count: proof),
+                context: [UInt8](repeating: 0, count: context)
             )
             #expect(throws: MalformedInput.self) { try SessionFrame(decoding: frame.encoded[...]) }
         }

@@ -17,13 +17,13 @@ import Testing
     private func roster(_ number: UInt8, with others: UInt8..., limits: SessionRoster.Limits = .init()) -> SessionRoster {
         var roster = SessionRoster(id: Self.id, own: member(number), limits: limits)
         for other in others { roster.admit(member(other), now: Self.start) }
-        _ = roster.takeChanges()
-        _ = roster.takeNews()
+        _ = roster.drainChanges()
+        _ = roster.drainUpdate()
         return roster
     }
 
     private func news(_ roster: inout SessionRoster) -> [SessionMember]? {
-        guard case .roster(Self.id, let members) = roster.takeNews() else { return nil }
+        guard case .roster(Self.id, let members) = roster.drainUpdate() else { return nil }
         return members
     }
 
@@ -33,31 +33,31 @@ import Testing
         var roster = roster(1)
         let other = member(2)
         roster.admit(other, now: Self.start)
-        #expect(roster.takeChanges() == [.joined(other)])
+        #expect(roster.drainChanges() == [.joined(other)])
         #expect(roster.state(of: other.id) == .notConnected)
-        roster.connecting(other.id)
-        roster.connected(other.id, via: member(3).id)
-        roster.connected(other.id, via: nil)
-        roster.disconnected(other.id, now: Self.start)
-        roster.left(other.id, now: Self.start)
+        roster.recordAttempt(to: other.id)
+        roster.recordConnection(to: other.id, via: member(3).id)
+        roster.recordConnection(to: other.id, via: nil)
+        roster.recordDisconnection(of: other.id, now: Self.start)
+        roster.recordDeparture(of: other.id, now: Self.start)
         #expect(
-            roster.takeChanges() == [
+            roster.drainChanges() == [
                 .state(other.id, .connecting), .state(other.id, .connected(via: member(3).id)),
                 .state(other.id, .connected(via: nil)), .state(other.id, .notConnected), .left(other.id),
             ])
         #expect(roster.others.isEmpty && roster.member(other.id) == nil)
         // Of somebody who is gone nothing is to be said.
-        roster.connecting(other.id)
-        roster.connected(other.id, via: nil)
-        roster.disconnected(other.id, now: Self.start)
-        roster.failed(other.id, now: Self.start)
-        roster.left(other.id, now: Self.start)
-        #expect(roster.takeChanges().isEmpty)
+        roster.recordAttempt(to: other.id)
+        roster.recordConnection(to: other.id, via: nil)
+        roster.recordDisconnection(of: other.id, now: Self.start)
+        roster.recordFailure(of: other.id, now: Self.start)
+        roster.recordDeparture(of: other.id, now: Self.start)
+        #expect(roster.drainChanges().isEmpty)
     }
 
     @Test func whoComesBackIsNewAndOldNewsOfTheirLeavingDoesNotCount() {
         var roster = roster(1, with: 2)
-        roster.left(member(2).id, now: Self.start)
+        roster.recordDeparture(of: member(2).id, now: Self.start)
         var gone = member(2)
         gone.presence = .gone
         roster.admit(member(2), now: Self.start)
@@ -80,8 +80,8 @@ import Testing
 
     @Test func linksAreToldAsNeighboursAndOnlyTheMembersOwnWordOfThemCounts() {
         var roster = roster(1, with: 2, 3)
-        roster.connected(member(2).id, via: nil)
-        roster.connected(member(3).id, via: member(2).id)
+        roster.recordConnection(to: member(2).id, via: nil)
+        roster.recordConnection(to: member(3).id, via: member(2).id)
         let own = news(&roster)?.first { $0.id == member(1).id }
         #expect(own?.neighbours == [member(2).id] && own?.revision == 1)
         var claim = member(1)
@@ -96,10 +96,10 @@ import Testing
     @Test func theLowerIDConnectsAtOnceAndTheHigherOneAfterAHeadStart() {
         let low = roster(1, with: 2)
         let high = roster(2, with: 1)
-        #expect(low.approaches(now: Self.start) == [.connect(member(2))])
-        #expect(high.approaches(now: Self.start).isEmpty)
+        #expect(low.dueAttempts(now: Self.start) == [.connect(member(2))])
+        #expect(high.dueAttempts(now: Self.start).isEmpty)
         #expect(high.deadline(after: Self.start) == later(3))
-        #expect(high.approaches(now: later(3)) == [.connect(member(1))])
+        #expect(high.dueAttempts(now: later(3)) == [.connect(member(1))])
     }
 
     @Test func failuresLengthenThePauseAndAlternateWithARelay() {
@@ -108,17 +108,17 @@ import Testing
         relay.revision = 1
         relay.neighbours = [member(2).id]
         roster.receive([relay], now: Self.start)
-        roster.connected(relay.id, via: nil)
+        roster.recordConnection(to: relay.id, via: nil)
         var now = Self.start
-        var seen: [SessionRoster.Approach] = []
+        var seen: [SessionRoster.ConnectionAttempt] = []
         var pauses: [Duration] = []
         for _ in 0..<6 {
-            let due = roster.approaches(now: now)
+            let due = roster.dueAttempts(now: now)
             #expect(due.count == 1)
             seen += due
-            roster.connecting(member(2).id)
-            #expect(roster.approaches(now: now).isEmpty)
-            roster.failed(member(2).id, now: now)
+            roster.recordAttempt(to: member(2).id)
+            #expect(roster.dueAttempts(now: now).isEmpty)
+            roster.recordFailure(of: member(2).id, now: now)
             let next = roster.deadline(after: now)!
             pauses.append(next - now)
             now = next
@@ -127,7 +127,7 @@ import Testing
             seen.map { if case .connect = $0 { "connect" } else { "relay" } }
                 == ["connect", "relay", "connect", "relay", "connect", "relay"])
         #expect(pauses.dropLast() == [0.5, 1, 2, 4, 8].map { .milliseconds(Int($0 * 1000)) })
-        roster.connected(member(2).id, via: relay.id)
+        roster.recordConnection(to: member(2).id, via: relay.id)
         #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
     }
 
@@ -138,15 +138,15 @@ import Testing
             var relay = member(number)
             (relay.revision, relay.neighbours) = (1, [member(2).id])
             roster.receive([relay], now: now)
-            roster.connected(relay.id, via: nil)
+            roster.recordConnection(to: relay.id, via: nil)
         }
         var relays: [PeerID] = []
         for _ in 0..<8 {
-            for case .relay(_, let relay) in roster.approaches(now: now) { relays.append(relay) }
-            roster.connecting(member(2).id)
-            roster.failed(member(2).id, now: now)
+            for case .relay(_, let relay) in roster.dueAttempts(now: now) { relays.append(relay) }
+            roster.recordAttempt(to: member(2).id)
+            roster.recordFailure(of: member(2).id, now: now)
             // Others may be due earlier.
-            while roster.approaches(now: now).isEmpty { now = roster.deadline(after: now)! }
+            while roster.dueAttempts(now: now).isEmpty { now = roster.deadline(after: now)! }
         }
         #expect(relays == [3, 4, 3, 4].map { member($0).id })
     }
@@ -154,21 +154,21 @@ import Testing
     @Test func whatWasDueAndLedToNothingIsNotWaitedFor() {
         // The other one connects, or has no address; asked again and again at once, nothing would change.
         var roster = roster(2, with: 1)
-        roster.failed(member(1).id, now: Self.start)
-        roster.connected(member(1).id, via: member(3).id)
-        #expect(roster.approaches(now: later(1)).isEmpty && roster.deadline(after: later(1)) == nil)
+        roster.recordFailure(of: member(1).id, now: Self.start)
+        roster.recordConnection(to: member(1).id, via: member(3).id)
+        #expect(roster.dueAttempts(now: later(1)).isEmpty && roster.deadline(after: later(1)) == nil)
         var silent = SessionRoster(id: Self.id, own: member(2))
         var other = member(1)
         other.addresses = []
         silent.admit(other, now: Self.start)
-        #expect(silent.approaches(now: later(3)).isEmpty && silent.deadline(after: later(3)) == later(30))
+        #expect(silent.dueAttempts(now: later(3)).isEmpty && silent.deadline(after: later(3)) == later(30))
     }
 
     @Test func whoIsOutOfReachForTooLongIsGone() {
         var roster = roster(1, with: 2)
-        roster.connected(member(2).id, via: nil)
+        roster.recordConnection(to: member(2).id, via: nil)
         #expect(roster.deadline(after: Self.start) == nil)
-        roster.disconnected(member(2).id, now: later(5))
+        roster.recordDisconnection(of: member(2).id, now: later(5))
         roster.advance(to: later(34.9))
         #expect(roster.others.count == 1)
         roster.advance(to: later(35))
@@ -188,32 +188,32 @@ import Testing
 
     @Test("A4: nobody talks a member out of the session to whom we have a link") func falseClaims() {
         var roster = roster(1, with: 2, 3)
-        roster.connected(member(2).id, via: nil)
-        roster.connected(member(3).id, via: nil)
-        _ = (roster.takeChanges(), roster.takeNews())
+        roster.recordConnection(to: member(2).id, via: nil)
+        roster.recordConnection(to: member(3).id, via: nil)
+        _ = (roster.drainChanges(), roster.drainUpdate())
         var claim = member(2)
         claim.presence = .gone
         roster.receive([claim], now: Self.start)
         #expect(roster.deadline(after: Self.start) == later(2))
         roster.advance(to: later(2))
-        #expect(roster.takeChanges().isEmpty)
+        #expect(roster.drainChanges().isEmpty)
         // Told to all, the claimer and the one it is about included.
         #expect(news(&roster)?.first { $0.id == member(2).id }?.incarnation == 1)
         // True ones are: the link ends, or the member says so itself.
         claim.incarnation = 1
         roster.receive([claim], now: later(3))
-        roster.disconnected(member(2).id, now: later(3))
-        #expect(roster.takeChanges() == [.state(member(2).id, .notConnected), .left(member(2).id)])
+        roster.recordDisconnection(of: member(2).id, now: later(3))
+        #expect(roster.drainChanges() == [.state(member(2).id, .notConnected), .left(member(2).id)])
         claim = member(3)
         claim.presence = .gone
         roster.receive([claim], now: later(3))
-        roster.left(member(3).id, now: later(3))
-        #expect(roster.takeChanges() == [.left(member(3).id)] && roster.deadline(after: later(3)) == nil)
+        roster.recordDeparture(of: member(3).id, now: later(3))
+        #expect(roster.drainChanges() == [.left(member(3).id)] && roster.deadline(after: later(3)) == nil)
     }
 
     /// What a roster tells others.
     private func members(_ roster: SessionRoster) throws -> [SessionMember] {
-        guard case .roster(_, let members) = roster.roster else { throw NoRoster() }
+        guard case .roster(_, let members) = roster.frame else { throw NoRoster() }
         return members
     }
 
@@ -237,7 +237,7 @@ import Testing
         let early = try #require(roster.others.first { $0.id != member(201).id })
         // Everybody leaves and others come, again and again.
         for _ in 0..<50 {
-            for other in roster.others { roster.left(other.id, now: Self.start) }
+            for other in roster.others { roster.recordDeparture(of: other.id, now: Self.start) }
             roster.receive(
                 (0..<7).map { _ in
                     SessionMember(fingerprint: Fingerprint(bytes: random.bytes(32))!, name: DisplayName(truncating: "x")!)
@@ -246,7 +246,7 @@ import Testing
         let later = try members(roster)
         #expect(later.count == 64 && later.prefix(8).allSatisfy { $0.presence == .present })
         // Who left long ago is forgotten: what was said of them then is news.
-        roster.left(roster.others[0].id, now: Self.start)
+        roster.recordDeparture(of: roster.others[0].id, now: Self.start)
         roster.receive([early], now: Self.start)
         #expect(roster.member(early.id) == early)
     }
@@ -293,9 +293,9 @@ import Testing
             if step < 30 {
                 let other = member(UInt8(Int.random(in: 1...5, using: &random))).id
                 switch Int.random(in: 0..<4, using: &random) {
-                case 0: rosters[index].left(other, now: Self.start)
-                case 1: rosters[index].connected(other, via: nil)
-                case 2: rosters[index].disconnected(other, now: Self.start)
+                case 0: rosters[index].recordDeparture(of: other, now: Self.start)
+                case 1: rosters[index].recordConnection(to: other, via: nil)
+                case 2: rosters[index].recordDisconnection(of: other, now: Self.start)
                 default: rosters[index].setAddresses([SessionMember.Address(host: "10.0.0.1", port: UInt16(step))])
                 }
             }
@@ -310,6 +310,6 @@ import Testing
             }
         }
         #expect(heardCount >= 20, "seed \(seed)")
-        for roster in rosters { #expect(roster.roster == rosters[0].roster, "seed \(seed)") }
+        for roster in rosters { #expect(roster.frame == rosters[0].frame, "seed \(seed)") }
     }
 }

@@ -46,7 +46,7 @@ struct SimulatedSession {
 
     private enum Event {
         case arrives(LinkNumber, side: Int, frame: [UInt8])
-        case connects(Int, SessionRoster.Approach, instance: Int)
+        case connects(Int, SessionRoster.ConnectionAttempt, instance: Int)
         case wakes(Int)
         /// Something that the story does.
         case happens(@Sendable (inout SimulatedSession) -> Void)
@@ -195,7 +195,7 @@ struct SimulatedSession {
                     switch approach {
                     case .connect(let target), .relay(let target, _): target.id
                     }
-                members[member].roster!.failed(target, now: now)
+                members[member].roster!.recordFailure(of: target, now: now)
             }
             pump(member)
         case .arrives(let number, let side, let frame):
@@ -215,7 +215,7 @@ struct SimulatedSession {
         }
     }
 
-    private mutating func connects(_ member: Int, _ approach: SessionRoster.Approach) -> Bool {
+    private mutating func connects(_ member: Int, _ approach: SessionRoster.ConnectionAttempt) -> Bool {
         switch approach {
         case .connect(let target):
             let other = number(target.id)
@@ -271,7 +271,7 @@ struct SimulatedSession {
     }
 
     private mutating func makeChannel(_ member: Int, _ other: Int) {
-        if members[member].channels[other] == nil { members[member].channels[other] = MessageChannel(life: random.next() | 1) }
+        if members[member].channels[other] == nil { members[member].channels[other] = MessageChannel(epoch: random.next() | 1) }
     }
 
     /// Both ends take part from now on.
@@ -279,7 +279,7 @@ struct SimulatedSession {
         let (member, other) = (links[number]!.members[side], links[number]!.members[1 - side])
         noteLinks(member, other)
         members[member].roster!.setAddresses([.init(host: "10.0.0.\(member)", port: 2)])
-        send(members[member].roster!.roster, on: number, from: member)
+        send(members[member].roster!.frame, on: number, from: member)
         pump(member)
     }
 
@@ -290,14 +290,14 @@ struct SimulatedSession {
         }.map { links[$0]! }
         let id = Self.identity(other).id
         if between.contains(where: { $0.relay == nil }) {
-            members[member].roster!.connected(id, via: nil)
+            members[member].roster!.recordConnection(to: id, via: nil)
             if member < other {
                 for number in numbers({ $0.relay != nil && Set($0.members) == [member, other] }) { cut(number) }
             }
         } else if let relay = between.first?.relay {
-            members[member].roster!.connected(id, via: Self.identity(relay).id)
+            members[member].roster!.recordConnection(to: id, via: Self.identity(relay).id)
         } else {
-            members[member].roster!.disconnected(id, now: now)
+            members[member].roster!.recordDisconnection(of: id, now: now)
         }
     }
 
@@ -317,7 +317,7 @@ struct SimulatedSession {
         let link = links[number]!
         switch frame {
         case .roster(_, let told): members[link.members[side]].roster!.receive(told, now: now)
-        case .leave: members[link.members[side]].roster!.left(Self.identity(link.members[1 - side]).id, now: now)
+        case .leave: members[link.members[side]].roster!.recordDeparture(of: Self.identity(link.members[1 - side]).id, now: now)
         default: break
         }
     }
@@ -338,7 +338,7 @@ struct SimulatedSession {
                 let value = message.bytes.prefix(8).reduce(0) { $0 << 8 | Int($1) }
                 received[instance(member), default: [:]][instance(other), default: []].append(value)
                 if links[number]!.relay != nil { relayedCount += 1 }
-                members[member].channels[other]!.notePassedOn(message)
+                members[member].channels[other]!.recordDelivery(of: message)
             }
         }
     }
@@ -357,21 +357,21 @@ struct SimulatedSession {
     /// Carries out what a member's machines want.
     private mutating func pump(_ member: Int) {
         guard members[member].roster != nil else { return }
-        for case .left(let id) in members[member].roster!.takeChanges() {
+        for case .left(let id) in members[member].roster!.drainChanges() {
             let other = number(id)
             members[member].channels[other] = nil
             for number in numbers({ Set($0.members) == [member, other] }) { cut(number) }
         }
         guard members[member].roster != nil else { return }
-        if let news = members[member].roster!.takeNews() {
+        if let news = members[member].roster!.drainUpdate() {
             for number in numbers({ $0.members.contains(member) }) { send(news, on: number, from: member) }
         }
-        for approach in members[member].roster!.approaches(now: now) {
+        for approach in members[member].roster!.dueAttempts(now: now) {
             let target =
                 switch approach {
                 case .connect(let target), .relay(let target, _): target.id
                 }
-            members[member].roster!.connecting(target)
+            members[member].roster!.recordAttempt(to: target)
             let time = now + delay(50...500)
             schedule(.connects(member, approach, instance: members[member].instance), at: time)
         }
@@ -385,7 +385,7 @@ struct SimulatedSession {
     private mutating func write(_ number: LinkNumber, _ member: Int) {
         guard let link = links[number] else { return }
         let side = link.side(of: member)
-        members[member].channels[link.other(than: member)]?.acknowledgeSoon()
+        members[member].channels[link.other(than: member)]?.acknowledgeNow()
         if let stream = link.ends[side].stream {
             while true {
                 if links[number]!.ends[side].pending.isEmpty {

@@ -36,7 +36,7 @@ import Testing
         for roster in rosters {
             #expect(roster.others.count == inside.count - 1, "seed \(seed)")
             #expect(roster.others.allSatisfy { roster.state(of: $0.id).isConnected }, "seed \(seed)")
-            #expect(roster.roster.encoded == rosters[0].roster.encoded, "seed \(seed)")
+            #expect(roster.frame.encoded == rosters[0].frame.encoded, "seed \(seed)")
         }
         #expect(session.violations == [], "seed \(seed)")
     }

@@ -34,7 +34,7 @@ import Testing
 
     /// Peer 0 offers as soon as it can; peer 1 does as `answer` says.
     private func offering(
-        _ content: MemoryContent, timeout: UInt16 = 60, seed: UInt64,
+        _ content: MemoryContent, timeout: Duration = .seconds(60), seed: UInt64,
         answer: @escaping (inout SimulatedPeer, MonotonicInstant) -> Void
     ) -> SimulatedNetwork {
         let id = self.id
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test("A9: without an answer it expires at both ends", arguments: seeds) func expires(seed: UInt64) {
-        var network = offering(content(seed), timeout: 20, seed: seed) { _, _ in }
+        var network = offering(content(seed), timeout: .seconds(20), seed: seed) { _, _ in }
         network.run(for: .seconds(40))
         expect(network, .expired, .expired, seed)
     }
@@ -112,10 +112,10 @@ import Testing
                     network.peers.allSatisfy { $0.closure == nil }, "seed \(seed), side \(side), part \(part): \(network.log)")
                 // A cancel that comes before the offer has nothing to cancel; the transfer then goes on.
                 #expect(views[0] == views[1], "seed \(seed), side \(side), part \(part): \(network.log)")
-                guard outcomes[side] == .cancelled(by: .here) else { continue }
+                guard outcomes[side] == .cancelled(by: .local) else { continue }
                 cancelledCount += 1
                 #expect(
-                    outcomes[1 - side] == .cancelled(by: .there) || outcomes[1 - side] == nil, "seed \(seed): \(network.log)")
+                    outcomes[1 - side] == .cancelled(by: .remote) || outcomes[1 - side] == nil, "seed \(seed): \(network.log)")
             }
             #expect(cancelledCount > 0, "seed \(seed), side \(side): none came in time")
         }
@@ -174,7 +174,7 @@ import Testing
             { $0.peer(side) { $0.close(.goingAway, now: $1) } })
         network.run(for: .seconds(30))
         #expect(network.peers.allSatisfy { $0.outcomes[id] == .interrupted }, "seed \(seed)")
-        #expect(network.peers[1 - side].closure == .closed(by: .there, .goingAway), "seed \(seed)")
+        #expect(network.peers[1 - side].closure == .closed(by: .remote, .goingAway), "seed \(seed)")
     }
 
     @Test("both send to each other at once", arguments: seeds) func bothSend(seed: UInt64) {
@@ -201,8 +201,8 @@ extension TransferOutcome {
     /// The same outcome as the other end tells it.
     fileprivate var fromTheOtherSide: TransferOutcome {
         switch self {
-        case .cancelled(by: let side): .cancelled(by: side == .here ? .there : .here)
-        case .failed(let reason, at: let side): .failed(reason, at: side == .here ? .there : .here)
+        case .cancelled(by: let side): .cancelled(by: side == .local ? .remote : .local)
+        case .failed(let reason, at: let side): .failed(reason, at: side == .local ? .remote : .local)
         case .completed, .declined, .expired, .interrupted: self
         }
     }

@@ -31,7 +31,7 @@ final class HostileMember: Sendable {
 
     /// Invites whoever is there, and waits until they have accepted.
     func join(_ link: HostileLink) async throws {
-        link.say(SessionFrame.invite(session, timeout: 30, proof: [], context: []).encoded)
+        link.say(SessionFrame.invite(session, timeout: .seconds(30), proof: [], context: []).encoded)
         try await link.wait { if case .accept? = try? SessionFrame(decoding: $0[...]) { true } else { false } }
         link.say(StreamFrame.open(StreamID(rawValue: 1), .messages, StreamName("")!).encoded)
     }
@@ -125,11 +125,11 @@ final class HostileLink: Sendable {
                         state.held = established.leftover
                     }
                     connection = DirectConnection(
-                        ownName: DisplayName(truncating: "hostile")!, ownTime: SystemClock.wall(),
-                        shortCode: ShortAuthenticationString(
+                        ownName: DisplayName(truncating: "hostile")!,
+                        authenticationString: ShortAuthenticationString(
                             role: .initiator, handshakeHash: established.handshakeHash,
                             nonce: [UInt8](repeating: 7, count: ShortAuthenticationString.nonceByteCount)),
-                        limits: DirectLimits(), now: SystemClock.monotonic())
+                        limits: DirectLimits(), now: Moment(monotonic: SystemClock.monotonic(), wall: SystemClock.wall()))
                     perform(connection!.start())
                 }
             } else {
@@ -139,7 +139,7 @@ final class HostileLink: Sendable {
                 if let control = try? ControlFrame.decode(frame) {
                     perform(connection!.receive(control, now: SystemClock.monotonic()))
                 }
-                if connection?.shortCodeText != nil, let greeted = begin {
+                if connection?.authenticationDigits != nil, let greeted = begin {
                     greeted()
                     begin = nil
                 }

@@ -154,7 +154,7 @@ import Testing
                 // In one session everything comes in order: an acknowledgement of the first one would be here.
                 #expect(declined.snapshot.phase == .waiting)
                 declined.cancel()
-                #expect(await declined.result.outcome == .cancelled(by: .here))
+                #expect(await declined.result.outcome == .cancelled(by: .local))
             }
             receiver.beginShutdown()
             await answers
@@ -180,7 +180,7 @@ import Testing
                 let transfer = try mesh.send(InMemorySource(content), to: bea, timeout: .seconds(3))
                 #expect(await transfer.result.outcome == .expired)
             }
-            #expect(await end == .cancelled(by: .there))
+            #expect(await end == .cancelled(by: .remote))
             receiver.beginShutdown()
         }
     }
@@ -212,15 +212,17 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                for number in 1...InvitationRateLimiter.timeout + 2 {
+                for number in 1...InvitationRateLimiter.maximumUnaccepted + 2 {
                     let outcome = await (try mesh.send(InMemorySource(file(number)), to: bea)).result.outcome
-                    #expect(outcome == .declined(number <= InvitationRateLimiter.timeout ? .declined : .busy), "\(number)")
+                    #expect(
+                        outcome == .declined(number <= InvitationRateLimiter.maximumUnaccepted ? .declined : .busy), "\(number)"
+                    )
                 }
             }
             receiver.beginShutdown()
             await answers
         }
-        #expect(asked.withLock { $0 } == InvitationRateLimiter.timeout)
+        #expect(asked.withLock { $0 } == InvitationRateLimiter.maximumUnaccepted)
     }
 
     @Test("A8: a cancel is seen at both ends", arguments: Way.allCases, [true, false])
@@ -241,8 +243,8 @@ import Testing
                 break
             }
         }
-        #expect(result.outcome == .cancelled(by: bySender ? .here : .there))
-        #expect(there.withLock { $0 } == .cancelled(by: bySender ? .there : .here))
+        #expect(result.outcome == .cancelled(by: bySender ? .local : .remote))
+        #expect(there.withLock { $0 } == .cancelled(by: bySender ? .remote : .local))
         #expect(sink.end == .discarded)
     }
 

@@ -364,8 +364,8 @@ struct MessengerStoryTests {
         } _: { transfer, received in
             let invitation = try #require(await asked.first { _ in true })
             transfer.cancel()
-            #expect(await transfer.result.outcome == .cancelled(by: .here))
-            #expect(await invitation.ended == .cancelled(by: .there))
+            #expect(await transfer.result.outcome == .cancelled(by: .local))
+            #expect(await invitation.ended == .cancelled(by: .remote))
             try await expectCaption(received)
         }
     }

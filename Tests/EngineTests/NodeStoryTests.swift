@@ -104,8 +104,8 @@ import Testing
             _ = await transfer.result
             sink.goOn()
         }
-        #expect(outcome == .cancelled(by: .here))
-        #expect(there.withLock { $0 } == .cancelled(by: .there))
+        #expect(outcome == .cancelled(by: .local))
+        #expect(there.withLock { $0 } == .cancelled(by: .remote))
         #expect(sink.end == .suspended)
     }
 
@@ -122,8 +122,8 @@ import Testing
             let result = await transfer.result
             there.update { $0 = result.outcome }
         }
-        #expect(outcome == .cancelled(by: .there))
-        #expect(there.withLock { $0 } == .cancelled(by: .here))
+        #expect(outcome == .cancelled(by: .remote))
+        #expect(there.withLock { $0 } == .cancelled(by: .local))
         #expect(sink.end == .discarded)
     }
 

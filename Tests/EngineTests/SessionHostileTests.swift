@@ -177,9 +177,9 @@ import Testing
             link.say(SessionFrame.leave(hostile.session).encoded)
             hostile.tell([HostileMember.entry(Neighbourhood.identity(0).fingerprint, presence: .gone)], on: link)
             // All of it makes no sense and is passed over; an invitation is still heard, one.
-            link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
+            link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
             let invitation = try #require(await listener.sessionInvitations.first { _ in true })
-            link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
+            link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
             try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
             link.say(StreamFrame.open(StreamID(rawValue: 7), .bytes, StreamName("early")!).encoded)
             try await link.wait { $0 == StreamFrame.reset(StreamID(rawValue: 7), .refused).encoded }
@@ -204,7 +204,7 @@ import Testing
                 }
                 for _ in 0..<20 {
                     let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
-                    link.say(SessionFrame.invite(hostile.session, timeout: 30, proof: [], context: []).encoded)
+                    link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
                     try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
                     link.close()
                 }
@@ -212,7 +212,7 @@ import Testing
                 return try await group.next() ?? 0
             }
         }
-        #expect(asked == InvitationRateLimiter.timeout)
+        #expect(asked == InvitationRateLimiter.maximumUnaccepted)
     }
 
     @Test("R3, S7: a member opens as many streams as it likes, and gets 64", arguments: Way.allCases)

@@ -206,8 +206,8 @@ extension SessionStoryTests {
                 for await _ in sink.held { break }
                 isSender ? sent?.cancel() : received.cancel()
                 sink.goOn()
-                #expect(await sent?.result.outcome == .cancelled(by: isSender ? .here : .there))
-                #expect(await received.result.outcome == .cancelled(by: isSender ? .there : .here))
+                #expect(await sent?.result.outcome == .cancelled(by: isSender ? .local : .remote))
+                #expect(await received.result.outcome == .cancelled(by: isSender ? .remote : .local))
             }
         }
     }

@@ -95,7 +95,8 @@ struct ControlCodingTests {
     @Test("Every event is decoded as it was encoded")
     func events() throws {
         let outcomes: [TransferOutcome?] = [
-            nil, .completed, .declined(.tooLarge), .expired, .cancelled(by: .there), .failed(.noSpace, at: .here), .interrupted,
+            nil, .completed, .declined(.tooLarge), .expired, .cancelled(by: .remote), .failed(.noSpace, at: .local),
+            .interrupted,
         ]
         let transfers = outcomes.map { outcome in
             ControlEvent.transfer(

@@ -8,8 +8,8 @@ struct FailureTests {
     func codes() {
         let expected: [(TransferOutcome, NearshareService.ExitStatus)] = [
             (.completed, .ok), (.declined(.declined), .declined), (.declined(.noSpace), .noSpace), (.expired, .timedOut),
-            (.cancelled(by: .here), .interrupted), (.cancelled(by: .there), .declined), (.interrupted, .peerGone),
-            (.failed(.sourceChanged, at: .here), .damaged), (.failed(.noSpace, at: .there), .noSpace),
+            (.cancelled(by: .local), .interrupted), (.cancelled(by: .remote), .declined), (.interrupted, .peerGone),
+            (.failed(.sourceChanged, at: .local), .damaged), (.failed(.noSpace, at: .remote), .noSpace),
             (.declined(.identityChanged), .notTrusted),
         ]
         for (outcome, status) in expected { #expect(NearshareService.ExitStatus(outcome) == status, "\(outcome)") }

@@ -275,7 +275,7 @@ struct NodeSendClientTests {
         "A file that was not sent gives its exit code",
         arguments: [
             (TransferOutcome.declined(.declined), ExitCode.declined), (.declined(.tooLarge), .noSpace), (.expired, .timedOut),
-            (.cancelled(by: .here), .declined), (.cancelled(by: .there), .declined), (.interrupted, .peerGone),
+            (.cancelled(by: .local), .declined), (.cancelled(by: .remote), .declined), (.interrupted, .peerGone),
         ])
     fileprivate func failed(_ outcome: TransferOutcome, _ status: ExitCode) async {
         let failure = await #expect(throws: CommandFailure.self) {

@@ -120,7 +120,7 @@ struct TransferRig {
             }
         }
         var outgoing = OutgoingContent(from: start)
-        var incoming = IncomingContent(offer: source.offer, asked: point)
+        var incoming = IncomingContent(offer: source.offer, resumePoint: point)
         var receiver = Receiver(sink: sink, asked: point)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: recordSize, alignment: 16)
         defer { buffer.deallocate() }

@@ -17,7 +17,7 @@ extension Connection {
         paths: [String], named name: ClaimedFileName? = nil, context: [UInt8] = [], timeout: Duration = .seconds(30)
     ) throws(StorageError) -> Transfer {
         let source = try FileSource(paths: paths, named: name)
-        return send(source, resumeKey: ResumeKey.of(source.offer), context: context, timeout: timeout)
+        return send(source, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
     }
 
     /// Offers a text, and sends it once the receiver accepts. The receiver's user is shown the text.
@@ -28,6 +28,6 @@ extension Connection {
     /// - Throws: ``StorageError`` for an empty or too long text.
     public func send(text: String, timeout: Duration = .seconds(30)) throws(StorageError) -> Transfer {
         let source = try TextSource(text)
-        return send(source, resumeKey: ResumeKey.of(source.offer), timeout: timeout)
+        return send(source, resumeKey: ResumeKey.derive(from: source.offer), timeout: timeout)
     }
 }

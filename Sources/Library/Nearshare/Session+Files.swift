@@ -20,6 +20,6 @@ extension Session {
     ) throws -> [PeerID: Transfer] {
         let source = try FileSource(paths: [path], named: name)
         return try sendResource(
-            source, to: members, resumeKey: ResumeKey.of(source.offer), context: context, timeout: timeout)
+            source, to: members, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
     }
 }

@@ -26,7 +26,7 @@ extension DecoderProperty {
         let offer = Offer(items: items, itemCount: 2, entryCount: 3, totalSize: 12)
         let digest = [UInt8](repeating: 1, count: 32)
         return [
-            .offer(TransferOffer(id: id, timeout: 60, resumeKey: digest, context: [1], offer: offer)),
+            .offer(TransferOffer(id: id, timeout: .seconds(60), resumeKey: digest, context: [1], offer: offer)),
             .resume(id, ResumePoint(completeEntries: 1, entriesDigest: digest, partialSize: 0, partialDigest: [])),
             .close(.done), .compared(isSame: true), .cancel(id, .cancelled), .decline(id, .busy),
         ]
@@ -49,8 +49,9 @@ extension DecoderProperty {
                 neighbours: [PeerID(bytes: [UInt8](repeating: number, count: PeerID.byteCount))!], revision: 5)
         }
         return [
-            .invite(id, timeout: 30, proof: [UInt8](repeating: 1, count: SessionFrame.proofByteCount), context: [1, 2]),
-            .invite(id, timeout: 600, proof: [], context: []), .accept(id), .refuse(id, .full), .withdraw(id),
+            .invite(
+                id, timeout: .seconds(30), proof: [UInt8](repeating: 1, count: SessionFrame.proofByteCount), context: [1, 2]),
+            .invite(id, timeout: .seconds(600), proof: [], context: []), .accept(id), .refuse(id, .full), .withdraw(id),
             .roster(id, members), .roster(id, []), .leave(id), .datagrams(id, port: 4000, tag: .max),
         ]
     }()
@@ -77,7 +78,7 @@ extension DecoderProperty {
             "00000019 00 0000000000000002 0000000000000001 0000000000000000  00000012 01 0000000000000000 0000000000000001 00 77",
             "00000019 00 0000000000000002 0000000000000001 0000000000000001  00000009 02 0000000000000002")
     ) { bytes throws(Violation) in
-        var channel = MessageChannel(life: 1)
+        var channel = MessageChannel(epoch: 1)
         let link = channel.attach()
         channel.append(SessionMessage(bytes: [1]))
         channel.append(SessionMessage(bytes: [2]))
@@ -87,7 +88,7 @@ extension DecoderProperty {
             guard let event = try? channel.receive(frame, on: link) else { continue }
             if case .message(let message) = event {
                 try require(message.bytes.count <= SessionMessage.maximumByteCount, "\(message.bytes.count) bytes")
-                channel.notePassedOn(message)
+                channel.recordDelivery(of: message)
             }
         }
         var count = 0

@@ -58,31 +58,33 @@ package struct SimulatedPeer: Sendable {
 
     // MARK: What a person does
 
-    package mutating func offer(_ id: TransferID, _ source: MemoryContent, timeout: UInt16 = 60, now: MonotonicInstant) {
+    package mutating func offer(
+        _ id: TransferID, _ source: MemoryContent, timeout: Duration = .seconds(60), now: MonotonicInstant
+    ) {
         guard connection != nil else { return }
         outgoing[id] = Outgoing(source: source, provider: MemoryProvider(source))
         let wire = TransferOffer(
-            id: id, timeout: timeout, resumeKey: ResumeKey.of(source.offer), context: [], offer: source.offer)
+            id: id, timeout: timeout, resumeKey: ResumeKey.derive(from: source.offer), context: [], offer: source.offer)
         perform(connection!.offer(wire, now: now), now: now)
     }
 
     /// - Parameter kept: what an earlier try has left.
     package mutating func accept(_ id: TransferID, kept: MemoryReceiver = MemoryReceiver(), now: MonotonicInstant) {
         guard let offer = invitations.removeValue(forKey: id) else { return }
-        incoming[id] = Incoming(content: IncomingContent(offer: offer.offer, asked: kept.resumePoint), receiver: kept)
+        incoming[id] = Incoming(content: IncomingContent(offer: offer.offer, resumePoint: kept.resumePoint), receiver: kept)
         received[id] = kept
         perform(connection!.accept(id, now: now), now: now)
-        perform(connection!.resumePoint(kept.resumePoint, of: id), now: now)
+        perform(connection!.resume(id, at: kept.resumePoint), now: now)
     }
 
     package mutating func decline(_ id: TransferID, _ reason: DeclineReason, now: MonotonicInstant) {
         invitations[id] = nil
-        perform(connection!.decline(id, because: reason), now: now)
+        perform(connection!.decline(id, reason: reason), now: now)
     }
 
     package mutating func cancel(_ id: TransferID, _ reason: CancelReason = .cancelled, now: MonotonicInstant) {
         guard connection != nil else { return }
-        perform(connection!.cancel(id, because: reason, now: now), now: now)
+        perform(connection!.cancel(id, reason: reason, now: now), now: now)
     }
 
     package mutating func close(_ reason: CloseReason, now: MonotonicInstant) {
@@ -102,7 +104,7 @@ package struct SimulatedPeer: Sendable {
     mutating func receive(_ bytes: [UInt8], now: MonotonicInstant) {
         guard closure == nil else { return }
         guard opener == nil else {
-            connection!.heard(now: now)
+            connection!.recordActivity(now: now)
             pending += bytes
             return takeRecords(now: now)
         }
@@ -114,7 +116,8 @@ package struct SimulatedPeer: Sendable {
             (sealer, opener, pending) = (link.sealer, link.opener, link.leftover)
             let code = ShortAuthenticationString(role: role, handshakeHash: link.handshakeHash, nonce: nonce)
             connection = DirectConnection(
-                ownName: name, ownTime: WallTime(milliseconds: 0), shortCode: code, limits: limits, now: now)
+                ownName: name, authenticationString: code, limits: limits,
+                now: Moment(monotonic: now, wall: WallTime(milliseconds: 0)))
             perform(connection!.start(), now: now)
             takeRecords(now: now)
         case .failed(let failure, let answer):
@@ -144,7 +147,7 @@ package struct SimulatedPeer: Sendable {
             output += sealer!.seal(header + body[..<count])
         }
         if transfer.content!.isFinished {
-            connection!.sentEverything(id)
+            connection!.finishSending(id)
             transfer.isStopped = true
             notes.append("sent everything of \(id)")
         }
@@ -175,7 +178,7 @@ package struct SimulatedPeer: Sendable {
 
     private mutating func takeContent(_ frame: [UInt8], now: MonotonicInstant) throws {
         let id = TransferID(rawValue: frame[1..<9].reduce(0) { $0 << 8 | UInt64($1) })
-        let (verdict, reactions) = connection!.contentArrived(id, count: frame.count - 9, now: now)
+        let (verdict, reactions) = connection!.receiveContent(id, byteCount: frame.count - 9, now: now)
         perform(reactions, now: now)
         guard verdict == .deliver, var transfer = incoming[id] else { return }
         try frame.withUnsafeBytes {
@@ -184,23 +187,23 @@ package struct SimulatedPeer: Sendable {
         transfer.stored += UInt64(frame.count - 9)
         incoming[id] = transfer
         received[id] = transfer.receiver
-        perform(connection!.contentStored(id, upTo: transfer.stored), now: now)
-        if transfer.content.isComplete, connection!.mayFinish(id) { perform(connection!.finished(id), now: now) }
+        perform(connection!.recordStored(id, upTo: transfer.stored), now: now)
+        if transfer.content.isComplete, connection!.beginFinishing(id) { perform(connection!.finish(id), now: now) }
     }
 
     private mutating func perform(_ reactions: [DirectReaction], now: MonotonicInstant) {
         for reaction in reactions {
             switch reaction {
             case .send(let frame): output += sealer!.seal(frame.encoded)
-            case .greeted: break
-            case .shortCodeReady(let text):
+            case .helloReceived: break
+            case .authenticationStringReady(let text):
                 isEstablished = true
                 notes.append("sees \(text)")
-            case .comparisonAsked, .comparisonAnswered: break
-            case .invited(let offer, _):
+            case .verificationRequested, .verificationAnswered: break
+            case .offerReceived(let offer, _):
                 invitations[offer.id] = offer
                 notes.append("invited to \(offer.id)")
-            case .accepted(let id): notes.append("accepted \(id)")
+            case .offerAccepted(let id): notes.append("accepted \(id)")
             case .startSending(let id, let point):
                 guard var transfer = outgoing[id] else { continue }
                 var start = StartPoint.beginning
@@ -212,7 +215,7 @@ package struct SimulatedPeer: Sendable {
                 transfer.content = OutgoingContent(from: start)
                 outgoing[id] = transfer
                 notes.append("sends \(id) from \(start.completeEntries), \(start.offset)")
-            case .mayUse(let id, let limit):
+            case .windowRaised(let id, let limit):
                 let before = outgoing[id]?.limit ?? 0
                 outgoing[id]?.limit = max(before, limit)
             case .stopSending(let id): outgoing[id]?.isStopped = true

@@ -25,8 +25,8 @@ package enum ExitStatus: Int32, Sendable {
             case .declined(.identityChanged): .notTrusted
             case .declined: .declined
             case .expired: .timedOut
-            case .cancelled(by: .here): .interrupted
-            case .cancelled(by: .there): .declined
+            case .cancelled(by: .local): .interrupted
+            case .cancelled(by: .remote): .declined
             case .failed(.noSpace, _): .noSpace
             case .failed(.sourceChanged, _): .damaged
             case .failed: .failure

@@ -27,8 +27,8 @@ extension TransferOutcome {
         case .declined(.busy): "\(name) has been asked too often or is busy; try again in a minute"
         case .declined(.identityChanged):
             "\(name) knows your name with another key; compare the short code (`nearshare peers verify`)"
-        case .cancelled(by: .here): "cancelled; the same send goes on where it stopped"
-        case .cancelled(by: .there): "\(name) cancelled it"
+        case .cancelled(by: .local): "cancelled; the same send goes on where it stopped"
+        case .cancelled(by: .remote): "\(name) cancelled it"
         case .failed(.noSpace, _): "the disk at the receiver is full; make room, and the same send goes on where it stopped"
         case .failed(.sourceChanged, _): "what was being sent has changed; send it again"
         case .failed(.sourceUnreadable, _): "what was being sent could not be read to its end"

@@ -149,7 +149,7 @@ package final class ReceiveController: Sendable {
         status.withLock { $0 = ExitStatus(result.outcome) }
         policy.release(invitation.offer, from: peer.proven.fingerprint)
         // The reader of standard output has gone after a part was written.
-        if case .standardOutput = destination, case .failed(.storageFailed, at: .here) = result.outcome { return true }
+        if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return false
     }
 

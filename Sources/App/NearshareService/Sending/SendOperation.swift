@@ -172,7 +172,7 @@ package final class SendOperation: Sendable {
     /// nothing.
     private func resumeKey(of offer: Offer) -> [UInt8] {
         guard resumes, source.canResume else { return LocalMachine.randomBytes(32) }
-        return ResumeKey.of(offer)
+        return ResumeKey.derive(from: offer)
     }
 
     // MARK: Through the mesh

@@ -12,7 +12,7 @@ enum LinkDemultiplexer {
     /// - Parameter timeout: a stranger who is silent for so long is let go (R5).
     init(_ link: any StreamLink, timeout: Duration) async {
         let bytes = await Self.limited(link, timeout) { Self.readOpening(link) }
-        guard bytes.count == Preamble.byteCount, let preamble = try? Preamble(decoding: bytes[...], kind: .frames) else {
+        guard bytes.count == Preamble.byteCount, let preamble = try? Preamble(decoding: bytes[...], kind: .mesh) else {
             self = bytes.isEmpty ? .nothing : .direct(PrefixedLink(link, bytes))
             return
         }
@@ -22,13 +22,13 @@ enum LinkDemultiplexer {
     /// Says what we speak on a link that we have opened for frames, and hears the answer.
     static func openFrames(_ link: any StreamLink, timeout: Duration) async throws(NodeError) {
         let answer = await limited(link, timeout) {
-            guard (try? write(Preamble.supportedFrames.encoded, to: link)) != nil else { return [] }
+            guard (try? write(Preamble.supportedMesh.encoded, to: link)) != nil else { return [] }
             return readExactly(Preamble.byteCount, from: link)
         }
-        guard let preamble = try? Preamble(decoding: answer[...], kind: .frames) else {
+        guard let preamble = try? Preamble(decoding: answer[...], kind: .mesh) else {
             throw .connectionLost("whoever answers at \(link.remote) does not carry frames of the mesh")
         }
-        guard Preamble.supportedFrames.newestInCommon(with: preamble) != nil else {
+        guard Preamble.supportedMesh.newestInCommon(with: preamble) != nil else {
             throw .incompatible("the mesh at \(link.remote) speaks \(preamble.shown); update the older of the two")
         }
     }
@@ -43,7 +43,7 @@ enum LinkDemultiplexer {
 
     /// Reads as few bytes as decide: the four of the magic of a frame link, or fewer that are no prefix of it.
     private static func readOpening(_ link: any StreamLink) -> [UInt8] {
-        let magic = Preamble.Kind.frames.magic
+        let magic = Preamble.Kind.mesh.magic
         var bytes: [UInt8] = []
         while bytes.count < Preamble.byteCount {
             let wanted = bytes.count < magic.count ? magic.count : Preamble.byteCount

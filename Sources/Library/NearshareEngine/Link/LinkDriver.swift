@@ -97,7 +97,7 @@ final class LinkDriver: Sendable {
         self.link = link
         self.parts = parts
         writer = LinkWriter(link)
-        let shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTime))
+        let shared = Monitor(Shared(handshakeDeadline: parts.clock() + DirectLimits.handshakeTimeout))
         self.shared = shared
         streams = LinkStreams(role: parts.role) { shared.update { _ in } }
         (datagrams, datagramContinuation) = AsyncStream.makeStream(
@@ -161,11 +161,11 @@ final class LinkDriver: Sendable {
     }
 
     func decline(_ id: TransferID, because reason: DeclineReason) {
-        decide { _, connection, _ in connection.decline(id, because: reason) }
+        decide { _, connection, _ in connection.decline(id, reason: reason) }
     }
 
     func cancel(_ id: TransferID, because reason: CancelReason) {
-        decide { _, connection, now in connection.cancel(id, because: reason, now: now) }
+        decide { _, connection, now in connection.cancel(id, reason: reason, now: now) }
     }
 
     func send(_ frame: SessionFrame) {
@@ -193,9 +193,10 @@ final class LinkDriver: Sendable {
         progress.phase = .waiting
         let transfer = Transfer(progress: progress, clock: settings.clock)
         transfers.add(transfer)
-        let seconds = UInt16(clamping: min(max(timeout.components.seconds, 1), Int64(TransferOffer.maximumPatience)))
         offer(
-            TransferOffer(id: id, timeout: seconds, resumeKey: resumeKey, context: context, offer: source.offer),
+            TransferOffer(
+                id: id, timeout: min(max(.seconds(timeout.components.seconds), .seconds(1)), TransferOffer.maximumTimeout),
+                resumeKey: resumeKey, context: context, offer: source.offer),
             transfer: transfer, source: source)
         return transfer
     }
@@ -235,11 +236,11 @@ final class LinkDriver: Sendable {
     var isIdle: Bool { shared.withLock { $0.connection?.isIdle ?? true } }
 
     func askComparison() {
-        decide { _, connection, _ in connection.askComparison() }
+        decide { _, connection, _ in connection.requestVerification() }
     }
 
     func answerComparison(isSame: Bool) {
-        decide { _, connection, _ in connection.answerComparison(isSame: isSame) }
+        decide { _, connection, _ in connection.answerVerification(matches: isSame) }
     }
 
     func close(_ reason: CloseReason) {
@@ -253,18 +254,18 @@ final class LinkDriver: Sendable {
 
     private func sinkLink(_ id: TransferID) -> SinkPump.Link {
         SinkPump.Link(
-            resumePoint: { [self] point in decide { _, connection, _ in connection.resumePoint(point, of: id) } },
-            stored: { [self] total in decide { _, connection, _ in connection.contentStored(id, upTo: total) } },
+            resumePoint: { [self] point in decide { _, connection, _ in connection.resume(id, at: point) } },
+            stored: { [self] total in decide { _, connection, _ in connection.recordStored(id, upTo: total) } },
             mayFinish: { [self] in
                 var may = false
                 decide { _, connection, _ in
-                    may = connection.mayFinish(id)
+                    may = connection.beginFinishing(id)
                     return []
                 }
                 return may
             },
-            finished: { [self] in decide { _, connection, _ in connection.finished(id) } },
-            failed: { [self] reason in decide { _, connection, now in connection.cancel(id, because: reason, now: now) } },
+            finished: { [self] in decide { _, connection, _ in connection.finish(id) } },
+            failed: { [self] reason in decide { _, connection, now in connection.cancel(id, reason: reason, now: now) } },
             violated: { [self] what in decide { _, connection, _ in connection.violation(what) } })
     }
 
@@ -282,7 +283,7 @@ final class LinkDriver: Sendable {
             shared.connection = connection
             perform(reactions, &shared)
             // Most answers are empty, or grants, which concern a transfer's own thread; then the writing thread may sleep on.
-            return reactions.contains { if case .mayUse = $0 { false } else { true } }
+            return reactions.contains { if case .windowRaised = $0 { false } else { true } }
         }
         switch hasWork {
         case nil: otherwise()
@@ -296,16 +297,16 @@ final class LinkDriver: Sendable {
             switch reaction {
             case .send(let frame):
                 shared.frames.append(frame.encoded)
-            case .greeted(let name, let time): eventContinuation.yield(.greeted(name, time: time))
-            case .shortCodeReady(let text): eventContinuation.yield(.shortCode(text))
-            case .comparisonAsked: eventContinuation.yield(.comparisonAsked)
-            case .comparisonAnswered(let isSame): eventContinuation.yield(.comparisonAnswered(isSame: isSame))
-            case .invited(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
-            case .accepted(let id): shared.sources[id]?.transfer.enter(.comparing)
+            case .helloReceived(let name, let time): eventContinuation.yield(.greeted(name, time: time))
+            case .authenticationStringReady(let text): eventContinuation.yield(.shortCode(text))
+            case .verificationRequested: eventContinuation.yield(.comparisonAsked)
+            case .verificationAnswered(let isSame): eventContinuation.yield(.comparisonAnswered(isSame: isSame))
+            case .offerReceived(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
+            case .offerAccepted(let id): shared.sources[id]?.transfer.enter(.comparing)
             case .startSending(let id, let point):
                 guard let pump = shared.sources[id] else { continue }
                 jobContinuation.yield { [self] in feed(from: pump, point) }
-            case .mayUse(let id, let limit): shared.sources[id]?.allow(upTo: limit)
+            case .windowRaised(let id, let limit): shared.sources[id]?.allow(upTo: limit)
             case .stopSending(let id): shared.sources[id]?.stop()
             case .outgoingEnded(let id, let outcome):
                 guard let pump = shared.sources.removeValue(forKey: id) else { continue }
@@ -345,7 +346,7 @@ final class LinkDriver: Sendable {
                 let (frames, goesOn) = shared.withLock { shared in
                     defer { shared.frames = [] }
                     let goesOn = !pump.isStopped
-                    if goesOn, isLast { shared.connection?.sentEverything(pump.wireID) }
+                    if goesOn, isLast { shared.connection?.finishSending(pump.wireID) }
                     return (shared.frames, goesOn)
                 }
                 try turn.write(frames)
@@ -410,7 +411,7 @@ final class LinkDriver: Sendable {
                 if count == 0 { return nil }
                 filled += count
                 let now = parts.clock()
-                shared.withLock { $0.connection?.heard(now: now) }
+                shared.withLock { $0.connection?.recordActivity(now: now) }
             }
         } catch {
             return nil
@@ -471,7 +472,7 @@ final class LinkDriver: Sendable {
     private func isWanted(_ id: TransferID, count: Int) -> Bool {
         var verdict = ContentVerdict.drop
         decide { _, connection, now in
-            let answer = connection.contentArrived(id, count: count, now: now)
+            let answer = connection.receiveContent(id, byteCount: count, now: now)
             verdict = answer.verdict
             return answer.reactions
         }
@@ -526,11 +527,11 @@ final class LinkDriver: Sendable {
 
     private func begin(_ established: EstablishedLink) {
         let connection = DirectConnection(
-            ownName: parts.name, ownTime: parts.wallClock(),
-            shortCode: ShortAuthenticationString(
+            ownName: parts.name,
+            authenticationString: ShortAuthenticationString(
                 role: parts.role, handshakeHash: established.handshakeHash,
                 nonce: parts.random(ShortAuthenticationString.nonceByteCount)),
-            limits: parts.limits, now: parts.clock())
+            limits: parts.limits, now: Moment(monotonic: parts.clock(), wall: parts.wallClock()))
         let reactions = connection.start()
         writer.begin(established.sealer)
         shared.update { shared in

@@ -242,7 +242,7 @@ final class LinkStreams: Sendable {
 
     func reset(_ id: StreamID, because reason: StreamResetReason) {
         let waiting = change { state in
-            state.streams.reset(id, because: reason)
+            state.streams.reset(id, reason: reason)
             // Resumes waiters, which then see that the stream is gone.
             return state.waiting.removeValue(forKey: id) ?? []
         }
@@ -274,9 +274,9 @@ final class LinkStreams: Sendable {
                 switch event {
                 case .opened(let id, let purpose, let name):
                     if !state.isWelcoming {
-                        state.streams.reset(id, because: .refused)
+                        state.streams.reset(id, reason: .refused)
                     } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
-                        state.streams.reset(id, because: .tooMany)
+                        state.streams.reset(id, reason: .tooMany)
                     }
                 case .readable(let id), .writable(let id), .reset(let id, _):
                     waiting += state.waiting.removeValue(forKey: id) ?? []

@@ -101,7 +101,7 @@ final class SinkPump: Sendable {
             throw .receiver(error)
         }
         link.resumePoint(point)
-        var content = IncomingContent(offer: offer, asked: point)
+        var content = IncomingContent(offer: offer, resumePoint: point)
         var receiver = SinkReceiver(sink: sink.sink, asked: point)
         var total: UInt64 = 0
         var hasStarted = false

@@ -72,7 +72,7 @@ struct IncomingMeshTransfers {
     /// - Returns: false when too many were declined lately.
     mutating func allowsInvitation(from source: String, now: MonotonicInstant) -> Bool { limiter.allows(source, now: now) }
 
-    mutating func recordRefusal(of source: String, now: MonotonicInstant) { limiter.refused(source, now: now) }
+    mutating func recordRefusal(of source: String, now: MonotonicInstant) { limiter.recordRefusal(of: source, now: now) }
 
     // MARK: Files without an offer
 

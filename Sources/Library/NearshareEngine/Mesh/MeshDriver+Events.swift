@@ -120,13 +120,14 @@ extension MeshDriver {
         case .refused(.busy): TransferResult(outcome: .declined(.busy))
         case .refused(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
         case .refused(.expired): TransferResult(outcome: .expired)
-        case .cancelledLocally: TransferResult(outcome: .cancelled(by: .here))
-        case .cancelledByPeer: TransferResult(outcome: .cancelled(by: .there))
+        case .cancelledLocally: TransferResult(outcome: .cancelled(by: .local))
+        case .cancelledByPeer: TransferResult(outcome: .cancelled(by: .remote))
         case .noResponse:
             TransferResult(outcome: .interrupted, detail: "no response from \(name) in the mesh; they may be out of reach")
         case .unsupported:
             TransferResult(
-                outcome: .failed(.refused, at: .there), detail: "\(name)'s app does not accept private files; ask for an update"
+                outcome: .failed(.refused, at: .remote),
+                detail: "\(name)'s app does not accept private files; ask for an update"
             )
         case .lost:
             TransferResult(

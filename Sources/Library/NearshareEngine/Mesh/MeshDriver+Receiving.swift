@@ -126,8 +126,8 @@ extension MeshDriver {
         let (invitation, file) = incoming.withLock { $0.remove(key) }
         let transferOutcome: TransferOutcome =
             switch outcome {
-            case .cancelledLocally: .cancelled(by: .here)
-            case .cancelledByPeer: .cancelled(by: .there)
+            case .cancelledLocally: .cancelled(by: .local)
+            case .cancelledByPeer: .cancelled(by: .remote)
             case .refused(.expired): .expired
             default: .interrupted
             }
@@ -233,7 +233,7 @@ extension MeshDriver {
             return TransferResult(outcome: .completed, delivered: try sink.finish())
         } catch {
             sink.discard()
-            return TransferResult(outcome: .failed(CancelReason(error), at: .here), detail: error.description)
+            return TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description)
         }
     }
 

@@ -73,7 +73,7 @@ extension MeshDriver {
 
     private static func result(of error: any Error) -> TransferResult {
         let outcome: TransferOutcome =
-            if case MeshSendError.fileTooLarge = error { .declined(.tooLarge) } else { .failed(.sourceUnreadable, at: .here) }
+            if case MeshSendError.fileTooLarge = error { .declined(.tooLarge) } else { .failed(.sourceUnreadable, at: .local) }
         return TransferResult(outcome: outcome, detail: String(describing: error))
     }
 
@@ -110,7 +110,7 @@ extension MeshDriver {
         }
         transfer.onCancel { [weak self] in
             self?.outgoing.withLock { $0.removeText(of: transfer) }
-            transfer.end(TransferResult(outcome: .cancelled(by: .here)))
+            transfer.end(TransferResult(outcome: .cancelled(by: .local)))
         }
         try update { (router, now) throws(MeshSendError) in
             for message in messages { try router.sendPrivateMessage(message.text, id: message.id, to: peer.id, now: now) }

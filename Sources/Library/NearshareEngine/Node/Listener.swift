@@ -67,7 +67,7 @@ public struct Listener: Sendable {
     }
 
     func stopTakingFrames() throws(NodeError) {
-        try update { $0.takesFrames = false }
+        try update { $0.acceptsMeshLinks = false }
     }
 
     private func update(_ change: (inout PeerTXTRecord) -> Void) throws(NodeError) {

@@ -32,7 +32,7 @@ extension Node {
         start { [self] in
             do throws(NodeError) {
                 let radio = try await openRadio()
-                let listener = try await listen(on: radio, takesFrames: mesh != nil)
+                let listener = try await listen(on: radio, acceptsMeshLinks: mesh != nil)
                 told.fulfil(.on(channel: listener.port))
                 mesh?.runLinks(of: radio.frames)
                 await BlockingThread.run { self.acceptLoop(listener, mesh, waiting) }
@@ -43,7 +43,7 @@ extension Node {
         }
     }
 
-    private func listen(on radio: Radio, takesFrames: Bool) async throws(NodeError) -> any StreamListener {
+    private func listen(on radio: Radio, acceptsMeshLinks: Bool) async throws(NodeError) -> any StreamListener {
         let (name, id, tag) = (name, id, Hex.encode(settings.random(2)))
         let listening = await BlockingThread.run { () -> Result<(any StreamListener, any RunningAdvertisement), NodeError> in
             let listener: any StreamListener
@@ -59,7 +59,7 @@ extension Node {
                         try radio.discovery.advertise(
                             Advertisement(
                                 instance: "\(id.hex)-\(tag)", type: .nearshare, port: listener.port,
-                                txt: PeerTXTRecord(id: id, name: name, takesFrames: takesFrames).strings))
+                                txt: PeerTXTRecord(id: id, name: name, acceptsMeshLinks: acceptsMeshLinks).strings))
                     ))
             } catch {
                 listener.close()

@@ -124,7 +124,7 @@ public final class Node: Sendable {
                     Advertisement(
                         // One identity may receive twice on one machine; the tag keeps the two apart.
                         instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
-                        txt: PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info).strings,
+                        txt: PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info).strings,
                         interface: settings.interface))
             } catch {
                 listener.close()
@@ -147,7 +147,7 @@ public final class Node: Sendable {
         }
         let radioState = Promise<RadioState>()
         if usesRadio, settings.radio != nil { startRadio(mesh, waiting, radioState) }
-        let record = SharedRecord(PeerTXTRecord(id: id, name: name, takesFrames: joinsMesh, info: info))
+        let record = SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info))
         return Listener(
             port: listener.port, invitations: invitations, comparisons: comparisons, sessionInvitations: sessions,
             advertisement: advertisement, record: record, radioEvent: radioState)
@@ -300,7 +300,7 @@ public final class Node: Sendable {
                     continue
                 }
                 start { [self] in
-                    switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTime) {
+                    switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
                     case .direct(let link): await serve(link, waiting)
                     case .frames(let link, let theirs):
                         if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
@@ -320,8 +320,8 @@ public final class Node: Sendable {
     }
 
     private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: MeshDriver) async {
-        let version = Preamble.supportedFrames.newestInCommon(with: theirs)
-        let answer = version.map { Preamble(kind: .frames, newest: $0, oldest: $0) } ?? .supportedFrames
+        let version = Preamble.supportedMesh.newestInCommon(with: theirs)
+        let answer = version.map { Preamble(kind: .mesh, newest: $0, oldest: $0) } ?? .supportedMesh
         let isAnswered = await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
         guard isAnswered, version != nil else { return link.close() }
         await mesh.run(over: link)
@@ -384,7 +384,7 @@ public final class Node: Sendable {
     }
 
     func noteRefusal(_ address: LinkAddress) {
-        state.withLock { $0.limiter.refused(address.host, now: settings.clock()) }
+        state.withLock { $0.limiter.recordRefusal(of: address.host, now: settings.clock()) }
     }
 
     func makeInvitation(

@@ -125,7 +125,7 @@ package struct PeerTable: Sendable {
         let ranked = network.filter { !isLocal($0) } + network.filter(isLocal) + addresses.filter { $0.medium != .network }
         let known = Array(ranked.prefix(Self.maximumAddresses))
         // Two processes with one key may be there, of which one has the key's place in the mesh.
-        let taking = Set(own.filter(\.record.takesFrames).map(\.address))
+        let taking = Set(own.filter(\.record.acceptsMeshLinks).map(\.address))
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: known, frameAddresses: known.filter { taking.contains($0) },
             info: first.record.info)

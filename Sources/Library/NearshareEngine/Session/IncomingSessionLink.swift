@@ -126,7 +126,7 @@ extension Node {
                     noteRefusal(visit.link.remote)
                     visit.driver.send(.refuse(id, reason))
                 })
-            let expiry = settings.clock() + .seconds(Int64(timeout))
+            let expiry = settings.clock() + timeout
             visit.await(invitation, until: expiry)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
             waiting.sessions.yield(invitation)

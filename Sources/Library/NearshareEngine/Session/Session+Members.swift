@@ -20,8 +20,8 @@ extension Session {
             throw .invalidParameter(
                 "the context of an invitation has \(context.count) bytes; \(SessionFrame.maximumContextByteCount) are possible")
         }
-        guard (1...Int64(SessionFrame.maximumPatience)).contains(timeout.components.seconds) else {
-            throw .invalidParameter("an invitation stands for 1 to \(SessionFrame.maximumPatience) seconds")
+        guard (.seconds(1)...SessionFrame.maximumTimeout).contains(.seconds(timeout.components.seconds)) else {
+            throw .invalidParameter("an invitation stands for 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")
         }
         let refusal: SessionError? = state.withLock { state in
             if state.isOver { return .left }
@@ -40,7 +40,7 @@ extension Session {
         let outcome = Promise<Result<PeerID, SessionError>>()
         let driver = node.makeDriver(link, .initiator)
         let invitation = SessionFrame.invite(
-            id, timeout: UInt16(timeout.components.seconds), proof: [], context: context)
+            id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
         let approach = OutgoingSessionLink(
             invitation: invitation, secret: secret, expected: destination.id, voucher: nil, outcome: outcome)
         node.start { await self.follow(driver, link, approach) }
@@ -75,7 +75,7 @@ extension Session {
     // MARK: Links that we open
 
     /// Tries to reach a member.
-    func approach(_ approach: SessionRoster.Approach) async {
+    func approach(_ approach: SessionRoster.ConnectionAttempt) async {
         let member = approach.member
         let link: (any StreamLink)?
         var voucher: PeerID?
@@ -90,7 +90,7 @@ extension Session {
         guard let link else { return failed(member.id) }
         let outcome = Promise<Result<PeerID, SessionError>>()
         let opening = OutgoingSessionLink(
-            invitation: .invite(id, timeout: 10, proof: [], context: []), secret: nil, expected: member.id,
+            invitation: .invite(id, timeout: .seconds(10), proof: [], context: []), secret: nil, expected: member.id,
             voucher: voucher ?? anyOther(than: member.id), outcome: outcome)
         await follow(node.makeDriver(link, .initiator), link, opening)
         if case .success? = await Self.first(outcome, within: .zero) { return }
@@ -102,7 +102,7 @@ extension Session {
 
     private func failed(_ id: PeerID) {
         let now = node.settings.clock()
-        change { $0.roster.failed(id, now: now) }
+        change { $0.roster.recordFailure(of: id, now: now) }
     }
 
     /// Follows a link that was opened here, for an invitation or to a member, until it ends.
@@ -235,7 +235,7 @@ extension Session {
         let stale = inbox.elements.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
         // 0 means that no life is known.
         let life = node.settings.randomInteger() | 1
-        return Membership(channel: MessageChannel(life: life, limits: settings.channel, stale: stale))
+        return Membership(channel: MessageChannel(epoch: life, limits: settings.channel, stale: stale))
     }
 
     /// Both ends take streams and transfers on it by now.
@@ -249,7 +249,7 @@ extension Session {
                 state.roster.setAddresses(state.addresses)
             }
         }
-        let roster = state.withLock { $0.roster.roster }
+        let roster = state.withLock { $0.roster.frame }
         link.driver.send(roster)
         if link.relay == nil, let datagrams {
             link.driver.send(.datagrams(id, port: datagrams.port, tag: link.datagramTag))
@@ -260,11 +260,11 @@ extension Session {
     private func noteLinks(of member: PeerID, _ state: inout State) {
         let links = state.members[member]?.links ?? []
         if links.contains(where: { $0.relay == nil }) {
-            state.roster.connected(member, via: nil)
+            state.roster.recordConnection(to: member, via: nil)
         } else if let relay = links.last?.relay {
-            state.roster.connected(member, via: relay)
+            state.roster.recordConnection(to: member, via: relay)
         } else {
-            state.roster.disconnected(member, now: node.settings.clock())
+            state.roster.recordDisconnection(of: member, now: node.settings.clock())
         }
     }
 
@@ -285,7 +285,7 @@ extension Session {
         switch frame {
         case .roster(id, let members): change { $0.roster.receive(members, now: now) }
         case .leave(id):
-            change { $0.roster.left(link.peer, now: now) }
+            change { $0.roster.recordDeparture(of: link.peer, now: now) }
         case .datagrams(id, let port, let tag): datagrams?.learn(link, port: port, tag: tag)
         default: break
         }

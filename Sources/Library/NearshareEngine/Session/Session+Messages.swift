@@ -174,7 +174,7 @@ extension Session {
     /// Tells the channels what the program has taken.
     func noteTaken(_ state: inout State) {
         taken.withLock { taken in
-            for received in taken.messages { state.members[received.sender]?.channel.notePassedOn(received.message) }
+            for received in taken.messages { state.members[received.sender]?.channel.recordDelivery(of: received.message) }
             taken.messages.removeAll(keepingCapacity: true)
             taken.byteCount = 0
         }

@@ -139,7 +139,7 @@ public final class Session: Sendable {
         /// - Returns: links to wake; none when nothing is owed.
         mutating func sendOwedAcknowledgement() -> [SessionLink] {
             guard channel.owesAcknowledgement else { return [] }
-            channel.acknowledgeSoon()
+            channel.acknowledgeNow()
             return links
         }
     }
@@ -314,13 +314,13 @@ public final class Session: Sendable {
     private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, changes, news, links, gone) = state.withLock { state in
             let result = body(&state)
-            let changes = state.roster.takeChanges().map { Change($0, in: state.roster) }
+            let changes = state.roster.drainChanges().map { Change($0, in: state.roster) }
             var gone: [SessionLink] = []
             for case .left(let member) in changes {
                 gone += state.members.removeValue(forKey: member)?.links ?? []
                 state.trusted[member] = nil
             }
-            return (result, changes, state.roster.takeNews(), state.members.values.flatMap(\.links), gone)
+            return (result, changes, state.roster.drainUpdate(), state.members.values.flatMap(\.links), gone)
         }
         for change in changes { continuations.changes.yield(change) }
         if let news {
@@ -363,10 +363,10 @@ public final class Session: Sendable {
         while true {
             alarm.update { $0.isDue = false }
             let now = node.settings.clock()
-            let approaches: [SessionRoster.Approach] = changeInTime { state in
+            let approaches: [SessionRoster.ConnectionAttempt] = changeInTime { state in
                 state.roster.advance(to: now)
-                let approaches = state.roster.approaches(now: now)
-                for approach in approaches { state.roster.connecting(approach.member.id) }
+                let approaches = state.roster.dueAttempts(now: now)
+                for approach in approaches { state.roster.recordAttempt(to: approach.member.id) }
                 return approaches
             }
             for approach in approaches { node.start { await self.approach(approach) } }
@@ -417,7 +417,7 @@ extension Session.Change {
     }
 }
 
-extension SessionRoster.Approach {
+extension SessionRoster.ConnectionAttempt {
     var member: SessionMember {
         switch self {
         case .connect(let member), .relay(let member, _): member

@@ -1,255 +1,258 @@
+internal import NearshareBase
 package import NearshareCrypto
 
-/// Why two peers could not establish an encrypted link. The text is for people.
-package enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertible {
-    /// Whoever answers does not speak this protocol, or speaks it wrongly.
-    case notAPeer(String)
-    /// No version of the protocol is spoken at both ends.
-    case incompatible(theirs: Preamble)
-    /// What arrived was not made by who holds the key, or altered on its way.
-    case notAuthentic(String)
-    /// One end wants everything hidden, the other nothing.
-    case encryption
-    /// It is ourselves.
-    case ownKey
-
-    package var description: String {
-        switch self {
-        case .notAPeer(let why): why
-        case .incompatible(let theirs):
-            "the other side speaks \(theirs.shown) of the protocol, this one \(Preamble.supported.shown); "
-                + "update the older of the two"
-        case .notAuthentic(let why): "the encrypted handshake failed (\(why)); try again, and beware if it fails again"
-        case .encryption:
-            "one side demands encryption and the other does without it; choose `optional` or `required` on both"
-        case .ownKey: "that is this very machine's own key; a peer is somebody else"
-        }
-    }
-}
-
-/// What the handshake leaves behind.
-package struct EstablishedLink: Sendable {
-    /// Whose key was proven.
-    package let peer: AuthenticatedPeer
-    /// Of the protocol.
-    package let version: UInt8
-    /// Of the records, in both directions.
-    package let cipher: RecordCipher.Kind
-    /// For what goes out.
-    package let sealer: RecordSealer
-    /// For what comes in.
-    package let opener: RecordOpener
-    /// SHA-256 over all that both sides have said: the same on both ends, unless somebody sits between them.
-    package let handshakeHash: [UInt8]
-    /// For what goes beside the link and may be lost.
-    package let datagrams: NoiseDatagrams
-    /// What has already arrived behind the handshake.
-    package let leftover: [UInt8]
-}
-
-/// Preambles, then Noise XX with each message behind its 2-byte length, then the record keys
+/// The handshake of a direct link: preambles, then Noise XX with a length of 2 bytes before each message
 /// (`docs/PROTOCOL.md`, sections 2 and 3).
 ///
-///     initiator:  awaiting preamble ──► awaiting second message ──► established
-///     responder:  awaiting preamble ──► awaiting first message ──► awaiting third message ──► established
+///     initiator:  not started ──► awaiting preamble ──► awaiting second message ──► finished
+///     responder:  awaiting initiator's preamble ──► awaiting first message ──► awaiting third message ──► finished
+///
+/// A violation finishes it from every state.
 package struct DirectHandshake: Sendable {
-    /// What is to be done after what came.
+    /// The driver's next step.
     package enum Step: Sendable {
-        /// Go on with what arrives next.
+        /// Read more bytes.
         case needsMore
-        /// Send this, and go on with what arrives.
+        /// Send these bytes, then read more.
         case send([UInt8])
-        /// Send this, and go on with records.
+        /// Send these bytes, then continue with records.
         case established(EstablishedLink, send: [UInt8])
-        /// Send this, and close.
+        /// Send these bytes, then close the link.
         case failed(HandshakeFailure, send: [UInt8])
     }
 
-    private enum State {
-        case awaitingPreamble
-        case awaitingMessage
-        case over
-    }
-
-    /// Longer handshake messages are refused before they are read.
+    /// Limit on a handshake message; a longer one is rejected by its length.
     package static let maximumMessageByteCount = 1024
 
-    private let role: HandshakeRole
-    private let identity: LocalIdentity
-    private let ephemeral: [UInt8]
-    private let ciphers: UInt8
-    private var state = State.awaitingPreamble
-    private var noise: HandshakeState?
-    private var version: UInt8 = 0
-    private var isThirdMessageNext = false
-    private var buffer: [UInt8] = []
+    private let parameters: Parameters
+    private var state: State
+    /// Received bytes that are not consumed yet.
+    private var input: [UInt8] = []
 
+    /// Prepares a handshake. The initiator calls ``start()`` first.
     /// - Parameters:
     ///   - ephemeral: 32 fresh random bytes, used for this handshake only.
-    ///   - ciphers: the record ciphers that this machine is fast at; bit n for cipher n.
+    ///   - ciphers: The record ciphers that this machine accelerates: bit n for cipher n.
     package init(
         role: HandshakeRole, identity: LocalIdentity, ephemeral: [UInt8], ciphers: UInt8,
         encryption: EncryptionPreference = .required
     ) {
-        self.role = role
-        self.identity = identity
-        self.ephemeral = ephemeral
-        self.ciphers = encryption.offered(accelerated: ciphers)
+        parameters = Parameters(
+            role: role, identity: identity, ephemeral: ephemeral, ciphers: encryption.offered(accelerated: ciphers))
+        state = role == .initiator ? .notStarted : .awaitingInitiatorPreamble
     }
 
-    /// What goes out first: the initiator's preamble and first message; nothing for a responder.
+    /// Returns the bytes to send first: the initiator's preamble and first message, nothing for a responder.
     package mutating func start() throws(HandshakeFailure) -> [UInt8] {
-        guard role == .initiator else { return [] }
+        guard case .notStarted = state else { return [] }
         let preamble = Preamble.supported.encoded
-        noise = makeNoise(initiatorPreamble: preamble)
-        return preamble + (try write([]))
+        var noise = parameters.makeNoise(initiatorPreamble: preamble)
+        let message = try noise.writeFramed([])
+        state = .awaitingPreamble(noise)
+        return preamble + message
     }
 
-    /// Takes bytes as they come in.
+    /// Processes bytes from the peer.
     package mutating func receive(_ bytes: some Sequence<UInt8>) -> Step {
-        buffer.append(contentsOf: bytes)
+        if case .finished = state { return .needsMore }
+        input.append(contentsOf: bytes)
         do throws(HandshakeFailure) {
-            switch state {
-            case .awaitingPreamble:
-                guard buffer.count >= Preamble.byteCount else {
-                    // A stranger that is not one of us is told apart by its first bytes.
-                    guard Preamble.supported.encoded.prefix(4).starts(with: buffer.prefix(4)) else {
-                        throw .notAPeer("whoever answers there does not speak nearshare's protocol")
-                    }
-                    return .needsMore
+            // A preamble needs no answer by itself; a message may follow it in the same bytes.
+            while true {
+                let (successor, reaction) = try state.successor(consuming: &input, parameters)
+                state = successor
+                switch reaction {
+                case .awaitMore: return .needsMore
+                case .proceed: continue
+                case .send(let bytes): return .send(bytes)
+                case .fail(let failure, let bytes): return .failed(failure, send: bytes)
+                case .establish(let keys, let version, let cipher, let bytes):
+                    let leftover = input
+                    input = []
+                    return .established(
+                        EstablishedLink(keys, version: version, cipher: cipher, leftover: leftover), send: bytes)
                 }
-                let raw = Array(buffer.prefix(Preamble.byteCount))
-                buffer.removeFirst(Preamble.byteCount)
-                if let refusal = try receivePreamble(raw) {
-                    state = .over
-                    return refusal
-                }
-                state = .awaitingMessage
-                return try takeMessage()
-            case .awaitingMessage: return try takeMessage()
-            case .over: return .needsMore
             }
         } catch {
-            state = .over
+            state = .finished
             return .failed(error, send: [])
         }
     }
+}
 
-    private mutating func receivePreamble(_ raw: [UInt8]) throws(HandshakeFailure) -> Step? {
-        let theirs: Preamble
+// MARK: States
+
+extension DirectHandshake {
+    /// This party's constant parameters.
+    private struct Parameters: Sendable {
+        let role: HandshakeRole
+        let identity: LocalIdentity
+        let ephemeral: [UInt8]
+        /// The record ciphers to offer or choose from: bit n for cipher n.
+        let ciphers: UInt8
+
+        /// The prologue contains the initiator's preamble, so that an attacker cannot reduce the versions that it offers.
+        func makeNoise(initiatorPreamble: [UInt8]) -> HandshakeState {
+            HandshakeState(
+                role: role, prologue: Array("nearshare direct".utf8) + initiatorPreamble, staticKey: identity.agreementKey,
+                ephemeral: ephemeral)
+        }
+    }
+
+    private enum Reaction {
+        case awaitMore
+        case proceed
+        case send([UInt8])
+        case fail(HandshakeFailure, send: [UInt8])
+        case establish(TransportKeys, version: UInt8, cipher: RecordCipher.Kind, send: [UInt8])
+    }
+
+    private enum State: Sendable {
+        /// The initiator has sent nothing.
+        case notStarted
+        /// The initiator has sent its preamble and the first message.
+        case awaitingPreamble(HandshakeState)
+        case awaitingSecondMessage(HandshakeState, version: UInt8)
+        /// The responder has received no complete preamble.
+        case awaitingInitiatorPreamble
+        case awaitingFirstMessage(HandshakeState, version: UInt8)
+        /// The responder has sent its preamble and the second message.
+        case awaitingThirdMessage(HandshakeState, version: UInt8)
+        /// Completed or failed.
+        case finished
+
+        /// The state and reaction after consuming the next preamble or message of `input`.
+        consuming func successor(
+            consuming input: inout [UInt8], _ parameters: Parameters
+        ) throws(HandshakeFailure) -> (State, Reaction) {
+            switch consume self {
+            case .notStarted: return (.notStarted, .awaitMore)
+            case .awaitingPreamble(let noise):
+                guard let preamble = try Preamble.read(from: &input) else { return (.awaitingPreamble(noise), .awaitMore) }
+                guard let version = Preamble.supported.newestInCommon(with: preamble) else {
+                    return (.finished, .fail(.incompatible(theirs: preamble), send: []))
+                }
+                return (.awaitingSecondMessage(noise, version: version), .proceed)
+            case .awaitingInitiatorPreamble:
+                let received = Array(input.prefix(Preamble.byteCount))
+                guard let preamble = try Preamble.read(from: &input) else { return (.awaitingInitiatorPreamble, .awaitMore) }
+                guard let version = Preamble.supported.newestInCommon(with: preamble) else {
+                    return (.finished, .fail(.incompatible(theirs: preamble), send: Preamble.supported.encoded))
+                }
+                return (
+                    .awaitingFirstMessage(parameters.makeNoise(initiatorPreamble: received), version: version), .proceed
+                )
+            case .awaitingFirstMessage(var noise, let version):
+                guard try noise.readFramed(from: &input) != nil else {
+                    return (.awaitingFirstMessage(noise, version: version), .awaitMore)
+                }
+                let chosen = Preamble(newest: version, oldest: version)
+                let answer = ResponderParameters(version: version, ciphers: parameters.ciphers)
+                let bytes = chosen.encoded + (try noise.writeFramed(answer.encoded))
+                return (.awaitingThirdMessage(noise, version: version), .send(bytes))
+            case .awaitingSecondMessage(var noise, let version):
+                guard let payload = try noise.readFramed(from: &input) else {
+                    return (.awaitingSecondMessage(noise, version: version), .awaitMore)
+                }
+                let theirs = try ResponderParameters.decode(payload)
+                guard theirs.version == version else {
+                    throw .notAuthentic("the version was changed on the way")
+                }
+                guard let cipher = EncryptionPreference.choose(from: theirs.ciphers & parameters.ciphers) else {
+                    let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
+                    return (.finished, .fail(.encryption, send: refusal))
+                }
+                let message = try noise.writeFramed(InitiatorParameters(cipher: cipher.rawValue).encoded)
+                return (.finished, .establish(try noise.transportKeys(), version: version, cipher: cipher, send: message))
+            case .awaitingThirdMessage(var noise, let version):
+                guard let payload = try noise.readFramed(from: &input) else {
+                    return (.awaitingThirdMessage(noise, version: version), .awaitMore)
+                }
+                let chosen = try InitiatorParameters.decode(payload)
+                guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
+                guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers & 1 << cipher.rawValue != 0
+                else { throw .notAPeer("the peer chose a cipher that was not offered") }
+                return (.finished, .establish(try noise.transportKeys(), version: version, cipher: cipher, send: []))
+            case .finished: return (.finished, .awaitMore)
+            }
+        }
+    }
+}
+
+// MARK: Framing
+
+extension Preamble {
+    /// Consumes a preamble; nil while it is incomplete. Another protocol is rejected by its first bytes.
+    fileprivate static func read(from input: inout [UInt8]) throws(HandshakeFailure) -> Preamble? {
+        guard input.count >= byteCount else {
+            guard Kind.direct.magic.starts(with: input.prefix(Kind.direct.magic.count)) else {
+                throw .notAPeer("the peer does not speak nearshare's protocol")
+            }
+            return nil
+        }
+        defer { input.removeFirst(byteCount) }
         do {
-            theirs = try Preamble(decoding: raw[...])
+            return try Preamble(decoding: input.prefix(byteCount))
         } catch {
             throw .notAPeer(error.description)
         }
-        guard let common = Preamble.supported.newestInCommon(with: theirs) else {
-            return .failed(.incompatible(theirs: theirs), send: role == .responder ? Preamble.supported.encoded : [])
+    }
+}
+
+extension HandshakeState {
+    /// Writes a message with its length.
+    fileprivate mutating func writeFramed(_ payload: [UInt8]) throws(HandshakeFailure) -> [UInt8] {
+        do {
+            let message = try writeMessage(payload: payload)
+            return UInt16(message.count).bigEndianBytes + message
+        } catch {
+            throw .notAuthentic("\(error)")
         }
-        version = common
-        if role == .responder { noise = makeNoise(initiatorPreamble: raw) }
-        return nil
     }
 
-    /// The initiator's preamble is part of the prologue, so that nobody can make it offer less than it does.
-    private func makeNoise(initiatorPreamble: [UInt8]) -> HandshakeState {
-        HandshakeState(
-            role: role, prologue: Array("nearshare direct".utf8) + initiatorPreamble, staticKey: identity.agreementKey,
-            ephemeral: ephemeral)
-    }
-
-    private mutating func takeMessage() throws(HandshakeFailure) -> Step {
-        guard buffer.count >= 2 else { return .needsMore }
-        let length = Int(buffer[0]) << 8 | Int(buffer[1])
-        guard length <= Self.maximumMessageByteCount else { throw .notAPeer("a handshake message of \(length) bytes") }
-        guard buffer.count >= 2 + length else { return .needsMore }
+    /// Consumes and reads a message with its length; nil while it is incomplete.
+    fileprivate mutating func readFramed(from input: inout [UInt8]) throws(HandshakeFailure) -> [UInt8]? {
+        guard let prefix = UInt16(bigEndianBytes: input.prefix(2)) else { return nil }
+        let length = Int(prefix)
+        guard length <= DirectHandshake.maximumMessageByteCount else {
+            throw .notAPeer("a handshake message of \(length) bytes")
+        }
+        guard input.count >= 2 + length else { return nil }
         let payload: [UInt8]
         do {
-            payload = try noise!.readMessage(Array(buffer[2..<2 + length]))
+            payload = try readMessage(Array(input[2..<2 + length]))
         } catch {
             throw error == .ownKey ? .ownKey : .notAuthentic("\(error)")
         }
-        buffer.removeFirst(2 + length)
-        switch (role, isThirdMessageNext) {
-        case (.initiator, _): return try receiveSecond(payload)
-        case (.responder, false):
-            isThirdMessageNext = true
-            let own = ResponderParameters(version: version, ciphers: ciphers)
-            let chosen = Preamble(newest: version, oldest: version)
-            return .send(chosen.encoded + (try write(own.encoded)))
-        case (.responder, true): return try receiveThird(payload)
-        }
+        input.removeFirst(2 + length)
+        return payload
     }
 
-    private mutating func receiveSecond(_ payload: [UInt8]) throws(HandshakeFailure) -> Step {
-        let theirs: ResponderParameters
+    fileprivate func transportKeys() throws(HandshakeFailure) -> TransportKeys {
         do {
-            theirs = try ResponderParameters(decoding: payload)
-        } catch {
-            throw .notAPeer(error.description)
-        }
-        guard theirs.version == version else { throw .notAuthentic("somebody changed the version on its way") }
-        guard let cipher = EncryptionPreference.choose(from: theirs.ciphers & ciphers) else {
-            state = .over
-            return .failed(.encryption, send: try write(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded))
-        }
-        let message = try write(InitiatorParameters(cipher: cipher.rawValue).encoded)
-        return .established(try finish(cipher), send: message)
-    }
-
-    private mutating func receiveThird(_ payload: [UInt8]) throws(HandshakeFailure) -> Step {
-        let chosen: InitiatorParameters
-        do {
-            chosen = try InitiatorParameters(decoding: payload)
-        } catch {
-            throw .notAPeer(error.description)
-        }
-        guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
-        guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), ciphers & 1 << cipher.rawValue != 0 else {
-            throw .notAPeer("the other side chose a cipher that was not on offer")
-        }
-        return .established(try finish(cipher), send: [])
-    }
-
-    private mutating func write(_ payload: [UInt8]) throws(HandshakeFailure) -> [UInt8] {
-        do {
-            let message = try noise!.writeMessage(payload: payload)
-            return [UInt8(message.count >> 8), UInt8(message.count & 255)] + message
+            return try split()
         } catch {
             throw .notAuthentic("\(error)")
         }
     }
+}
 
-    private mutating func finish(_ cipher: RecordCipher.Kind) throws(HandshakeFailure) -> EstablishedLink {
-        state = .over
-        let keys: TransportKeys
+extension ResponderParameters {
+    fileprivate static func decode(_ payload: [UInt8]) throws(HandshakeFailure) -> Self {
         do {
-            keys = try noise!.split()
+            return try Self(decoding: payload)
         } catch {
-            throw .notAuthentic("\(error)")
+            throw .notAPeer(error.description)
         }
-        defer { buffer = [] }
-        return EstablishedLink(
-            peer: keys.peer, version: version, cipher: cipher,
-            sealer: RecordSealer(RecordCipher(cipher, key: Self.recordKey(keys.send, keys.handshakeHash, cipher))),
-            opener: RecordOpener(RecordCipher(cipher, key: Self.recordKey(keys.receive, keys.handshakeHash, cipher))),
-            handshakeHash: keys.handshakeHash,
-            datagrams: NoiseDatagrams(
-                send: Self.datagramKey(keys.send, keys.handshakeHash),
-                receive: Self.datagramKey(keys.receive, keys.handshakeHash)),
-            leftover: buffer)
     }
+}
 
-    /// HKDF-SHA256 with the handshake hash as salt, so that a record key belongs to this conversation and this cipher alone.
-    private static func recordKey(_ key: CipherState, _ handshakeHash: [UInt8], _ cipher: RecordCipher.Kind) -> [UInt8] {
-        let input = key.withKey { Array($0) } ?? []
-        return HKDF.derive(
-            from: input, salt: handshakeHash, info: Array("nearshare record".utf8) + [cipher.rawValue], byteCount: 32)
-    }
-
-    private static func datagramKey(_ key: CipherState, _ handshakeHash: [UInt8]) -> CipherState {
-        let input = key.withKey { Array($0) } ?? []
-        let derived = HKDF.derive(
-            from: input, salt: handshakeHash, info: Array("nearshare datagram".utf8), byteCount: 32)
-        return CipherState(key: SecretBytes(derived))
+extension InitiatorParameters {
+    fileprivate static func decode(_ payload: [UInt8]) throws(HandshakeFailure) -> Self {
+        do {
+            return try Self(decoding: payload)
+        } catch {
+            throw .notAPeer(error.description)
+        }
     }
 }

@@ -1,35 +1,35 @@
 internal import NearshareCrypto
 
-/// Whether what goes over a link must be hidden from others. Keys are proven, and nothing can be altered unseen, in every case.
+/// A program's preference for confidentiality on a link. Authentication and integrity do not depend on it.
 ///
-/// |              | required  | optional  | none    |
-/// |--------------|-----------|-----------|---------|
-/// | **required** | encrypted | encrypted | refused |
-/// | **optional** | encrypted | encrypted | open    |
-/// | **none**     | refused   | open      | open    |
+/// |              | required  | optional  | none      |
+/// |--------------|-----------|-----------|-----------|
+/// | **required** | encrypted | encrypted | refused   |
+/// | **optional** | encrypted | encrypted | plaintext |
+/// | **none**     | refused   | plaintext | plaintext |
 ///
-/// Both say what they take inside the handshake, where nobody can talk them down (`docs/PROTOCOL.md`, section 3).
+/// Both preferences are exchanged inside the handshake, which prevents a downgrade (`docs/PROTOCOL.md`, section 3).
 public enum EncryptionPreference: Sendable, Hashable, CaseIterable {
-    /// Nobody else reads along. With `none` there is no link.
+    /// Encrypted; a peer with `none` is refused.
     case required
-    /// Encrypted, unless the other side does without.
+    /// Encrypted, unless the peer prefers `none`.
     case optional
-    /// Everybody nearby may read along.
+    /// Plaintext, readable by every device nearby.
     case none
 
     /// The record ciphers to offer: bit n for cipher n.
-    /// - Parameter accelerated: those that this machine is fast at.
+    /// - Parameter accelerated: The ciphers that this machine accelerates.
     func offered(accelerated: UInt8) -> UInt8 {
-        let open = Self.bit(.authenticatedOnly)
-        let hiding = (accelerated & ~open) | Self.bit(.chaCha20Poly1305)
+        let plaintext = Self.bit(.authenticatedOnly)
+        let encrypting = (accelerated & ~plaintext) | Self.bit(.chaCha20Poly1305)
         return switch self {
-        case .required: hiding
-        case .optional: hiding | open
-        case .none: open
+        case .required: encrypting
+        case .optional: encrypting | plaintext
+        case .none: plaintext
         }
     }
 
-    /// The best of those that both ends offer; nil where they don't fit together.
+    /// The preferred cipher of those that both peers offer; nil when there is none.
     static func choose(from common: UInt8) -> RecordCipher.Kind? {
         [.aes256GCM, .chaCha20Poly1305, .authenticatedOnly].first { common & bit($0) != 0 }
     }

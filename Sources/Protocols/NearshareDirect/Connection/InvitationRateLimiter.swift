@@ -1,38 +1,37 @@
 package import NearshareBase
 
-/// Keeps people from being asked again and again (R11): so many invitations from one place in a while, and no more.
+/// Limits how often a source may ask the user (R11). Only unaccepted invitations count.
 ///
-/// Counted are those that were not accepted. A key costs nothing to make, so the place is what counts: the address.
+/// The source is an address rather than a key, because a new key costs an attacker nothing.
 package struct InvitationRateLimiter: Sendable {
-    /// Invitations that may go unaccepted in ``memory``.
-    package static let timeout = 5
-    /// So long a refusal counts.
-    package static let memory = Duration.seconds(60)
-    /// More places than this are not told apart from the oldest of them any more.
-    private static let maximumPlaces = 256
+    /// Unaccepted invitations that a source may send within ``interval``.
+    package static let maximumUnaccepted = 5
+    /// The length of the sliding window.
+    package static let interval = Duration.seconds(60)
+    /// Limit on remembered sources; a new one replaces the one that was refused longest ago.
+    private static let maximumSources = 256
 
     private var refusals: [String: [MonotonicInstant]] = [:]
 
-    /// Nobody has been refused yet.
+    /// Creates a limiter without refusals.
     package init() {}
 
-    /// Whether somebody may be asked about an invitation from there.
-    package mutating func allows(_ place: String, now: MonotonicInstant) -> Bool {
-        guard let times = refusals[place] else { return true }
-        let recent = times.filter { now - $0 < Self.memory }
-        refusals[place] = recent.isEmpty ? nil : recent
-        return recent.count < Self.timeout
+    /// Whether the user may be asked about an invitation from `source`.
+    package mutating func allows(_ source: String, now: MonotonicInstant) -> Bool {
+        guard let times = refusals[source] else { return true }
+        let recent = times.filter { now - $0 < Self.interval }
+        refusals[source] = recent.isEmpty ? nil : recent
+        return recent.count < Self.maximumUnaccepted
     }
 
-    /// An invitation from there was declined or not answered.
-    package mutating func refused(_ place: String, now: MonotonicInstant) {
-        if refusals[place] == nil, refusals.count >= Self.maximumPlaces,
+    /// Records that an invitation from `source` was declined or not answered.
+    package mutating func recordRefusal(of source: String, now: MonotonicInstant) {
+        if refusals[source] == nil, refusals.count >= Self.maximumSources,
             let oldest = refusals.min(by: { ($0.value.last ?? now) < ($1.value.last ?? now) })
         {
             refusals[oldest.key] = nil
         }
-        // Older ones than the limit asks for can't matter.
-        refusals[place, default: []].append(now)
-        if refusals[place]!.count > Self.timeout { refusals[place]!.removeFirst() }
+        // Refusals beyond the limit do not matter.
+        refusals[source] = ((refusals[source] ?? []) + [now]).suffix(Self.maximumUnaccepted)
     }
 }

@@ -1,24 +1,24 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// One direction's receiving half of the record layer. A record that is altered, repeated, left out or out of its order
-/// does not open, and nothing after it does.
+/// The receiving half of the record layer (`docs/PROTOCOL.md`, section 4). An altered, repeated, missing or reordered record fails
+/// authentication, as do all records after it.
 package struct RecordOpener: Sendable {
     private var cipher: RecordCipher
     private var counter: UInt64
 
-    /// - Parameter cipher: of the direction that comes in, fresh from the handshake.
+    /// - Parameter cipher: The cipher of the incoming direction, as the handshake has derived it.
     package init(_ cipher: RecordCipher) {
         self.init(cipher, counter: 0)
     }
 
-    /// Begins in the middle: nobody sends a million records to see a key change.
+    /// Starts at a later record, for tests of the key change.
     init(_ cipher: RecordCipher, counter: UInt64) {
         self.cipher = cipher
         self.counter = counter
     }
 
-    /// How long the record is that begins with these bytes, header included; nil when there are too few to tell.
+    /// Returns the size of the record that starts with these bytes, header included; nil while the header is incomplete.
     package static func recordByteCount(_ bytes: UnsafeRawBufferPointer) throws(MalformedInput) -> Int? {
         guard bytes.count >= RecordFormat.headerByteCount else { return nil }
         let sealed = Int(UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self)))
@@ -28,8 +28,8 @@ package struct RecordOpener: Sendable {
         return RecordFormat.headerByteCount + sealed
     }
 
-    /// Opens one whole record in place.
-    /// - Returns: where in `record` its frame stands.
+    /// Opens one complete record in place.
+    /// - Returns: The range of the frame within `record`.
     package mutating func openInPlace(_ record: UnsafeMutableRawBufferPointer) throws(MalformedInput) -> Range<Int> {
         let header = UnsafeRawBufferPointer(rebasing: record[..<RecordFormat.headerByteCount])
         let sealed = UnsafeMutableRawBufferPointer(rebasing: record[RecordFormat.headerByteCount...])
@@ -37,7 +37,7 @@ package struct RecordOpener: Sendable {
         do {
             count = try cipher.open(UnsafeRawBufferPointer(sealed), counter: counter, authenticating: header, into: sealed)
         } catch {
-            throw MalformedInput("a record that was altered on its way")
+            throw MalformedInput("a record that failed authentication")
         }
         counter += 1
         if counter.isMultiple(of: RecordFormat.recordsPerKey) { cipher.ratchet() }

@@ -1,27 +1,27 @@
 internal import NearshareBase
 package import NearshareCrypto
 
-/// One direction's sending half of the record layer: numbers, keys, lengths (`docs/PROTOCOL.md`, section 4).
+/// The sending half of the record layer: numbers, keys and lengths (`docs/PROTOCOL.md`, section 4).
 package struct RecordSealer: Sendable {
     private var cipher: RecordCipher
     private var counter: UInt64
 
-    /// - Parameter cipher: of the direction that goes out, fresh from the handshake.
+    /// - Parameter cipher: The cipher of the outgoing direction, as the handshake has derived it.
     package init(_ cipher: RecordCipher) {
         self.init(cipher, counter: 0)
     }
 
-    /// Begins in the middle: nobody sends a million records to see a key change.
+    /// Starts at a later record, for tests of the key change.
     init(_ cipher: RecordCipher, counter: UInt64) {
         self.cipher = cipher
         self.counter = counter
     }
 
-    /// Seals the frame that stands in `record` behind ``RecordFormat/headerByteCount`` bytes of room, in place.
+    /// Seals a frame in place. The frame is preceded by ``RecordFormat/headerByteCount`` bytes for the header.
     /// - Parameters:
-    ///   - record: room for header, frame and tag at least.
+    ///   - record: Memory for header, frame and tag.
     ///   - frameByteCount: 1 to ``RecordFormat/maximumFrameByteCount``.
-    /// - Returns: how many bytes of `record` are to be sent.
+    /// - Returns: The size of the record.
     package mutating func sealInPlace(_ record: UnsafeMutableRawBufferPointer, frameByteCount: Int) -> Int {
         let sealed = frameByteCount + RecordFormat.tagByteCount
         let total = RecordFormat.headerByteCount + sealed
@@ -36,10 +36,10 @@ package struct RecordSealer: Sendable {
         return total
     }
 
-    /// Seals a frame of its own.
+    /// Seals one frame into a new record.
     package mutating func seal(_ frame: [UInt8]) -> [UInt8] { seal([frame]) }
 
-    /// - Returns: a record for each frame, one behind the other.
+    /// Seals frames into consecutive records.
     package mutating func seal(_ frames: [[UInt8]]) -> [UInt8] {
         let total = frames.reduce(0) { $0 + RecordFormat.headerByteCount + $1.count + RecordFormat.tagByteCount }
         return [UInt8](unsafeUninitializedCapacity: total) { buffer, count in

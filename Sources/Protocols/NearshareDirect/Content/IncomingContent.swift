@@ -1,108 +1,92 @@
 package import NearshareBase
 
-/// What takes a transfer's content as it comes out of the stream, in order and within the offer.
-package protocol ContentReceiver<Failure> {
-    /// What can go wrong where content is put.
-    associatedtype Failure: Error
-
-    /// The stream goes on after so many complete entries, `offset` bytes into the next one.
-    mutating func start(completeEntries: UInt64, offset: UInt64) throws(Failure)
-    /// - Parameter digest: the chain over all headers up to and including this one.
-    mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Failure)
-    /// More of the present file.
-    mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Failure)
-    /// The present entry is whole.
-    mutating func endEntry() throws(Failure)
-}
-
-/// Why a content stream is not taken any further.
+/// The reason why a content stream is rejected.
 package enum IncomingContentError<Failure: Error>: Error {
-    /// The sender broke the protocol or went beyond its offer.
+    /// The sender violated the protocol, or exceeded its offer.
     case violation(MalformedInput)
-    /// It can't be stored.
+    /// The destination failed.
     case receiver(Failure)
 }
 
-/// Reads the bytes of a content stream, cut anywhere, and holds the sender to its offer
-/// (`docs/PROTOCOL.md`, section 6).
+/// Decodes a content stream incrementally, and checks it against the offer (`docs/PROTOCOL.md`, section 6).
 ///
-///     expecting start ──► between entries ◄──► inside an entry (known size │ pieces)
+///     expecting start ──► between entries ◄──► within an entry (known size │ chunks)
 ///                               └──► complete
 package struct IncomingContent: Sendable {
     private enum State {
         case expectingStart
         case between
-        case known(remaining: UInt64)
-        case pieceLength
-        case piece(remaining: UInt32)
+        case knownSize(remaining: UInt64)
+        case chunkLength
+        case chunk(remaining: UInt32)
         case complete
     }
 
     private var state = State.expectingStart
-    /// The beginning of a mark or header of which the rest is still to come; at most one header long.
+    /// The start of an incomplete mark or header.
     private var pending: [UInt8] = []
     private var digest = EntriesDigest()
     private var entryCount: UInt64 = 0
     private var currentItem: UInt32?
     private var offsetInNext: UInt64 = 0
     private let offer: Offer
-    private let asked: ResumePoint
+    private let resumePoint: ResumePoint
 
-    /// Bytes of content that are there, those kept from an earlier try included.
+    /// Bytes of content so far, including those kept from an interrupted transfer.
     package private(set) var contentByteCount: UInt64 = 0
-    /// Entries that are complete, those from an earlier try included.
+    /// Entries completed so far, including those kept from an interrupted transfer.
     package private(set) var finishedEntryCount: UInt64 = 0
-    /// Where the sender went on: bytes that did not have to be sent again.
+    /// Bytes of content that the sender did not repeat.
     package private(set) var resumedByteCount: UInt64 = 0
 
-    /// The end mark has come and agrees with what was received: the whole is there.
+    /// Whether the end mark has arrived and matches the content.
     package var isComplete: Bool {
         if case .complete = state { return true }
         return false
     }
 
     /// - Parameters:
-    ///   - offer: what was accepted; nothing beyond it is taken.
-    ///   - asked: from where the sender was asked to go on. It does, or starts again.
-    package init(offer: Offer, asked: ResumePoint) {
+    ///   - offer: The accepted offer.
+    ///   - resumePoint: The requested start. The sender starts there or at the first byte.
+    package init(offer: Offer, resumePoint: ResumePoint) {
         self.offer = offer
-        self.asked = asked
+        self.resumePoint = resumePoint
     }
 
-    /// Takes the next bytes of the stream.
+    /// Decodes the next bytes of the stream.
     package mutating func consume<Receiver: ContentReceiver>(
         _ bytes: UnsafeRawBufferPointer, into receiver: inout Receiver
     ) throws(IncomingContentError<Receiver.Failure>) {
         var rest = bytes
         while true {
             switch state {
-            case .known(remaining: 0):
+            case .knownSize(remaining: 0):
                 try finishEntry(in: &receiver)
-            case .known(let remaining):
+            case .knownSize(let remaining):
                 guard !rest.isEmpty else { return }
-                let piece = take(min(UInt64(rest.count), remaining), from: &rest)
-                try deliver(piece, to: &receiver)
-                state = .known(remaining: remaining - UInt64(piece.count))
-            case .piece(remaining: 0):
-                state = .pieceLength
-            case .piece(let remaining):
+                let part = removePrefix(min(UInt64(rest.count), remaining), from: &rest)
+                try deliver(part, to: &receiver)
+                state = .knownSize(remaining: remaining - UInt64(part.count))
+            case .chunk(remaining: 0):
+                state = .chunkLength
+            case .chunk(let remaining):
                 guard !rest.isEmpty else { return }
-                let piece = take(min(UInt64(rest.count), UInt64(remaining)), from: &rest)
-                try deliver(piece, to: &receiver)
-                state = .piece(remaining: remaining - UInt32(piece.count))
-            case .pieceLength:
-                guard let length = gather(ContentStreamFormat.pieceLengthByteCount, from: &rest) else { return }
-                let count = length.reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+                let part = removePrefix(min(UInt64(rest.count), UInt64(remaining)), from: &rest)
+                try deliver(part, to: &receiver)
+                state = .chunk(remaining: remaining - UInt32(part.count))
+            case .chunkLength:
+                guard let length = gather(ContentStreamFormat.chunkLengthByteCount, from: &rest) else { return }
+                let count = UInt32(bigEndianBytes: length) ?? 0
                 if count == 0 {
                     try finishEntry(in: &receiver)
                 } else {
-                    state = .piece(remaining: count)
+                    state = .chunk(remaining: count)
                 }
             case .expectingStart:
                 guard let mark = gather(ContentStreamFormat.startByteCount, from: &rest) else { return }
                 try start(mark, in: &receiver)
             case .between:
-                guard try takeMark(from: &rest, into: &receiver) else { return }
+                guard try readMark(from: &rest, into: &receiver) else { return }
             case .complete:
                 guard rest.isEmpty else { throw .violation(MalformedInput("content after the end of the transfer")) }
                 return
@@ -119,23 +103,22 @@ package struct IncomingContent: Sendable {
         do throws(MalformedInput) {
             var reader = ByteReader(mark, of: "start of content")
             guard try reader.readInteger(UInt8.self) == ContentStreamFormat.start else {
-                throw MalformedInput("content does not begin with its start mark")
+                throw MalformedInput("content does not start with its start mark")
             }
             complete = try reader.readInteger()
             completeBytes = try reader.readInteger()
             offset = try reader.readInteger()
-            // The sender goes on where it was asked to, or from the beginning.
-            let goesOn = complete == asked.completeEntries && offset == asked.partialSize
-            guard goesOn || (complete == 0 && offset == 0) else {
-                throw MalformedInput("content starts at a point that was not asked for")
+            let isResumed = complete == resumePoint.completeEntries && offset == resumePoint.partialSize
+            guard isResumed || (complete == 0 && offset == 0) else {
+                throw MalformedInput("content starts at a position that was not requested")
             }
             let (sum, overflow) = completeBytes.addingReportingOverflow(offset)
             guard complete <= offer.entryCount, !overflow, sum <= offer.totalSize ?? .max, complete > 0 || completeBytes == 0
-            else { throw MalformedInput("content starts beyond what was offered") }
+            else { throw MalformedInput("content starts beyond the offer") }
         } catch {
             throw .violation(error)
         }
-        if complete > 0 { digest = EntriesDigest(resuming: asked.entriesDigest) }
+        if complete > 0 { digest = EntriesDigest(resuming: resumePoint.entriesDigest) }
         entryCount = complete
         finishedEntryCount = complete
         offsetInNext = offset
@@ -149,8 +132,9 @@ package struct IncomingContent: Sendable {
         state = .between
     }
 
+    /// Reads the mark after an entry.
     /// - Returns: false when more bytes are needed.
-    private mutating func takeMark<Receiver: ContentReceiver>(
+    private mutating func readMark<Receiver: ContentReceiver>(
         from rest: inout UnsafeRawBufferPointer, into receiver: inout Receiver
     ) throws(IncomingContentError<Receiver.Failure>) -> Bool {
         guard let mark = pending.first ?? rest.first else { return false }
@@ -171,7 +155,7 @@ package struct IncomingContent: Sendable {
                 guard count == entryCount, count == offer.entryCount, reader.readRemaining().elementsEqual(digest.bytes),
                     offer.totalSize == nil || offer.totalSize == contentByteCount
                 else {
-                    throw MalformedInput("the transfer ended with less than was offered")
+                    throw MalformedInput("the content ended before the offer was complete")
                 }
             } catch {
                 throw .violation(error)
@@ -203,45 +187,45 @@ package struct IncomingContent: Sendable {
         } catch {
             throw .receiver(error)
         }
-        state = header.size.map { .known(remaining: $0 - offset) } ?? .pieceLength
+        state = header.size.map { .knownSize(remaining: $0 - offset) } ?? .chunkLength
     }
 
-    /// Is this entry part of what was accepted?
+    /// Checks an entry against the offer.
     private func check(_ header: EntryHeader) throws(MalformedInput) {
         guard entryCount < offer.entryCount else { throw MalformedInput("more entries than were offered") }
         guard header.item < offer.itemCount else { throw MalformedInput("an item that was not offered") }
         if let currentItem {
-            guard header.item >= currentItem else { throw MalformedInput("items out of their order") }
+            guard header.item >= currentItem else { throw MalformedInput("items out of order") }
         }
         if let size = header.size {
-            guard size >= offsetInNext else { throw MalformedInput("an entry shorter than what is there of it") }
+            guard size >= offsetInNext else { throw MalformedInput("an entry shorter than its kept part") }
             if let total = offer.totalSize {
                 let (sum, overflow) = contentByteCount.addingReportingOverflow(size - offsetInNext)
                 guard !overflow, sum <= total else { throw MalformedInput("more content than was offered") }
             }
         } else if offsetInNext > 0 || offer.totalSize != nil {
-            throw MalformedInput("an entry of unknown size where all sizes were offered")
+            throw MalformedInput("an entry of unknown size in an offer of known sizes")
         }
         let described = offer.items.prefix(Int(clamping: UInt64(header.item) + 1))
         let upToItem = described.reduce(0) { $0 + $1.entryCount }
         guard header.item < UInt32(offer.items.count) else {
-            guard entryCount >= upToItem else { throw MalformedInput("an item with fewer entries than were offered") }
+            guard entryCount >= upToItem else { throw MalformedInput("an item with fewer entries than offered") }
             return
         }
         let item = offer.items[Int(header.item)]
-        // No item may take another's place, not even with the same totals.
+        // Items with equal totals must not replace one another.
         guard (upToItem - item.entryCount..<upToItem).contains(entryCount) else {
-            throw MalformedInput("an item with more or fewer entries than were offered")
+            throw MalformedInput("an item with more or fewer entries than offered")
         }
-        guard header.path[0] == item.name else { throw MalformedInput("an item under another name than it was offered") }
+        guard header.path[0] == item.name else { throw MalformedInput("an item with another name than offered") }
         switch item.kind {
         case .file, .text:
             guard header.kind == .file, header.path.count == 1, header.size == item.size else {
-                throw MalformedInput("something else than the file that was offered")
+                throw MalformedInput("an entry that is not the offered file")
             }
         case .folder:
             guard header.path.count > 1 || header.kind == .folder else {
-                throw MalformedInput("something else than the folder that was offered")
+                throw MalformedInput("an entry that is not the offered folder")
             }
         }
     }
@@ -271,32 +255,25 @@ package struct IncomingContent: Sendable {
 
     // MARK: Bytes
 
-    private func take(_ count: UInt64, from rest: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        let piece = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(count)))
+    private func removePrefix(_ count: UInt64, from rest: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        let prefix = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(count)))
         rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(Int(count)))
-        return piece
+        return prefix
     }
 
-    /// `count` bytes from what is pending and what has come; nil, with all of it pending, when there are fewer.
+    /// Removes `count` bytes from the pending and new ones. With fewer, all of them become pending, and the result is nil.
     private mutating func gather(_ count: Int, from rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
         guard peek(count, of: &rest) != nil else { return nil }
         defer { pending.removeAll(keepingCapacity: true) }
         return pending
     }
 
-    /// Like ``gather(_:from:)``, but the bytes stay pending.
+    /// Like ``gather(_:from:)``, but leaves the bytes pending.
     private mutating func peek(_ count: Int, of rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
         let missing = count - pending.count
         if missing > 0 {
-            pending.append(contentsOf: take(UInt64(min(missing, rest.count)), from: &rest))
+            pending.append(contentsOf: removePrefix(UInt64(min(missing, rest.count)), from: &rest))
         }
         return pending.count >= count ? pending : nil
-    }
-}
-
-extension EntriesDigest {
-    init(resuming bytes: [UInt8]) {
-        self.init()
-        self.bytes = bytes
     }
 }

@@ -1,11 +1,11 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-/// The name under which a receiver finds again what it kept of an earlier try: the same for the same items sent again,
-/// whatever has become of their content (`docs/PROTOCOL.md`, section 6).
+/// The key under which a receiver finds the content that it has kept of an interrupted transfer (`docs/PROTOCOL.md`, section 6).
 package enum ResumeKey {
-    /// SHA-256 over kinds and names of the described items and the number of all; 32 bytes.
-    package static func of(_ offer: Offer) -> [UInt8] {
+    /// SHA-256 over kinds and names of the described items and the number of all items: 32 bytes. Equal for a repeated send of the same
+    /// items, even when their content has changed.
+    package static func derive(from offer: Offer) -> [UInt8] {
         var writer = ByteWriter()
         writer.write("nearshare resume key".utf8)
         writer.write(offer.itemCount)

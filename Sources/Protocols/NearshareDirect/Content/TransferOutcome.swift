@@ -1,29 +1,29 @@
-/// How a transfer ended. Both ends come to the same one.
+/// The outcome of a transfer, on which both sides agree.
 public enum TransferOutcome: Sendable, Hashable, Codable {
-    /// An end of a transfer, seen from here.
+    /// A side of a transfer.
     public enum Side: Sendable, Hashable, Codable {
-        /// This end.
-        case here
-        /// The other end.
-        case there
+        /// This side.
+        case local
+        /// The peer's side.
+        case remote
     }
 
-    /// Everything is stored at the receiver.
+    /// The receiver has stored all content.
     case completed
-    /// The receiver did not take it.
+    /// The receiver declined.
     case declined(DeclineReason)
-    /// Nobody answered in time.
+    /// The offer was not answered in time.
     case expired
-    /// A person stopped it.
+    /// A user cancelled.
     case cancelled(by: Side)
-    /// It can't go on, for a reason that one end has told the other.
+    /// One side cannot continue, for a reason that it has told the other.
     case failed(CancelReason, at: Side)
-    /// The link was lost, or a side went away. What has arrived is kept, and the same send repeated goes on from there.
+    /// The link was lost, or a side went away. The receiver keeps the content that has arrived, and a repeated send resumes.
     case interrupted
 }
 
 extension TransferOutcome {
-    /// The outcome of a cancel for this reason at `side`.
+    /// The outcome of a cancel at `side`.
     init(cancelledFor reason: CancelReason, at side: Side) {
         switch reason {
         case .cancelled: self = .cancelled(by: side)
@@ -33,7 +33,7 @@ extension TransferOutcome {
         }
     }
 
-    /// A transfer that ended so may go on when the same send is repeated.
+    /// Whether the receiver keeps the content that has arrived, for resuming.
     package var keepsPartial: Bool {
         switch self {
         case .completed, .declined, .expired: false

@@ -1,141 +1,87 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// What happens on the streams of a link.
-package enum StreamEvent: Sendable, Hashable {
-    /// The other end has opened a stream.
-    case opened(StreamID, StreamPurpose, StreamName)
-    /// Bytes, or the end, can be read.
-    case readable(StreamID)
-    /// There is room for bytes again.
-    case writable(StreamID)
-    /// The other end has cut the stream. Nothing more happens on it.
-    case reset(StreamID, StreamResetReason)
-}
-
-/// Why something can't be done with a stream here.
-public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// It was closed here, or its link has ended.
-    case notOpen
-    /// The other side has cut it.
-    case reset(StreamResetReason)
-    /// More streams are open than the link bears.
-    case tooMany
-    /// Our direction was finished before.
-    case finished
-
-    public var description: String {
-        switch self {
-        case .notOpen: "the stream is closed"
-        case .reset(.cancelled): "the other side has cut the stream"
-        case .reset(.refused): "the other side takes no streams of this name"
-        case .reset(.tooMany): "the other side has too many streams open"
-        case .tooMany: "too many streams are open; close some first"
-        case .finished: "this direction of the stream was finished already"
-        }
-    }
-}
-
-/// All byte streams of one link: numbered, each way with a window of its own, so that a slow reader stops its own writer
-/// and nobody else.
+/// All byte streams of one link (`docs/PROTOCOL.md`, section 11). Each direction of a stream has its own window, so that a slow reader
+/// delays its own writer only.
 ///
-///     one direction:  open ──finish, all read──► done          a stream is gone when both are done, or with a reset
-///
-/// A value that is told what came and asked what is to be sent: ``receive(_:)`` and ``nextFrame()``.
+///     one direction:  open ──finish, all read──► done          a stream ends when both directions are done, or by a reset
 package struct ByteStreams: Sendable {
-    /// What the streams of one link may cost.
+    /// The limits for the streams of one link.
     package struct Limits: Sendable, Hashable {
-        /// That the other end may have open at once.
+        /// Streams that the peer may have open at once.
         package var incoming = 64
-        /// That this end may have open at once.
+        /// Streams that this side may have open at once.
         package var outgoing = 64
-        /// Bytes of ours that wait for credit, on each stream.
+        /// Bytes of each stream that may wait for credit.
         package var sendBuffer = 256 << 10
-        /// Bytes that wait to be read, on each stream; at least ``StreamFrame/initialWindow``.
+        /// Bytes of each stream that may wait to be read; at least ``StreamFrame/initialWindow``.
         package var receiveWindow: UInt64 = StreamFrame.initialWindow
 
-        /// As every link has them.
+        /// The defaults.
         package init() {}
     }
 
-    /// What can be read at the moment.
+    /// The result of reading.
     package enum ReadResult: Sendable, Hashable {
-        /// As many as there were, up to the limit.
+        /// The available bytes, up to the limit.
         case bytes([UInt8])
-        /// Nothing yet: ``StreamEvent/readable(_:)`` tells when.
+        /// No bytes yet; ``StreamEvent/readable(_:)`` follows.
         case nothing
-        /// Everything has been read.
+        /// The end of the stream.
         case end
     }
 
     private struct Stream {
-        // Outgoing.
-        var queued = ByteQueue()
-        var sent: UInt64 = 0
-        var sendLimit = StreamFrame.initialWindow
-        var isFinishing = false
-        var hasSentFinish = false
-        var wasFull = false
-        // Incoming.
-        var arrived = ByteQueue()
-        var received: UInt64 = 0
-        var granted = StreamFrame.initialWindow
-        var hasReceivedFinish = false
-        /// The end has been read.
-        var isRead = false
-        /// Nobody reads it any more: what comes is thrown away.
-        var isIgnored = false
+        var sending = SendingPart()
+        var receiving = ReceivingPart()
 
-        var isDone: Bool { hasSentFinish && hasReceivedFinish && isRead }
+        var isDone: Bool { sending.isFinished && receiving.isFinished }
     }
 
     private let isInitiator: Bool
     private let limits: Limits
     private var streams: [StreamID: Stream] = [:]
-    /// Streams that the other end has cut, for whoever uses them next. The oldest are forgotten.
-    private var cut: [(id: StreamID, reason: StreamResetReason)] = []
-    /// The number of the next stream opened here.
+    /// Streams that the peer has reset, for the program's next operation on them. The oldest are dropped.
+    private var resets: [(id: StreamID, reason: StreamResetReason)] = []
     private var nextOwn: UInt32
-    private var lastTheirs: UInt32 = 0
-    /// Frames that don't wait for credit.
+    private var lastRemote: UInt32 = 0
+    /// Frames that need no credit.
     private var control: [StreamFrame] = []
-    /// Streams with something to send, the next one first.
+    /// Streams with a frame to send, in the order of their turns.
     private var ready: [StreamID] = []
     private var events: [StreamEvent] = []
 
-    /// The streams of a link that has just been established.
+    /// Starts without streams, on a link that has just been established.
     package init(role: HandshakeRole, limits: Limits = Limits()) {
         isInitiator = role == .initiator
         self.limits = limits
         nextOwn = isInitiator ? 1 : 2
     }
 
-    /// What has happened since it was asked last.
+    /// Returns and removes the events since the last call.
     package mutating func drainEvents() -> [StreamEvent] {
         defer { events = [] }
         return events
     }
 
-    /// ``nextFrame(maximumData:)`` has one.
+    /// Whether ``nextFrame(maximumData:)`` returns a frame.
     package var hasFrame: Bool { !control.isEmpty || ready.contains { isSendable($0) } }
 
-    /// Streams that are open, at both ends together.
+    /// The number of open streams of both sides.
     package var count: Int { streams.count }
 
-    /// Neither over nor cut.
+    /// Whether the stream has neither ended nor been reset.
     package func isOpen(_ id: StreamID) -> Bool { streams[id] != nil }
 
-    /// Bytes, or the end, wait to be read.
-    package func canRead(_ id: StreamID) -> Bool {
-        streams[id].map { !$0.arrived.isEmpty || $0.hasReceivedFinish } ?? false
-    }
+    /// Whether there are bytes, or the end, to read.
+    package func canRead(_ id: StreamID) -> Bool { streams[id]?.receiving.isReadable ?? false }
 
-    // MARK: What the program does
+    // MARK: The program
 
     /// Opens a stream; data may follow at once.
     package mutating func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
         let own = streams.keys.count { isOwn($0) }
-        // 2^31 streams on one link are more than anybody lives to open.
+        // The second bound is out of reach: it takes 2^31 streams on one link.
         guard own < limits.outgoing, nextOwn < UInt32.max - 2 else { throw .tooMany }
         let id = StreamID(rawValue: nextOwn)
         nextOwn += 2
@@ -144,128 +90,111 @@ package struct ByteStreams: Sendable {
         return id
     }
 
-    /// How many bytes can be written now without waiting.
-    package func room(on id: StreamID) -> Int {
-        streams[id].map { max(0, limits.sendBuffer - $0.queued.count) } ?? 0
-    }
+    /// The number of bytes that can be written without waiting.
+    package func room(on id: StreamID) -> Int { streams[id]?.sending.room(in: limits.sendBuffer) ?? 0 }
 
-    /// - Returns: how many bytes were taken; when not all, ``StreamEvent/writable(_:)`` tells when to go on.
+    /// Writes bytes as far as there is room.
+    /// - Returns: The number of bytes written; ``StreamEvent/writable(_:)`` follows when it is not all.
     package mutating func write(_ bytes: ArraySlice<UInt8>, on id: StreamID) throws(StreamError) -> Int {
-        let stream = try stream(id)
-        guard !stream.isFinishing else { throw .finished }
-        let count = min(bytes.count, room(on: id))
-        if count > 0 {
-            streams[id]!.queued.append(bytes.prefix(count))
-            markReady(id)
-        }
-        if count < bytes.count { streams[id]!.wasFull = true }
+        try requireOpen(id)
+        let buffer = limits.sendBuffer
+        let count = try streams[id]?.sending.write(bytes, buffer: buffer) ?? 0
+        markReady(id)
         return count
     }
 
-    /// Ends our direction: the other side reads all that was written, then the end.
+    /// Ends this side's direction. The peer reads all bytes written before, then the end.
     package mutating func finish(_ id: StreamID) throws(StreamError) {
-        guard try !stream(id).isFinishing else { return }
-        streams[id]!.isFinishing = true
+        try requireOpen(id)
+        streams[id]?.sending.finish()
         markReady(id)
     }
 
-    /// Cuts both directions; gone already, nothing happens.
-    package mutating func reset(_ id: StreamID, because reason: StreamResetReason) {
+    /// Ends both directions at once. Ignored when the stream has ended.
+    package mutating func reset(_ id: StreamID, reason: StreamResetReason) {
         guard streams.removeValue(forKey: id) != nil else { return }
         control.append(.reset(id, reason))
     }
 
-    /// The program has let go of it: cut, unless our direction was finished. Then what was written still goes out, and what
-    /// comes is thrown away.
+    /// Releases a stream that the program no longer uses. A finished stream still sends its bytes, and discards the peer's; any other
+    /// one is reset.
     package mutating func abandon(_ id: StreamID) {
         guard let stream = streams[id] else { return }
-        guard stream.isFinishing else { return reset(id, because: .cancelled) }
-        streams[id]!.isIgnored = true
-        ignore(id)
+        guard stream.sending.isFinishing else { return reset(id, reason: .cancelled) }
+        streams[id]?.receiving.isDiscarding = true
+        discard(id)
     }
 
-    private mutating func ignore(_ id: StreamID) {
+    private mutating func discard(_ id: StreamID) {
         while let result = try? read(id, upTo: .max), case .bytes = result {}
     }
 
-    /// - Parameter limit: at most so many bytes.
+    /// Reads at most `limit` bytes.
     package mutating func read(_ id: StreamID, upTo limit: Int) throws(StreamError) -> ReadResult {
-        let stream = try stream(id)
-        guard !stream.arrived.isEmpty else {
-            guard stream.hasReceivedFinish else { return .nothing }
-            streams[id]!.isRead = true
-            removeIfDone(id)
-            return .end
+        try requireOpen(id)
+        guard let result = streams[id]?.receiving.read(upTo: limit) else { throw .notOpen }
+        switch result {
+        case .bytes: grantCredit(id)
+        case .end: removeIfDone(id)
+        case .nothing: break
         }
-        let bytes = streams[id]!.arrived.removeFirst(limit)
-        grant(id)
-        return .bytes(Array(bytes))
+        return result
     }
 
-    private func stream(_ id: StreamID) throws(StreamError) -> Stream {
-        if let stream = streams[id] { return stream }
-        if let reason = cut.last(where: { $0.id == id })?.reason { throw .reset(reason) }
+    private func requireOpen(_ id: StreamID) throws(StreamError) {
+        guard streams[id] == nil else { return }
+        if let reason = resets.last(where: { $0.id == id })?.reason { throw .reset(reason) }
         throw .notOpen
     }
 
-    /// Gives back what has been read, in portions worth a frame.
-    private mutating func grant(_ id: StreamID) {
-        guard let stream = streams[id], !stream.hasReceivedFinish else { return }
-        let limit = stream.received - UInt64(stream.arrived.count) + limits.receiveWindow
-        guard limit >= stream.granted + limits.receiveWindow / 2 else { return }
-        streams[id]!.granted = limit
+    private mutating func grantCredit(_ id: StreamID) {
+        let window = limits.receiveWindow
+        guard let limit = streams[id]?.receiving.nextCredit(window: window) else { return }
         control.append(.credit(id, upTo: limit))
     }
 
-    // MARK: What comes
+    // MARK: Frames from the peer
 
-    /// - Throws: what no honest peer does. Frames of streams that are gone were on their way, and are ignored.
+    /// Processes a frame. Frames of streams that have ended are a race, and are ignored.
+    /// - Throws: ``MalformedInput`` for a violation.
     package mutating func receive(_ frame: StreamFrame) throws(MalformedInput) {
         let id = frame.id
         if case .open(_, let purpose, let name) = frame { return try receiveOpen(id, purpose, name) }
-        guard isOwn(id) ? id.rawValue < nextOwn : id.rawValue <= lastTheirs else {
+        guard isOwn(id) ? id.rawValue < nextOwn : id.rawValue <= lastRemote else {
             throw MalformedInput("stream: it was never opened")
         }
-        guard let stream = streams[id] else { return }
         switch frame {
         case .open: return
         case .data(_, let bytes):
-            guard !stream.hasReceivedFinish else { throw MalformedInput("stream: data after its end") }
-            guard stream.received + UInt64(bytes.count) <= stream.granted else {
-                throw MalformedInput("stream: more data than was granted")
-            }
-            streams[id]!.received += UInt64(bytes.count)
-            streams[id]!.arrived.append(bytes)
-            tellReadable(id, stream)
-        case .credit(_, let limit):
-            guard limit >= stream.sendLimit else { throw MalformedInput("stream: credit was taken back") }
-            streams[id]!.sendLimit = limit
-            markReady(id)
+            guard let isNewlyReadable = try streams[id]?.receiving.receive(bytes) else { return }
+            notifyReader(id, isNewlyReadable: isNewlyReadable)
         case .finish:
-            guard !stream.hasReceivedFinish else { throw MalformedInput("stream: it ended twice") }
-            streams[id]!.hasReceivedFinish = true
-            tellReadable(id, stream)
+            guard let isNewlyReadable = try streams[id]?.receiving.receiveFinish() else { return }
+            notifyReader(id, isNewlyReadable: isNewlyReadable)
+        case .credit(_, let limit):
+            try streams[id]?.sending.receiveCredit(upTo: limit)
+            markReady(id)
         case .reset(_, let reason):
-            streams[id] = nil
-            if cut.count >= limits.incoming + limits.outgoing { cut.removeFirst() }
-            cut.append((id, reason))
+            guard streams.removeValue(forKey: id) != nil else { return }
+            if resets.count >= limits.incoming + limits.outgoing { resets.removeFirst() }
+            resets.append((id, reason))
             events.append(.reset(id, reason))
         }
     }
 
-    private mutating func tellReadable(_ id: StreamID, _ before: Stream) {
-        if before.isIgnored {
-            ignore(id)
-        } else if before.arrived.isEmpty {
+    private mutating func notifyReader(_ id: StreamID, isNewlyReadable: Bool) {
+        if streams[id]?.receiving.isDiscarding == true {
+            discard(id)
+        } else if isNewlyReadable {
             events.append(.readable(id))
         }
     }
 
     private mutating func receiveOpen(_ id: StreamID, _ purpose: StreamPurpose, _ name: StreamName) throws(MalformedInput) {
-        guard !isOwn(id), id.rawValue > lastTheirs else { throw MalformedInput("stream: its number is not the next one") }
-        lastTheirs = id.rawValue
+        guard !isOwn(id), id.rawValue > lastRemote else { throw MalformedInput("stream: a number that is not the next one") }
+        lastRemote = id.rawValue
         guard control.count < Self.maximumControlCount else {
-            throw MalformedInput("stream: more are opened than their answers are read")
+            throw MalformedInput("stream: opened without reading the replies")
         }
         guard streams.keys.count(where: { !isOwn($0) }) < limits.incoming else {
             control.append(.reset(id, .tooMany))
@@ -275,46 +204,35 @@ package struct ByteStreams: Sendable {
         events.append(.opened(id, purpose, name))
     }
 
-    // MARK: What goes out
+    // MARK: Frames to the peer
 
-    /// The next frame to send; data of several streams in turn. nil when there is none for now.
+    /// Returns the next frame; nil when there is none. Control frames come first, then data of the streams in turn.
     package mutating func nextFrame(maximumData: Int = StreamFrame.maximumDataByteCount) -> StreamFrame? {
         if !control.isEmpty { return control.removeFirst() }
         while !ready.isEmpty {
             let id = ready.removeFirst()
-            guard let stream = streams[id] else { continue }
-            let credit = Int(clamping: stream.sendLimit - stream.sent)
-            if !stream.queued.isEmpty {
-                guard credit > 0 else { continue }
-                let bytes = streams[id]!.queued.removeFirst(min(maximumData, credit))
-                streams[id]!.sent += UInt64(bytes.count)
-                if stream.wasFull, room(on: id) >= limits.sendBuffer / 2 {
-                    streams[id]!.wasFull = false
-                    events.append(.writable(id))
-                }
+            let buffer = limits.sendBuffer
+            switch streams[id]?.sending.next(maximumData: maximumData, buffer: buffer) {
+            case .data(let bytes, let isWritable):
+                if isWritable { events.append(.writable(id)) }
                 if isSendable(id) { ready.append(id) }
                 return .data(id, bytes)
-            }
-            if stream.isFinishing, !stream.hasSentFinish {
-                streams[id]!.hasSentFinish = true
+            case .finish:
                 removeIfDone(id)
                 return .finish(id)
+            case nil: continue
             }
         }
         return nil
     }
 
-    private func isSendable(_ id: StreamID) -> Bool {
-        guard let stream = streams[id] else { return false }
-        return stream.queued.isEmpty
-            ? stream.isFinishing && !stream.hasSentFinish : stream.sendLimit > stream.sent
-    }
+    private func isSendable(_ id: StreamID) -> Bool { streams[id]?.sending.isReady ?? false }
 
     private mutating func markReady(_ id: StreamID) {
         if isSendable(id), !ready.contains(id) { ready.append(id) }
     }
 
-    /// Words about streams that wait until the other end reads.
+    /// Limit on queued control frames: a peer that opens streams without reading the replies is disconnected.
     private static let maximumControlCount = 4096
 
     private mutating func removeIfDone(_ id: StreamID) {
@@ -322,49 +240,4 @@ package struct ByteStreams: Sendable {
     }
 
     private func isOwn(_ id: StreamID) -> Bool { (id.rawValue % 2 == 1) == isInitiator }
-}
-
-/// Bytes in the pieces in which they came.
-private struct ByteQueue: Sendable {
-    private var pieces: [ArraySlice<UInt8>] = []
-    private var head = 0
-    private(set) var count = 0
-
-    var isEmpty: Bool { count == 0 }
-
-    mutating func append(_ bytes: ArraySlice<UInt8>) {
-        guard !bytes.isEmpty else { return }
-        pieces.append(bytes)
-        count += bytes.count
-    }
-
-    /// At most `limit` bytes from the front; they are only moved together where they came apart.
-    mutating func removeFirst(_ limit: Int) -> ArraySlice<UInt8> {
-        if head < pieces.count, pieces[head].count >= min(limit, count) {
-            defer { advance(by: min(limit, count)) }
-            return pieces[head].prefix(limit)
-        }
-        var taken: [UInt8] = []
-        taken.reserveCapacity(min(limit, count))
-        while taken.count < limit, head < pieces.count {
-            let part = pieces[head].prefix(limit - taken.count)
-            taken += part
-            advance(by: part.count)
-        }
-        return taken[...]
-    }
-
-    /// - Parameter taken: at most what is left of the first piece.
-    private mutating func advance(by taken: Int) {
-        count -= taken
-        pieces[head] = pieces[head].dropFirst(taken)
-        guard pieces[head].isEmpty else { return }
-        // An empty part of a piece would still hold all of it.
-        pieces[head] = []
-        head += 1
-        if head == pieces.count || (head > 64 && head * 2 > pieces.count) {
-            pieces.removeFirst(head)
-            head = 0
-        }
-    }
 }

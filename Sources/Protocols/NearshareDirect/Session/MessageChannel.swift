@@ -1,353 +1,205 @@
 package import NearshareBase
 
-/// A message of a session, as a program sends and gets it.
-public struct SessionMessage: Sendable, Hashable {
-    /// Encoding of the content.
-    public enum Kind: UInt8, Sendable, Hashable {
-        /// Bytes in a format of the programs' own.
-        case bytes = 0
-        /// JSON, perhaps with binary parts.
-        case structured = 1
-    }
-
-    /// Larger things are streams or resources.
-    package static let maximumByteCount = 1 << 20
-
-    /// Encoding of the content.
-    public var kind: Kind
-    /// At most ``maximumByteCount`` bytes.
-    public var bytes: [UInt8]
-
-    /// Puts a message together.
-    public init(kind: Kind = .bytes, bytes: [UInt8]) {
-        self.kind = kind
-        self.bytes = bytes
-    }
-}
-
-/// Reliable messages between two members of a session, in order, each delivered once, over whichever links the two have, one
-/// after the other or at the same time (`docs/PROTOCOL.md`, section 12.4).
+/// Reliable messages between two members of a session: in order, each delivered once, over all links that the two have, in sequence
+/// or at the same time (`docs/PROTOCOL.md`, section 12.4).
 ///
-/// Messages are numbered. They are kept until the other side says that it has passed them on; on a new link it says first from
-/// which number on they are to be sent again.
+/// Messages are numbered. The sender keeps them until the receiver's program has taken them. On a new link, the receiver first sends
+/// the number from which it needs them.
 ///
-///     each link:   attached ── their resume ──► sending from there ── gone ──► (others go on)
+///     each link:   attached ── peer's resume ──► sending from there ── detached ──► (other links continue)
 ///
-/// A value that is told what came and asked what is to be sent.
+/// The parts are ``SendQueue``, ``ReceiveWindow`` and ``ChannelLinks``.
 package struct MessageChannel: Sendable {
-    /// What may be under way to one member.
+    /// Limits on the messages in flight to one member.
     package struct Limits: Sendable, Hashable {
-        /// Bytes and messages that were sent and not yet passed on there; then ``hasRoom`` is false. More than these, which
-        /// every receiver takes, does not count.
+        /// Limit on bytes sent and not acknowledged, after which ``MessageChannel/hasRoom`` is false. Values above the default, which
+        /// is the window of every receiver, have no effect.
         package var unacknowledgedByteCount = 2 << 20
-        /// Messages, however short.
+        /// Limit on messages sent and not acknowledged.
         package var unacknowledgedCount = 4096
 
-        /// What every receiver takes.
+        /// The window of every receiver.
         package init() {}
     }
 
-    /// Names a link of this channel.
+    /// The identifier of a link within its channel.
     package struct LinkID: Sendable, Hashable {
         let number: UInt64
     }
 
-    /// What has come of a frame.
+    /// The result of a received frame.
     package enum Event: Sendable, Hashable {
-        /// The next message, for the program.
+        /// The next message for the program.
         case message(SessionMessage)
-        /// The other side has begun anew and knows nothing of before: what it had not passed on is lost.
+        /// The peer has restarted and has lost its state. Messages that it had not delivered are lost.
         case restarted(lost: Int)
     }
 
-    private struct Link {
-        let id: LinkID
-        /// Told to the other side already.
-        var hasResumed = false
-        /// The number of the next message to send on it; nil until the other side has said where to begin.
-        var next: UInt64?
-        /// The latest acknowledgement that went out on it.
-        var acknowledged: UInt64
-    }
-
-    /// Drawn at random for this channel's life: a member that has begun anew is told apart by it.
-    private let ownLife: UInt64
-    private var theirLife: UInt64?
-    private let limits: Limits
-    /// In the order in which they came up; hardly ever more than two.
-    private var links: [Link] = []
-    private var lastLink: UInt64 = 0
-    /// What is not acknowledged; the first has the number ``firstKept``.
-    private var kept: [SessionMessage] = []
-    private var keptStart = 0
-    private var keptByteCount = 0
-    private var firstKept: UInt64 = 0
-    /// The number of the next message to come.
-    private var expected: UInt64 = 0
-    /// Messages that have been passed on to the program.
-    private var passedOn: UInt64 = 0
-    /// What was received and not passed on yet.
-    private var waitingByteCount = 0
-    /// What was passed on and is not acknowledged.
-    private var owedByteCount = 0
-    /// Messages from before the other side began anew that still wait, in front of all others.
-    private var staleCount: UInt64 = 0
-    /// What is owed waits no longer.
-    private var isLate = false
-
-    /// - Parameters:
-    ///   - life: random, not 0.
-    ///   - stale: what an earlier channel to the same member has received and not passed on yet. It fills this one's window.
-    package init(life: UInt64, limits: Limits = Limits(), stale: [SessionMessage] = []) {
-        ownLife = life
-        self.limits = limits
-        staleCount = UInt64(stale.count)
-        waitingByteCount = stale.reduce(0) { $0 + $1.bytes.count + Self.overhead }
-    }
-
-    private var keptCount: Int { kept.count - keptStart }
-    private var nextNumber: UInt64 { firstKept + UInt64(keptCount) }
-
-    /// A further message may be appended.
-    package var hasRoom: Bool {
-        keptCount < min(limits.unacknowledgedCount, Self.window.unacknowledgedCount)
-            && keptByteCount < min(limits.unacknowledgedByteCount, Self.window.unacknowledgedByteCount)
-    }
-
-    /// Everything that was appended has been passed on there.
-    package var isEmpty: Bool { keptCount == 0 }
-
-    // MARK: The program
-
-    /// - Returns: the message's number, for ``isAcknowledged(_:)``.
-    @discardableResult
-    package mutating func append(_ message: SessionMessage) -> UInt64 {
-        precondition(message.bytes.count <= SessionMessage.maximumByteCount)
-        kept.append(message)
-        keptByteCount += message.bytes.count + Self.overhead
-        return nextNumber - 1
-    }
-
-    /// The other side has passed the message on to its program.
-    package func isAcknowledged(_ number: UInt64) -> Bool { number < firstKept }
-
-    /// The program has taken a message: the other side may send another.
-    package mutating func notePassedOn(_ message: SessionMessage) {
-        if staleCount > 0 {
-            staleCount -= 1
-        } else if passedOn < expected {
-            passedOn += 1
-            owedByteCount += message.bytes.count + Self.overhead
-        }
-        waitingByteCount = max(0, waitingByteCount - message.bytes.count - Self.overhead)
-    }
-
-    // MARK: Links
-
-    private func place(of id: LinkID) -> Int? { links.firstIndex { $0.id == id } }
-
-    /// The other side has said where to begin.
-    private func hasBegun(_ id: LinkID) -> Bool { place(of: id).map { links[$0].next != nil } ?? false }
-
-    /// A link has come up.
-    package mutating func attach() -> LinkID {
-        lastLink += 1
-        let id = LinkID(number: lastLink)
-        links.append(Link(id: id, acknowledged: 0))
-        return id
-    }
-
-    /// A link is gone; what it carried and was not acknowledged goes over others.
-    package mutating func detach(_ id: LinkID) {
-        links.removeAll { $0.id == id }
-    }
-
-    private enum Due {
+    private enum DueFrame {
         case resume
-        case message(UInt64)
+        case message(SessionMessage, number: UInt64)
         case acknowledgement
     }
 
-    private func due(on id: LinkID) -> Due? {
-        guard let link = place(of: id).map({ links[$0] }) else { return nil }
+    /// The window of every receiver.
+    private static let window = Limits()
+
+    private let ownEpoch: UInt64
+    private var peerEpoch: UInt64?
+    private let limits: Limits
+    private var links = ChannelLinks()
+    private var sendQueue = SendQueue()
+    private var receiveWindow: ReceiveWindow
+    /// Whether an owed acknowledgement is due without waiting for a message that can carry it.
+    private var isAcknowledgementDue = false
+
+    /// - Parameters:
+    ///   - epoch: A random number other than 0, drawn for this channel. It tells a restarted member from the one before.
+    ///   - stale: Messages that an earlier channel to the same member has received and not delivered. They fill the window.
+    package init(epoch: UInt64, limits: Limits = Limits(), stale: [SessionMessage] = []) {
+        ownEpoch = epoch
+        self.limits = limits
+        receiveWindow = ReceiveWindow(stale: stale)
+    }
+
+    // MARK: The program
+
+    /// Whether the limits allow another message.
+    package var hasRoom: Bool { sendQueue.hasRoom(limits) && sendQueue.hasRoom(Self.window) }
+
+    /// Whether all messages are acknowledged.
+    package var isEmpty: Bool { sendQueue.count == 0 }
+
+    /// Whether the peer has acknowledged all messages but one, so that its sender waits for nothing else.
+    package var isQuiet: Bool { sendQueue.count <= 1 }
+
+    /// Appends a message to send.
+    /// - Returns: The message's number, for ``isAcknowledged(_:)``.
+    @discardableResult
+    package mutating func append(_ message: SessionMessage) -> UInt64 {
+        precondition(message.bytes.count <= SessionMessage.maximumByteCount)
+        return sendQueue.append(message)
+    }
+
+    /// Whether the peer has delivered the message to its program.
+    package func isAcknowledged(_ number: UInt64) -> Bool { number < sendQueue.firstNumber }
+
+    /// Records that the program has taken a message, which opens the window for another one.
+    package mutating func recordDelivery(of message: SessionMessage) { receiveWindow.recordDelivery(of: message) }
+
+    /// Whether delivered messages are not acknowledged yet. Acknowledgements wait briefly for a message that can carry them; after
+    /// that the caller calls ``acknowledgeNow()``.
+    package var owesAcknowledgement: Bool { links.preferred.map { receiveWindow.delivered > $0.acknowledged } ?? false }
+
+    /// Makes an owed acknowledgement due.
+    package mutating func acknowledgeNow() { isAcknowledgementDue = true }
+
+    // MARK: Links
+
+    /// Adds a new link.
+    package mutating func attach() -> LinkID { links.attach() }
+
+    /// Removes a link. Messages that it carried and that are not acknowledged are sent over other links.
+    package mutating func detach(_ id: LinkID) { links.detach(id) }
+
+    /// Whether ``nextFrame(for:)`` returns a frame.
+    package func hasFrame(for id: LinkID) -> Bool { dueFrame(for: id) != nil }
+
+    private func dueFrame(for id: LinkID) -> DueFrame? {
+        guard let link = links[id] else { return nil }
         guard link.hasResumed else { return .resume }
-        guard let next = link.next, isPreferred(id) else { return nil }
-        // What was acknowledged on another link meanwhile is skipped.
-        let number = max(next, firstKept)
-        if number < nextNumber { return .message(number) }
-        guard passedOn > link.acknowledged else { return nil }
-        let isMuch = passedOn - link.acknowledged >= Self.owedCount || owedByteCount >= Self.owedByteCount
-        return isLate || isMuch ? .acknowledgement : nil
+        guard let next = link.next, links.preferred?.id == id else { return nil }
+        // Messages that were acknowledged over another link are skipped.
+        let number = max(next, sendQueue.firstNumber)
+        if let message = sendQueue[number] { return .message(message, number: number) }
+        guard receiveWindow.delivered > link.acknowledged else { return nil }
+        let isDue = isAcknowledgementDue || receiveWindow.owesMuch(acknowledged: link.acknowledged, Self.window)
+        return isDue ? .acknowledgement : nil
     }
 
-    /// ``nextFrame(for:)`` has one.
-    package func hasFrame(for id: LinkID) -> Bool { due(on: id) != nil }
-
-    /// Something was passed on that the other side has not been told of. It waits for a message that can carry the news, but
-    /// not for long: then ``acknowledgeSoon()`` is called.
-    package var owesAcknowledgement: Bool {
-        links.contains { $0.next != nil && isPreferred($0.id) && passedOn > $0.acknowledged }
-    }
-
-    /// What is owed is due now.
-    package mutating func acknowledgeSoon() {
-        isLate = true
-    }
-
-    /// The other side knows of everything but one message: whoever sent it waits for nothing else.
-    package var isQuiet: Bool { keptCount <= 1 }
-
-    /// The next frame for a link; nil when there is none for now. Messages go over the newest link that is ready.
+    /// Returns the next frame for a link; nil when none is due. Messages go over the newest link on which both sides have resumed.
     package mutating func nextFrame(for id: LinkID) -> [UInt8]? {
-        switch due(on: id) {
+        switch dueFrame(for: id) {
         case .resume:
-            links[place(of: id)!].hasResumed = true
-            return Self.encode(Self.resumeType) { writer in
-                writer.write(ownLife)
-                writer.write(theirLife ?? 0)
-                writer.write(expected)
-            }
-        case .message(let number):
-            let message = kept[keptStart + Int(number - firstKept)]
-            links[place(of: id)!].next = number + 1
-            noteAcknowledged(on: id)
-            return Self.encode(Self.messageType, reserving: message.bytes.count) { writer in
-                writer.write(number)
-                writer.write(passedOn)
-                writer.write(message.kind.rawValue)
-                writer.write(message.bytes)
-            }
+            links.update(id) { $0.hasResumed = true }
+            return ChannelFrame.resume(ownEpoch: ownEpoch, peerEpoch: peerEpoch ?? 0, expected: receiveWindow.expected).encoded
+        case .message(let message, let number):
+            links.update(id) { $0.next = number + 1 }
+            recordAcknowledgement(on: id)
+            return ChannelFrame.message(
+                number: number, acknowledged: receiveWindow.delivered, kind: message.kind.rawValue, bytes: message.bytes[...]
+            ).encoded
         case .acknowledgement:
-            noteAcknowledged(on: id)
-            return Self.encode(Self.acknowledgementType) { $0.write(passedOn) }
+            recordAcknowledgement(on: id)
+            return ChannelFrame.acknowledgement(receiveWindow.delivered).encoded
         case nil: return nil
         }
     }
 
-    private mutating func noteAcknowledged(on id: LinkID) {
-        links[place(of: id)!].acknowledged = passedOn
-        owedByteCount = 0
-        isLate = false
+    private mutating func recordAcknowledgement(on id: LinkID) {
+        let delivered = receiveWindow.delivered
+        links.update(id) { $0.acknowledged = delivered }
+        receiveWindow.recordAcknowledgement()
+        isAcknowledgementDue = false
     }
 
-    private func isPreferred(_ id: LinkID) -> Bool {
-        !links.contains { $0.id.number > id.number && $0.next != nil }
-    }
+    // MARK: Frames
 
-    /// Takes one frame that came over a link.
+    /// Processes one frame that arrived over a link.
     package mutating func receive(_ frame: [UInt8], on id: LinkID) throws(MalformedInput) -> Event? {
-        var reader = ByteReader(frame, of: "message")
-        let type: UInt8 = try reader.readInteger()
-        switch type {
-        case Self.resumeType:
-            let theirs: UInt64 = try reader.readInteger()
-            let ours: UInt64 = try reader.readInteger()
-            let next: UInt64 = try reader.readInteger()
-            try reader.finish()
-            return try resume(id, theirs: theirs, ours: ours, next: next)
-        case Self.messageType:
-            let number: UInt64 = try reader.readInteger()
-            let upTo: UInt64 = try reader.readInteger()
-            let kind: UInt8 = try reader.readInteger()
-            let bytes = reader.readRemaining()
-            guard bytes.count <= SessionMessage.maximumByteCount else {
-                throw MalformedInput("message: it is longer than \(SessionMessage.maximumByteCount) bytes")
-            }
-            guard hasBegun(id) else { throw MalformedInput("message: before it was said where to begin") }
-            try acknowledge(upTo: upTo)
-            guard number <= expected else { throw MalformedInput("message: one is missing before it") }
-            // Came over another link already.
-            guard number == expected else { return nil }
-            guard staleCount + expected - passedOn < UInt64(Self.window.unacknowledgedCount),
-                waitingByteCount < Self.window.unacknowledgedByteCount
-            else { throw MalformedInput("message: more than may wait") }
-            expected += 1
-            // Kinds that later versions add are passed over.
+        switch try ChannelFrame(decoding: frame) {
+        case .resume(let theirs, let ours, let expected):
+            return try receiveResume(on: id, theirs: theirs, ours: ours, expected: expected)
+        case .message(let number, let acknowledged, let kind, let bytes):
+            try requireResumed(id)
+            try sendQueue.acknowledge(below: acknowledged)
+            guard try receiveWindow.receive(number, Self.window) else { return nil }
+            // Kinds of later versions are acknowledged and dropped.
             guard let kind = SessionMessage.Kind(rawValue: kind) else {
-                passedOn += 1
-                isLate = true
+                receiveWindow.skip()
+                isAcknowledgementDue = true
                 return nil
             }
-            waitingByteCount += bytes.count + Self.overhead
-            return .message(SessionMessage(kind: kind, bytes: Array(bytes)))
-        case Self.acknowledgementType:
-            let upTo: UInt64 = try reader.readInteger()
-            try reader.finish()
-            guard hasBegun(id) else { throw MalformedInput("message: before it was said where to begin") }
-            try acknowledge(upTo: upTo)
+            let message = SessionMessage(kind: kind, bytes: Array(bytes))
+            receiveWindow.store(message)
+            return .message(message)
+        case .acknowledgement(let number):
+            try requireResumed(id)
+            try sendQueue.acknowledge(below: number)
             return nil
-        default: return nil  // Of a later version.
+        case nil: return nil
         }
     }
 
-    private mutating func resume(
-        _ id: LinkID, theirs: UInt64, ours: UInt64, next: UInt64
+    private func requireResumed(_ id: LinkID) throws(MalformedInput) {
+        guard links[id]?.next != nil else { throw MalformedInput("message: a frame before the resume frame") }
+    }
+
+    private mutating func receiveResume(
+        on id: LinkID, theirs: UInt64, ours: UInt64, expected: UInt64
     ) throws(MalformedInput) -> Event? {
-        guard let place = place(of: id), links[place].next == nil else {
-            throw MalformedInput("message: said twice where to begin")
-        }
+        guard let link = links[id], link.next == nil else { throw MalformedInput("message: a second resume frame") }
         var event: Event?
-        if let known = theirLife, known != theirs {
-            // Whoever was there has gone, and with it all it knew.
-            event = .restarted(lost: keptCount)
-            firstKept = nextNumber
-            dropKept(keptCount)
-            firstKept = 0
-            staleCount += expected - passedOn
-            (expected, passedOn, owedByteCount) = (0, 0, 0)
-            links[place].acknowledged = 0
-            // Those on which nothing was said yet may be of the new life.
-            links.removeAll { $0.next != nil }
+        if let known = peerEpoch, known != theirs {
+            // The peer has restarted without its former state.
+            event = .restarted(lost: sendQueue.count)
+            sendQueue.restart()
+            receiveWindow.restart()
+            links.update(id) { $0.acknowledged = 0 }
+            // Links without a resume frame may belong to the new epoch.
+            links.detachResumed()
         }
-        theirLife = theirs
-        // What is passed on is told anew on each link.
-        isLate = passedOn > 0
-        if ours == ownLife {
-            guard next <= nextNumber else { throw MalformedInput("message: what was never sent is expected after") }
-            // It has come, but was not passed on: it fills the window there, and so it does here.
-            links[self.place(of: id)!].next = next
-        } else {
-            // It knows nothing of us yet, or of somebody before us.
-            links[self.place(of: id)!].next = firstKept
+        peerEpoch = theirs
+        // Each new link repeats the acknowledgement.
+        isAcknowledgementDue = receiveWindow.delivered > 0
+        // A peer that does not know this epoch receives everything that is not acknowledged. For one that does, messages that it has
+        // received and not delivered are not repeated; they fill the window on both sides.
+        let knowsEpoch = ours == ownEpoch
+        guard !knowsEpoch || expected <= sendQueue.nextNumber else {
+            throw MalformedInput("message: a resume frame beyond the last message")
         }
+        let next = knowsEpoch ? expected : sendQueue.firstNumber
+        links.update(id) { $0.next = next }
         return event
     }
-
-    private mutating func acknowledge(upTo number: UInt64) throws(MalformedInput) {
-        guard number <= nextNumber else { throw MalformedInput("message: what was never sent is acknowledged") }
-        guard number > firstKept else { return }
-        dropKept(Int(number - firstKept))
-        firstKept = number
-    }
-
-    private mutating func dropKept(_ count: Int) {
-        for index in keptStart..<keptStart + count {
-            keptByteCount -= kept[index].bytes.count + Self.overhead
-            kept[index].bytes = []
-        }
-        keptStart += count
-        // Moving what is left once in a while costs less than moving it each time.
-        if keptStart == kept.count || keptStart > 1024, keptStart * 2 >= kept.count {
-            kept.removeFirst(keptStart)
-            keptStart = 0
-        }
-    }
-
-    private static func encode(_ type: UInt8, reserving count: Int = 24, _ body: (inout ByteWriter) -> Void) -> [UInt8] {
-        var writer = ByteWriter(reserving: count + 16)
-        writer.write(type)
-        body(&writer)
-        return writer.bytes
-    }
-
-    private static let resumeType: UInt8 = 0
-    private static let messageType: UInt8 = 1
-    private static let acknowledgementType: UInt8 = 2
-    /// What every receiver takes.
-    private static let window = Limits()
-    /// Acknowledged when it comes to so much, long before the other side would have to wait for it.
-    private static let owedCount: UInt64 = 64
-    private static let owedByteCount = window.unacknowledgedByteCount / 4
-    /// What a message costs besides its bytes, so that many short ones are bounded too.
-    private static let overhead = 64
 }

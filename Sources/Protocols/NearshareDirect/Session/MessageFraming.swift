@@ -1,43 +1,45 @@
 package import NearshareBase
 
-/// Messages on a byte stream, one behind the other: length u32, then so many bytes (`docs/PROTOCOL.md`, section 11).
+/// The framing of messages on a byte stream: length u32, then that many bytes (`docs/PROTOCOL.md`, section 12.4).
 package struct MessageFraming: Sendable {
-    /// A message and what a channel says of it.
+    /// Limit on a framed message: a session message with the fields of a ``MessageChannel``.
     package static let maximumByteCount = SessionMessage.maximumByteCount + 24
 
-    private var held: [UInt8] = []
+    /// The start of an incomplete message.
+    private var buffer: [UInt8] = []
 
-    /// At the beginning of a stream.
+    /// Starts at the beginning of a stream.
     package init() {}
 
-    /// Adds one message to what goes out on the stream.
-    /// - Parameter message: at most ``maximumByteCount`` bytes.
+    /// Appends a framed message to the bytes of a stream.
+    /// - Parameter message: At most ``maximumByteCount`` bytes.
     package static func append(_ message: [UInt8], to bytes: inout [UInt8]) {
         precondition(message.count <= maximumByteCount)
         withUnsafeBytes(of: UInt32(message.count).bigEndian) { bytes.append(contentsOf: $0) }
         bytes.append(contentsOf: message)
     }
 
-    /// - Returns: the messages that are complete with these bytes.
-    /// - Throws: when one is said to be longer than ``maximumByteCount``, before it is awaited.
+    /// Processes bytes of the stream.
+    /// - Returns: The messages that these bytes complete.
+    /// - Throws: ``MalformedInput`` for a length above ``maximumByteCount``, before the message is buffered.
     package mutating func receive(_ bytes: some Collection<UInt8>) throws(MalformedInput) -> [[UInt8]] {
-        // Most often whole messages come.
-        if held.isEmpty { held = Array(bytes) } else { held.append(contentsOf: bytes) }
+        // Usually the bytes are whole messages, and the buffer is empty.
+        if buffer.isEmpty { buffer = Array(bytes) } else { buffer.append(contentsOf: bytes) }
         var messages: [[UInt8]] = []
         var position = 0
-        while held.count - position >= 4 {
-            let count = held[position..<position + 4].reduce(0) { $0 << 8 | Int($1) }
+        while let length = UInt32(bigEndianBytes: buffer[position...].prefix(4)) {
+            let count = Int(length)
             guard count <= Self.maximumByteCount else {
                 throw MalformedInput("message: it is longer than \(Self.maximumByteCount) bytes")
             }
-            guard held.count - position - 4 >= count else { break }
-            messages.append(Array(held[position + 4..<position + 4 + count]))
+            guard buffer.count - position - 4 >= count else { break }
+            messages.append(Array(buffer[position + 4..<position + 4 + count]))
             position += 4 + count
         }
-        held.removeFirst(position)
+        buffer.removeFirst(position)
         return messages
     }
 
-    /// Nothing is missing of a message: where a stream may end.
-    package var isBetweenMessages: Bool { held.isEmpty }
+    /// Whether no message is incomplete, so that the stream may end.
+    package var isBetweenMessages: Bool { buffer.isEmpty }
 }

@@ -1,69 +1,7 @@
 package import NearshareBase
 
-/// The first byte of every frame.
-package enum FrameType {
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let hello: UInt8 = 0x01
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let reveal: UInt8 = 0x02
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let ping: UInt8 = 0x03
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let pong: UInt8 = 0x04
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let close: UInt8 = 0x05
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let compare: UInt8 = 0x06
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let compared: UInt8 = 0x07
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let offer: UInt8 = 0x10
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let accept: UInt8 = 0x11
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let decline: UInt8 = 0x12
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let resume: UInt8 = 0x13
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let grant: UInt8 = 0x14
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let stored: UInt8 = 0x15
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let cancel: UInt8 = 0x16
-    /// Of a ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
-    package static let cancelled: UInt8 = 0x17
-    /// Not a control frame: the transfer's id, then bytes of its content stream.
-    package static let content: UInt8 = 0x20
-    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
-    package static let streamOpen: UInt8 = 0x30
-    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
-    package static let streamData: UInt8 = 0x31
-    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
-    package static let streamCredit: UInt8 = 0x32
-    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
-    package static let streamFinish: UInt8 = 0x33
-    /// Of a ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
-    package static let streamReset: UInt8 = 0x34
-    /// Not a control frame: one message that may be lost.
-    package static let datagram: UInt8 = 0x35
-    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
-    package static let sessionInvite: UInt8 = 0x40
-    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
-    package static let sessionAccept: UInt8 = 0x41
-    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
-    package static let sessionRefuse: UInt8 = 0x42
-    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
-    package static let sessionWithdraw: UInt8 = 0x43
-    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
-    package static let sessionRoster: UInt8 = 0x44
-    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
-    package static let sessionLeave: UInt8 = 0x45
-    /// Of a ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
-    package static let sessionDatagrams: UInt8 = 0x46
-}
-
 extension ControlFrame {
-    /// As bytes of a record.
+    /// The frame's bytes: type, then fields.
     package var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 64)
         switch self {
@@ -91,7 +29,7 @@ extension ControlFrame {
         case .offer(let offer):
             writer.write(FrameType.offer)
             writer.write(offer.id.rawValue)
-            writer.write(offer.timeout)
+            writer.write(UInt16(clamping: offer.timeout.components.seconds))
             writer.write(offer.resumeKey)
             writer.writeCounted(offer.context, by: UInt16.self)
             offer.offer.write(to: &writer)
@@ -128,8 +66,8 @@ extension ControlFrame {
         return writer.bytes
     }
 
-    /// Decodes one whole frame, strictly.
-    /// - Returns: nil for a type that this version does not know; such frames are skipped.
+    /// Decodes exactly one frame.
+    /// - Returns: nil for a type that this version does not know; the receiver skips such frames.
     package static func decode(_ bytes: [UInt8]) throws(MalformedInput) -> ControlFrame? {
         var reader = ByteReader(bytes, of: "frame")
         let type: UInt8 = try reader.readInteger()
@@ -150,7 +88,7 @@ extension ControlFrame {
         case FrameType.ping: frame = .ping(try reader.readInteger())
         case FrameType.pong: frame = .pong(try reader.readInteger())
         case FrameType.close:
-            // A reason of a later version still closes.
+            // A reason of a later version closes the link all the same.
             frame = .close(CloseReason(rawValue: try reader.readInteger()) ?? .goingAway)
         case FrameType.compare: frame = .compare
         case FrameType.compared: frame = .compared(isSame: try reader.readInteger(UInt8.self) == 1)
@@ -162,7 +100,8 @@ extension ControlFrame {
                 by: UInt16.self, upTo: TransferOffer.maximumContextByteCount, field: "context")
             let offer = try Offer(from: &reader)
             frame = .offer(
-                TransferOffer(id: id, timeout: timeout, resumeKey: resumeKey, context: Array(context), offer: offer))
+                TransferOffer(
+                    id: id, timeout: .seconds(Int64(timeout)), resumeKey: resumeKey, context: Array(context), offer: offer))
         case FrameType.accept: frame = .accept(try reader.readTransferID(), window: try reader.readInteger())
         case FrameType.decline:
             frame = .decline(
@@ -174,7 +113,7 @@ extension ControlFrame {
             let partial: UInt64 = try reader.readInteger()
             let partialDigest = try reader.readDigest()
             guard entriesDigest.isEmpty == (complete == 0), partialDigest.isEmpty == (partial == 0) else {
-                throw MalformedInput("resume: a digest without what it is of")
+                throw MalformedInput("resume: a digest without content, or content without a digest")
             }
             frame = .resume(
                 id,
@@ -199,7 +138,7 @@ extension ByteReader {
         TransferID(rawValue: try readInteger())
     }
 
-    /// Nothing, or the 32 bytes of a SHA-256.
+    /// Reads a SHA-256 digest, or an empty field.
     fileprivate mutating func readDigest() throws(MalformedInput) -> [UInt8] {
         let digest = try readCounted(by: UInt8.self, upTo: 32, field: "digest")
         guard digest.isEmpty || digest.count == 32 else { throw MalformedInput("resume: a digest of \(digest.count) bytes") }

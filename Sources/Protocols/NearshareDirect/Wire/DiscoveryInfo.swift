@@ -1,35 +1,35 @@
 internal import NearshareBase
 
-/// Key-value pairs that a program advertises beside the name, in the service's TXT record. They are claims, as all of
-/// it (RFC 6763, section 6).
+/// A program's own key-value pairs in the TXT record of its service (RFC 6763, section 6). Unauthenticated claims, like all of the
+/// record.
 public struct DiscoveryInfo: Sendable, Hashable {
-    /// A key, its equals sign and its value together.
+    /// Limit on one pair: key, equals sign and value.
     package static let maximumPairByteCount = 255
-    /// All pairs together, so that one packet of a radio holds them.
+    /// Limit on all pairs together, so that one radio packet can hold them.
     package static let maximumByteCount = 400
-    /// The record has 16 strings, some of which are ours.
+    /// Limit on pairs: the record has at most 16 strings, including nearshare's own.
     package static let maximumPairCount = 12
 
-    /// Nothing but the name.
+    /// No pairs.
     public static let none = DiscoveryInfo()
 
-    /// By key. Keys differ in more than case.
+    /// The values by key. No two keys are equal without regard to case.
     public let pairs: [String: String]
 
-    /// Why pairs are not valid discovery info. The description names the violated rule.
+    /// The reason why pairs are not valid. The description names the violated rule.
     public struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
         package enum Reason: Sendable, Hashable {
-            /// Not printable ASCII, empty, or with an equals sign.
+            /// The key is empty, not printable ASCII, or has an equals sign.
             case key(String)
-            /// A key that nearshare itself writes into the record.
+            /// nearshare uses the key itself.
             case reservedKey(String)
-            /// Two keys that differ only in case.
+            /// Two keys are equal without regard to case.
             case repeatedKey(String)
-            /// More than ``DiscoveryInfo/maximumPairByteCount``.
+            /// A pair exceeds ``DiscoveryInfo/maximumPairByteCount``.
             case pairTooLong(key: String, byteCount: Int)
-            /// More than ``DiscoveryInfo/maximumByteCount``.
+            /// All pairs together exceed ``DiscoveryInfo/maximumByteCount``.
             case tooLong(byteCount: Int)
-            /// More than ``DiscoveryInfo/maximumPairCount``.
+            /// There are more pairs than ``DiscoveryInfo/maximumPairCount``.
             case tooMany(count: Int)
         }
 
@@ -43,13 +43,13 @@ public struct DiscoveryInfo: Sendable, Hashable {
         public var description: String {
             switch reason {
             case .key(let key):
-                "\(TerminalText.escaped(key)) is no key: it needs at least one printable ASCII character, and no equals sign"
-            case .reservedKey(let key): "the key \(key) is taken; those of nearshare itself are v, id, n and m"
-            case .repeatedKey(let key): "the key \(TerminalText.escaped(key)) stands there twice; case does not count"
+                "\(TerminalText.escaped(key)) is not a valid key: use one or more printable ASCII characters, without an equals sign"
+            case .reservedKey(let key): "the key \(key) is reserved, as are v, id, n and m"
+            case .repeatedKey(let key): "the key \(TerminalText.escaped(key)) is a duplicate key; keys are not case-sensitive"
             case .pairTooLong(let key, let count):
-                "\(TerminalText.escaped(key)) and its value have \(count) bytes, at most \(maximumPairByteCount) fit"
-            case .tooLong(let count): "discovery info has at most \(maximumByteCount) bytes in all, this has \(count)"
-            case .tooMany(let count): "discovery info has at most \(maximumPairCount) pairs, this has \(count)"
+                "\(TerminalText.escaped(key)) and its value have \(count) bytes; the limit is \(maximumPairByteCount)"
+            case .tooLong(let count): "discovery info of \(count) bytes; the limit is \(maximumByteCount)"
+            case .tooMany(let count): "discovery info of \(count) pairs; the limit is \(maximumPairCount)"
             }
         }
     }
@@ -58,7 +58,7 @@ public struct DiscoveryInfo: Sendable, Hashable {
         pairs = [:]
     }
 
-    /// Checks the limits on keys, values and total size.
+    /// Validates a program's own pairs.
     public init(_ pairs: [String: String]) throws(Invalid) {
         guard pairs.count <= Self.maximumPairCount else { throw Invalid(.tooMany(count: pairs.count)) }
         var seen: Set<String> = []
@@ -75,7 +75,7 @@ public struct DiscoveryInfo: Sendable, Hashable {
         self.pairs = pairs
     }
 
-    /// What of a stranger's record is valid, the first of a key; what is not is left out.
+    /// Keeps the valid pairs of a peer's record, the first one of each key.
     init(claimed: [(key: String, value: String)]) {
         var kept = DiscoveryInfo.none
         for (key, value) in claimed where kept.pairs.keys.allSatisfy({ $0.lowercased() != key.lowercased() }) {
@@ -87,10 +87,10 @@ public struct DiscoveryInfo: Sendable, Hashable {
         self = kept
     }
 
-    /// The value of a key, written as it was given; nil where there is none.
+    /// The value of a key, which is case-sensitive here; nil for a missing one.
     package subscript(key: String) -> String? { pairs[key] }
 
-    /// By key, so that the same info always makes the same record.
+    /// The strings of the record, sorted so that equal info makes equal records.
     var strings: [[UInt8]] { pairs.sorted { $0.key < $1.key }.map { Array("\($0.key)=\($0.value)".utf8) } }
 
     private static func isKey(_ key: some Collection<UInt8>) -> Bool {

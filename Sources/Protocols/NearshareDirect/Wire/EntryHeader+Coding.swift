@@ -6,11 +6,11 @@ package import NearshareBase
 //     depth u8 · depth times (length u8 · name) · [target length u16 · target]
 
 extension EntryHeader {
-    /// An encoded header is never longer than this.
+    /// The size of the longest encoded header.
     package static let maximumEncodedByteCount =
         4 + 2 + 8 + 8 + 2 + 1 + maximumDepth + maximumPathByteCount + 2 + maximumPathByteCount
 
-    /// As it stands in the content stream, without mark and length.
+    /// The header's bytes in the content stream, without mark and length.
     package var encoded: [UInt8] {
         var writer = ByteWriter(reserving: 64)
         writer.write(item)
@@ -29,7 +29,7 @@ extension EntryHeader {
         return writer.bytes
     }
 
-    /// Decodes strictly: every bound of ``EntryHeader`` holds afterwards.
+    /// Decodes exactly one header and checks every limit of ``EntryHeader``.
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "entry")
         let item: UInt32 = try reader.readInteger()

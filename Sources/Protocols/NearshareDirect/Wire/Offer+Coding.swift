@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-// An offer (docs/PROTOCOL.md, section 5).
+// The wire format of an offer (docs/PROTOCOL.md, section 5).
 //
 //     item count u32 · entry count u64 · total size u64 (all ones: unknown) · described u16 ·
 //     described times (kind u8 · size u64 · entry count u64 · name length u8 · name · type length u8 · type)
@@ -30,7 +30,7 @@ extension Offer {
             throw MalformedInput("offer: \(described) of \(itemCount) items described")
         }
         guard described == min(itemCount, UInt32(Self.maximumDescribedItems)) else {
-            throw MalformedInput("offer: fewer items described than there could be")
+            throw MalformedInput("offer: fewer items are described than the limit allows")
         }
         var items: [OfferedItem] = []
         var describedEntries: UInt64 = 0
@@ -46,7 +46,7 @@ extension Offer {
             let type = try reader.readCounted(by: UInt8.self, upTo: ClaimedMediaType.maximumByteCount, field: "type")
             guard let claimedName = ClaimedFileName(bytes: name),
                 let mediaType = ClaimedMediaType(String(decoding: type, as: UTF8.self))
-            else { throw MalformedInput("offer: not a media type") }
+            else { throw MalformedInput("offer: an invalid name or media type") }
             guard entries >= 1, kind == .folder || entries == 1 else {
                 throw MalformedInput("offer: a file of \(entries) entries")
             }
@@ -56,10 +56,10 @@ extension Offer {
                 allSizesKnown = false
             } else {
                 let (byteSum, byteOverflow) = describedBytes.addingReportingOverflow(size)
-                guard !byteOverflow else { throw MalformedInput("offer: sizes that can't be") }
+                guard !byteOverflow else { throw MalformedInput("offer: sizes overflow") }
                 describedBytes = byteSum
             }
-            guard !entryOverflow else { throw MalformedInput("offer: counts that can't be") }
+            guard !entryOverflow else { throw MalformedInput("offer: counts overflow") }
             items.append(
                 OfferedItem(
                     kind: kind, name: claimedName, size: size == Self.unknownSize ? nil : size, entryCount: entries,

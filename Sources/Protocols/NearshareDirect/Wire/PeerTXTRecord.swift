@@ -1,35 +1,35 @@
 package import NearshareBase
 
-/// What a nearshare peer says of itself in its DNS-SD TXT record (`docs/PROTOCOL.md`, section 1). Claims, all of it.
+/// The DNS-SD TXT record of a nearshare peer (`docs/PROTOCOL.md`, section 1): unauthenticated claims.
 ///
-/// `v=1`, `id=` 16 hexadecimal digits, `n=` the display name, `m=1` where frames of the mesh are taken;
-/// then what a program adds.
+/// `v=1`, `id=` 16 hexadecimal digits, `n=` the display name, `m=1` when the peer accepts mesh links; then the program's own
+/// pairs.
 package struct PeerTXTRecord: Sendable, Hashable {
-    /// The node's identifier: the first 8 bytes of its fingerprint.
+    /// The short name of the peer's key.
     package var id: PeerID
-    /// What people see.
+    /// The display name.
     package var name: DisplayName
-    /// Takes links that carry frames of the mesh.
-    package var takesFrames: Bool
-    /// What its program adds.
+    /// Whether the peer accepts mesh links at the same port.
+    package var acceptsMeshLinks: Bool
+    /// The program's own pairs.
     package var info: DiscoveryInfo
 
-    /// Puts a record together.
-    package init(id: PeerID, name: DisplayName, takesFrames: Bool = false, info: DiscoveryInfo = .none) {
+    /// Creates a record.
+    package init(id: PeerID, name: DisplayName, acceptsMeshLinks: Bool = false, info: DiscoveryInfo = .none) {
         self.id = id
         self.name = name
-        self.takesFrames = takesFrames
+        self.acceptsMeshLinks = acceptsMeshLinks
         self.info = info
     }
 
-    /// As they stand in the record, its own first.
+    /// The strings of the record, nearshare's own first.
     package var strings: [[UInt8]] {
         [Array("v=1".utf8), Array("id=\(id.hex)".utf8), Array("n=".utf8) + Array(name.claimed.utf8)]
-            + (takesFrames ? [Array("m=1".utf8)] : []) + info.strings
+            + (acceptsMeshLinks ? [Array("m=1".utf8)] : []) + info.strings
     }
 
-    /// Unknown keys are skipped, the first of a repeated key counts (RFC 6763, section 6.4).
-    /// - Returns: nil for what no nearshare peer writes.
+    /// Decodes a record. Unknown keys are ignored, and the first of duplicate keys counts (RFC 6763, section 6.4).
+    /// - Returns: nil for a record without a valid id and name.
     package init?(strings: [[UInt8]]) {
         var values: [String: ArraySlice<UInt8>] = [:]
         var others: [(key: String, value: String)] = []
@@ -44,7 +44,7 @@ package struct PeerTXTRecord: Sendable, Hashable {
             let name = values["n"].flatMap({ try? DisplayName(utf8: $0) })
         else { return nil }
         self.init(
-            id: id, name: name, takesFrames: values["m"].map { $0.elementsEqual("1".utf8) } ?? false,
+            id: id, name: name, acceptsMeshLinks: values["m"].map { $0.elementsEqual("1".utf8) } ?? false,
             info: DiscoveryInfo(claimed: others))
     }
 }

@@ -1,21 +1,21 @@
-/// Sizes of the record layer (`docs/PROTOCOL.md`, section 4): a 4-byte length, then that many sealed bytes, which are a frame
-/// and its 16-byte tag. The length is authenticated with the record.
+/// The sizes of the record layer (`docs/PROTOCOL.md`, section 4): a length prefix, then that many sealed bytes, which are a frame and
+/// its tag. The length is authenticated with the record.
 package enum RecordFormat {
-    /// Of the length in front.
+    /// The size of the length prefix.
     package static let headerByteCount = 4
-    /// Of both ciphers.
+    /// The size of the tag of every record cipher.
     package static let tagByteCount = 16
-    /// Content in one frame at the most. More per record is hardly faster; less costs a tenth of the processor's time.
+    /// Limit on the content in one frame. Larger records are hardly faster; half of it costs a tenth more processor time.
     package static let maximumContentByteCount = 131_072
-    /// A content frame's own header: its type and the transfer's id.
+    /// The size of a content frame's header: type and transfer id.
     package static let contentHeaderByteCount = 9
-    /// Content and its header.
+    /// Limit on a frame.
     package static let maximumFrameByteCount = contentHeaderByteCount + maximumContentByteCount
-    /// A frame and its tag.
+    /// Limit on the sealed bytes of a record.
     package static let maximumSealedByteCount = maximumFrameByteCount + tagByteCount
-    /// With the length in front.
+    /// Limit on a record with its length prefix.
     package static let maximumRecordByteCount = headerByteCount + maximumSealedByteCount
-    /// After so many records both sides replace the direction's key by one derived from it. At most 128 GiB stand under one
-    /// key, far below what AES-GCM bears.
+    /// The number of records after which both sides ratchet the direction's key. It bounds the data under one key to 128 GiB, far
+    /// below the limits of AES-GCM.
     package static let recordsPerKey: UInt64 = 1 << 20
 }

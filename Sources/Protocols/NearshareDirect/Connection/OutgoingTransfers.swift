@@ -1,0 +1,178 @@
+internal import NearshareBase
+
+/// The sender's side of all transfers of a connection.
+///
+///     offered ─accept─► locating ─resume─► sending ─all sent─► awaiting receipt ─stored─► ended
+///        └─decline, expiry─► ended           └── local cancel ─► cancelling ─cancelled, stored, timeout─► ended
+///
+/// A cancel from the peer ends a transfer at once. Frames for an ended transfer are a race when the peer may have sent them before it
+/// knew, and a violation otherwise.
+struct OutgoingTransfers: Sendable {
+    private enum State {
+        case offered(expiry: MonotonicInstant)
+        case locating
+        case sending
+        case awaitingReceipt
+        case cancelling(CancelReason, wasComplete: Bool, deadline: MonotonicInstant)
+    }
+
+    private var states: [TransferID: State] = [:]
+    private var ended = RecentTransferIDs()
+
+    var isEmpty: Bool { states.isEmpty }
+
+    /// Whether the id belongs to a transfer that has ended.
+    func hasEnded(_ id: TransferID) -> Bool { ended.contains(id) }
+
+    /// Whether the id is in use or was used recently (A3).
+    func isUsed(_ id: TransferID) -> Bool { states[id] != nil || ended.contains(id) }
+
+    // MARK: The local side
+
+    /// Offers content.
+    mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
+        precondition(states[offer.id] == nil, "a transfer id is used twice")
+        states[offer.id] = .offered(expiry: now + offer.timeout + DirectLimits.expiryGrace)
+        return [.send(.offer(offer))]
+    }
+
+    /// Records that all content, the end mark included, was passed to the link.
+    mutating func finishSending(_ id: TransferID) {
+        if case .sending = states[id] { states[id] = .awaitingReceipt }
+    }
+
+    /// Cancels a transfer.
+    /// - Returns: nil when there is no such transfer.
+    mutating func cancel(_ id: TransferID, reason: CancelReason, now: MonotonicInstant) -> [DirectReaction]? {
+        guard let state = states[id] else { return nil }
+        if case .cancelling = state { return [] }
+        let wasComplete = if case .awaitingReceipt = state { true } else { false }
+        // After all was sent, only the receiver knows whether it stored the content before the cancel arrived.
+        let deadline = now + (wasComplete ? DirectLimits.idleTimeout : DirectLimits.cancelTimeout)
+        states[id] = .cancelling(reason, wasComplete: wasComplete, deadline: deadline)
+        return [.stopSending(id), .send(.cancel(id, reason))]
+    }
+
+    /// Ends all transfers with the connection.
+    mutating func endAll() -> [DirectReaction] {
+        states.flatMap { id, state in
+            var outcome = TransferOutcome.interrupted
+            if case .cancelling(let reason, _, _) = state { outcome = TransferOutcome(cancelledFor: reason, at: .local) }
+            return [.stopSending(id)] + end(id, outcome)
+        }
+    }
+
+    // MARK: Frames
+
+    mutating func receiveAccept(
+        _ id: TransferID, window: UInt64, now: MonotonicInstant
+    ) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .offered(let expiry) where now <= expiry:
+            states[id] = .locating
+            return [.offerAccepted(id), .windowRaised(id, upTo: window)]
+        case .offered:
+            // A9: the accept is too late, although the expiry has not been handled yet.
+            return expire(id)
+        case .cancelling: return []  // Race: sent before our cancel arrived.
+        case .locating, .sending, .awaitingReceipt: throw MalformedInput("an offer accepted twice")
+        case nil: return try ignoreRace(id, "an accept without an offer")
+        }
+    }
+
+    mutating func receiveDecline(_ id: TransferID, reason: DeclineReason) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        // Cancelling is a race: the peer declined before our cancel arrived, so both sides report the decline.
+        case .offered, .cancelling: return end(id, reason == .expired ? .expired : .declined(reason))
+        case .locating, .sending, .awaitingReceipt: throw MalformedInput("an offer declined after it was accepted")
+        case nil: return try ignoreRace(id, "a decline without an offer")
+        }
+    }
+
+    mutating func receiveResume(_ id: TransferID, at point: ResumePoint) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .locating:
+            states[id] = .sending
+            return [.startSending(id, from: point)]
+        case .cancelling: return []  // Race: sent before our cancel arrived.
+        case .offered, .sending, .awaitingReceipt, nil: return try ignoreRace(id, "an unexpected resume point")
+        }
+    }
+
+    mutating func receiveGrant(_ id: TransferID, upTo limit: UInt64) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .sending, .awaitingReceipt, .cancelling: return [.windowRaised(id, upTo: limit)]
+        case .offered, .locating: throw MalformedInput("a grant before content may flow")
+        case nil: return try ignoreRace(id, "a grant for an unknown transfer")
+        }
+    }
+
+    mutating func receiveStored(_ id: TransferID) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        // Cancelling is a race: the receiver stored the content before our cancel arrived.
+        case .awaitingReceipt, .cancelling(_, wasComplete: true, _): return end(id, .completed)
+        case .cancelling: throw MalformedInput("a receipt for incomplete content")
+        case .sending, .offered, .locating: throw MalformedInput("a receipt before all content was sent")
+        case nil: return try ignoreRace(id, "a receipt for an unknown transfer")
+        }
+    }
+
+    /// - Returns: nil when there is no such transfer.
+    mutating func receiveCancel(_ id: TransferID, reason: CancelReason) -> [DirectReaction]? {
+        switch states[id] {
+        // Both sides cancelled at once: the sender's reason counts for both.
+        case .cancelling(let ownReason, _, _):
+            [.send(.cancelled(id))] + end(id, TransferOutcome(cancelledFor: ownReason, at: .local))
+        case .some:
+            [.stopSending(id), .send(.cancelled(id))] + end(id, TransferOutcome(cancelledFor: reason, at: .remote))
+        case nil: nil
+        }
+    }
+
+    /// - Returns: nil when no cancel of such a transfer awaits confirmation.
+    mutating func receiveCancelled(_ id: TransferID) -> [DirectReaction]? {
+        guard case .cancelling(let reason, _, _) = states[id] else { return nil }
+        return end(id, TransferOutcome(cancelledFor: reason, at: .local))
+    }
+
+    /// - Throws: A violation, unless the transfer has ended and the frame is a race.
+    private func ignoreRace(_ id: TransferID, _ violation: String) throws(MalformedInput) -> [DirectReaction] {
+        guard ended.contains(id) else { throw MalformedInput(violation) }
+        return []
+    }
+
+    // MARK: Time
+
+    /// The earliest expiry or timeout.
+    var deadline: MonotonicInstant? { states.values.compactMap(Self.deadline(of:)).min() }
+
+    private static func deadline(of state: State) -> MonotonicInstant? {
+        switch state {
+        case .offered(let expiry): expiry
+        case .cancelling(_, _, let deadline): deadline
+        case .locating, .sending, .awaitingReceipt: nil
+        }
+    }
+
+    /// Ends transfers whose offer has expired or whose cancel was not confirmed in time.
+    mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
+        states.flatMap { id, state -> [DirectReaction] in
+            switch state {
+            case .offered(let expiry) where now >= expiry: expire(id)
+            case .cancelling(let reason, _, let deadline) where now >= deadline:
+                end(id, TransferOutcome(cancelledFor: reason, at: .local))
+            default: []
+            }
+        }
+    }
+
+    private mutating func expire(_ id: TransferID) -> [DirectReaction] {
+        [.send(.cancel(id, .expired))] + end(id, .expired)
+    }
+
+    private mutating func end(_ id: TransferID, _ outcome: TransferOutcome) -> [DirectReaction] {
+        states[id] = nil
+        ended.insert(id)
+        return [.outgoingEnded(id, outcome)]
+    }
+}

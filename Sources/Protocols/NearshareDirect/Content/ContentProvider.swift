@@ -1,0 +1,15 @@
+package import NearshareBase
+
+/// The source of a transfer's content: a traversal of entries, with reads within the current one.
+package protocol ContentProvider<Failure> {
+    /// The error of the source.
+    associatedtype Failure: Error
+
+    /// Advances to the next entry; nil after the last.
+    mutating func nextEntry() throws(Failure) -> EntryHeader?
+    /// Reads from the current entry, at most its header's size in total.
+    /// - Returns: The number of bytes read; 0 at the end of the entry.
+    mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(Failure) -> Int
+    /// Seeks within the current file.
+    mutating func seek(to offset: UInt64) throws(Failure)
+}

@@ -1,0 +1,17 @@
+package import NearshareBase
+
+/// The destination of a transfer's content, which arrives in order and within the offer.
+package protocol ContentReceiver<Failure> {
+    /// The error of the destination.
+    associatedtype Failure: Error
+
+    /// Starts after `completeEntries` entries that were kept, and `offset` bytes of the next one.
+    mutating func start(completeEntries: UInt64, offset: UInt64) throws(Failure)
+    /// Starts an entry.
+    /// - Parameter digest: The hash chain over all headers including this one.
+    mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Failure)
+    /// Appends content to the current file.
+    mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Failure)
+    /// Completes the current entry.
+    mutating func endEntry() throws(Failure)
+}

@@ -1,0 +1,151 @@
+internal import NearshareBase
+
+/// The entries of a roster, this member's own included, with the rules by which entries of other members are merged. The rules are
+/// commutative, so that all members converge to the same table.
+struct MemberTable: Sendable {
+    /// The decision about another member's entry.
+    enum Verdict {
+        /// The entry is older than the known one, or not acceptable.
+        case ignored
+        /// The entry is newer.
+        case newer
+        /// The entry claims something about this member that is not true any more.
+        case aboutOwn
+    }
+
+    let own: PeerID
+    private let maximumMembers: Int
+    private var entries: [PeerID: SessionMember]
+    /// Members that are gone, in the order of departure. They are remembered so that late entries do not bring them back.
+    private var gone: [PeerID] = []
+    /// Whether an entry has changed since ``drainUpdate()``.
+    private var isDirty = false
+
+    init(own: SessionMember, maximumMembers: Int) {
+        self.own = own.id
+        self.maximumMembers = maximumMembers
+        entries = [own.id: own]
+    }
+
+    // MARK: Reading
+
+    /// All entries, present members first, each group by id.
+    var all: [SessionMember] {
+        entries.values.sorted { ($0.presence.rawValue, $0.id) < ($1.presence.rawValue, $1.id) }
+            .prefix(SessionFrame.maximumRosterCount).map { $0 }
+    }
+
+    /// The other members, by id.
+    var others: [SessionMember] {
+        entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id < $1.id }
+    }
+
+    /// The ids of the other members, in no order.
+    var otherIDs: [PeerID] { entries.compactMap { $0.value.presence == .present && $0.key != own ? $0.key : nil } }
+
+    /// A present member; nil for one that is gone or unknown.
+    func member(_ id: PeerID) -> SessionMember? { entries[id].flatMap { $0.presence == .present ? $0 : nil } }
+
+    /// The incarnation of a new entry for a peer that is admitted.
+    func nextIncarnation(of member: SessionMember) -> UInt32 {
+        entries[member.id].map { $0.presence == .gone ? $0.incarnation &+ 1 : $0.incarnation } ?? member.incarnation
+    }
+
+    var isFull: Bool { otherIDs.count + 1 >= maximumMembers }
+
+    /// Returns all entries once after each change; nil when nothing has changed.
+    mutating func drainUpdate() -> [SessionMember]? {
+        guard isDirty else { return nil }
+        isDirty = false
+        return all
+    }
+
+    // MARK: Merging
+
+    /// Compares another member's entry with the known one.
+    func judge(_ member: SessionMember) -> Verdict {
+        let known = entries[member.id]
+        // An incarnation far ahead is refused: counted up to its end, it could never be refuted.
+        let latest = known?.incarnation ?? 0
+        guard member.incarnation <= latest || member.incarnation - latest <= Self.maximumIncarnationStep else {
+            return .ignored
+        }
+        guard member.id != own else { return .aboutOwn }
+        guard let known else {
+            let isAcceptable = member.presence == .gone ? gone.count < maximumGoneCount : !isFull
+            return isAcceptable ? .newer : .ignored
+        }
+        // The fingerprint is authenticated on a link; the id is only its prefix.
+        guard member.fingerprint == known.fingerprint, Self.isNewer(member, than: known) else { return .ignored }
+        return .newer
+    }
+
+    private static func isNewer(_ new: SessionMember, than old: SessionMember) -> Bool {
+        if new.incarnation != old.incarnation { return new.incarnation > old.incarnation }
+        if new.presence != old.presence { return new.presence == .gone }
+        return new.revision > old.revision
+    }
+
+    private var maximumGoneCount: Int { max(8, SessionFrame.maximumRosterCount - maximumMembers) }
+
+    /// Stores an entry.
+    /// - Returns: The change of the member's presence, if any.
+    mutating func store(_ member: SessionMember) -> SessionChange? {
+        let before = entries[member.id]
+        guard before != member else { return nil }
+        entries[member.id] = member
+        isDirty = true
+        switch (before?.presence ?? .gone, member.presence) {
+        case (.gone, .present):
+            gone.removeAll { $0 == member.id }
+            return .joined(member)
+        case (.present, .gone):
+            recordDeparture(member.id)
+            return .left(member.id)
+        case (.gone, .gone) where before == nil: recordDeparture(member.id)
+        default: break
+        }
+        return nil
+    }
+
+    private mutating func recordDeparture(_ id: PeerID) {
+        gone.append(id)
+        guard gone.count > maximumGoneCount else { return }
+        entries[gone.removeFirst()] = nil
+    }
+
+    // MARK: The own entry
+
+    /// Refutes a claim about this member by a higher incarnation, unless the claim is its own earlier announcement.
+    mutating func refute(_ claim: SessionMember) {
+        guard var mine = entries[own], mine.presence == .present else { return }
+        guard claim.incarnation >= mine.incarnation, claim != mine else { return }
+        let isEarlierAnnouncement =
+            claim.incarnation == mine.incarnation && claim.presence == .present && claim.revision < mine.revision
+        guard !isEarlierAnnouncement else { return }
+        mine.incarnation = claim.incarnation &+ 1
+        entries[own] = mine
+        isDirty = true
+    }
+
+    /// Announces this member's addresses, when they have changed.
+    mutating func setOwnAddresses(_ addresses: [SessionMember.Address]) {
+        guard var mine = entries[own], mine.addresses != addresses else { return }
+        mine.addresses = addresses
+        mine.revision += 1
+        entries[own] = mine
+        isDirty = true
+    }
+
+    /// Announces this member's neighbours, when they have changed.
+    mutating func setOwnNeighbours(_ neighbours: [PeerID]) {
+        guard var mine = entries[own], mine.neighbours != neighbours else { return }
+        mine.neighbours = neighbours
+        mine.revision += 1
+        entries[own] = mine
+        isDirty = true
+    }
+
+    /// Limit on the step from the known incarnation to a claimed one.
+    private static let maximumIncarnationStep: UInt32 = 1024
+}

@@ -1,0 +1,61 @@
+internal import NearshareBase
+
+/// The sending part of a ``MessageChannel``: numbered messages, kept until they are acknowledged.
+struct SendQueue: Sendable {
+    /// Messages from index ``start`` on are unacknowledged; the first of them has the number ``firstNumber``.
+    private var messages: [SessionMessage] = []
+    private var start = 0
+    private var byteCount = 0
+    /// The number of the first unacknowledged message.
+    private(set) var firstNumber: UInt64 = 0
+
+    /// The number of unacknowledged messages.
+    var count: Int { messages.count - start }
+    /// The number of the next message to be appended.
+    var nextNumber: UInt64 { firstNumber + UInt64(count) }
+
+    /// Whether fewer messages and bytes are unacknowledged than the limits allow.
+    func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
+        count < limits.unacknowledgedCount && byteCount < limits.unacknowledgedByteCount
+    }
+
+    /// - Returns: The message's number.
+    mutating func append(_ message: SessionMessage) -> UInt64 {
+        messages.append(message)
+        byteCount += message.windowByteCount
+        return nextNumber - 1
+    }
+
+    /// The message of a number; nil when it is acknowledged or was not appended yet.
+    subscript(number: UInt64) -> SessionMessage? {
+        guard (firstNumber..<nextNumber).contains(number) else { return nil }
+        return messages[start + Int(number - firstNumber)]
+    }
+
+    /// Removes all messages below a number.
+    mutating func acknowledge(below number: UInt64) throws(MalformedInput) {
+        guard number <= nextNumber else { throw MalformedInput("message: an acknowledgement of a message that was never sent") }
+        guard number > firstNumber else { return }
+        removeFirst(Int(number - firstNumber))
+        firstNumber = number
+    }
+
+    /// Removes all messages, and numbers the following ones from 0.
+    mutating func restart() {
+        removeFirst(count)
+        firstNumber = 0
+    }
+
+    private mutating func removeFirst(_ removed: Int) {
+        for index in start..<start + removed {
+            byteCount -= messages[index].windowByteCount
+            messages[index].bytes = []
+        }
+        start += removed
+        // Compacting rarely costs less than removing the messages one by one.
+        if start == messages.count || start > 1024, start * 2 >= messages.count {
+            messages.removeFirst(start)
+            start = 0
+        }
+    }
+}

@@ -1,0 +1,29 @@
+/// A message of a session, as a program sends and receives it.
+public struct SessionMessage: Sendable, Hashable {
+    /// The kind of content. The raw values are those of the wire format.
+    public enum Kind: UInt8, Sendable, Hashable {
+        /// Bytes whose format the programs have agreed on.
+        case bytes = 0
+        /// A structured value.
+        case structured = 1
+    }
+
+    /// Limit on a message. Larger content is sent over a stream or a transfer.
+    package static let maximumByteCount = 1 << 20
+
+    /// The kind of content.
+    public var kind: Kind
+    /// At most ``maximumByteCount`` bytes.
+    public var bytes: [UInt8]
+
+    /// Creates a message.
+    public init(kind: Kind = .bytes, bytes: [UInt8]) {
+        self.kind = kind
+        self.bytes = bytes
+    }
+
+    /// The cost of the message in a window. The fixed part bounds the number of short messages.
+    var windowByteCount: Int { bytes.count + Self.windowOverheadByteCount }
+
+    static let windowOverheadByteCount = 64
+}

@@ -1,0 +1,41 @@
+/// The first byte of every frame.
+package enum FrameType {
+    // A ``ControlFrame`` (`docs/PROTOCOL.md`, section 5).
+    package static let hello: UInt8 = 0x01
+    package static let reveal: UInt8 = 0x02
+    package static let ping: UInt8 = 0x03
+    package static let pong: UInt8 = 0x04
+    package static let close: UInt8 = 0x05
+    package static let compare: UInt8 = 0x06
+    package static let compared: UInt8 = 0x07
+    package static let offer: UInt8 = 0x10
+    package static let accept: UInt8 = 0x11
+    package static let decline: UInt8 = 0x12
+    package static let resume: UInt8 = 0x13
+    package static let grant: UInt8 = 0x14
+    package static let stored: UInt8 = 0x15
+    package static let cancel: UInt8 = 0x16
+    package static let cancelled: UInt8 = 0x17
+
+    /// The transfer's id, then bytes of its content stream. Not a control frame: the driver handles content.
+    package static let content: UInt8 = 0x20
+
+    // A ``StreamFrame`` (`docs/PROTOCOL.md`, section 11).
+    package static let streamOpen: UInt8 = 0x30
+    package static let streamData: UInt8 = 0x31
+    package static let streamCredit: UInt8 = 0x32
+    package static let streamFinish: UInt8 = 0x33
+    package static let streamReset: UInt8 = 0x34
+
+    /// One unreliable message (`docs/PROTOCOL.md`, section 12.5).
+    package static let datagram: UInt8 = 0x35
+
+    // A ``SessionFrame`` (`docs/PROTOCOL.md`, section 12).
+    package static let sessionInvite: UInt8 = 0x40
+    package static let sessionAccept: UInt8 = 0x41
+    package static let sessionRefuse: UInt8 = 0x42
+    package static let sessionWithdraw: UInt8 = 0x43
+    package static let sessionRoster: UInt8 = 0x44
+    package static let sessionLeave: UInt8 = 0x45
+    package static let sessionDatagrams: UInt8 = 0x46
+}

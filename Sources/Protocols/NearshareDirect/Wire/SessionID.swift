@@ -1,0 +1,22 @@
+internal import NearshareBase
+
+/// The identifier of a session, drawn at random by the member that starts it.
+public struct SessionID: Sendable, Hashable {
+    /// The size of an identifier.
+    package static let byteCount = 16
+    /// Exactly ``byteCount`` bytes.
+    package let bytes: [UInt8]
+
+    /// - Returns: nil for any number of bytes but 16.
+    package init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    init(from reader: inout ByteReader) throws(MalformedInput) {
+        bytes = Array(try reader.readBytes(Self.byteCount))
+    }
+
+    /// 32 lower-case hexadecimal digits.
+    public var hex: String { Hex.encode(bytes) }
+}

@@ -1,0 +1,13 @@
+/// The reason why a peer is not admitted to a session. The raw values are those of the wire format.
+package enum SessionRefusal: UInt8, Sendable, Hashable {
+    /// A user or policy declined.
+    case declined = 0
+    /// The invitation was not answered in time.
+    case expired = 1
+    /// The session has reached its limit of members.
+    case full = 2
+    /// The session is not known, or the peer is not a member.
+    case unknown = 3
+    /// The invited peer does not trust the inviting peer's key.
+    case untrusted = 4
+}

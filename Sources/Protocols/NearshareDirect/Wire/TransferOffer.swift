@@ -1,0 +1,29 @@
+package import NearshareBase
+
+/// The frame that asks a receiver to accept content: an ``Offer`` with the parameters of its transfer.
+package struct TransferOffer: Sendable, Hashable {
+    /// Limit on ``context``.
+    package static let maximumContextByteCount = 1024
+    /// Upper bound that the receiver applies to ``timeout``.
+    package static let maximumTimeout = Duration.seconds(600)
+
+    /// Drawn at random; unique on its link.
+    package var id: TransferID
+    /// The time for which the sender waits for an answer, in whole seconds on the wire.
+    package var timeout: Duration
+    /// The key under which the receiver finds the content that it has kept: equal for repetitions of one send. 32 bytes.
+    package var resumeKey: [UInt8]
+    /// Bytes for the program at the receiver, at most ``maximumContextByteCount``. The command-line tool leaves it empty.
+    package var context: [UInt8]
+    /// The offered content.
+    package var offer: Offer
+
+    /// Describes a transfer. The limits are not checked.
+    package init(id: TransferID, timeout: Duration, resumeKey: [UInt8], context: [UInt8], offer: Offer) {
+        self.id = id
+        self.timeout = timeout
+        self.resumeKey = resumeKey
+        self.context = context
+        self.offer = offer
+    }
+}
