@@ -1,5 +1,6 @@
 import Nearshare
 import NearshareAudio
+import NearshareService
 import NearshareTerminal
 import Testing
 
@@ -48,11 +49,11 @@ import Testing
     @Test(
         "audio errors have exit statuses",
         arguments: [
-            (AudioError(.noSpace, "x"), NearshareCLI.ExitStatus.noSpace), (AudioError(.overLimit, "x"), .noSpace),
+            (AudioError(.noSpace, "x"), NearshareService.ExitStatus.noSpace), (AudioError(.overLimit, "x"), .noSpace),
             (AudioError(.damaged, "x"), .damaged), (AudioError(.unavailable, "x"), .failure),
             (AudioError(.deviceGone, "x"), .failure), (AudioError(.failed, "x"), .failure),
         ])
-    func statuses(_ error: AudioError, _ status: NearshareCLI.ExitStatus) {
+    func statuses(_ error: AudioError, _ status: NearshareService.ExitStatus) {
         #expect(CommandFailure(error).status == status)
     }
 }
