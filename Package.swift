@@ -96,7 +96,7 @@ let libraryFloor: [Target] = [
     module(
         "Nearshare", "Library",
         [
-            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareInterfaces",
+            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareBundles", "NearshareInterfaces",
             "NearshareEngine", "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
             .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])), logging,
         ]),

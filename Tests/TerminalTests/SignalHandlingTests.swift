@@ -7,8 +7,8 @@ import Testing
     @Test("without a signal the body's result and error pass through")
     func passThrough() async throws {
         struct Failure: Error {}
-        #expect(try await SignalHandling.run(onSignal: {}) { 7 } == 7)
-        await #expect(throws: Failure.self) { try await SignalHandling.run(onSignal: {}) { throw Failure() } }
+        #expect(try await SignalHandling.run(onSignal: {}, { 7 }) == 7)
+        await #expect(throws: Failure.self) { try await SignalHandling.run(onSignal: {}, { throw Failure() }) }
     }
 
     @Test("a SIGINT with another meaning is left out of the terminations")

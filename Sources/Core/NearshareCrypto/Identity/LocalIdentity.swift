@@ -43,6 +43,7 @@ package struct LocalIdentity: Sendable {
         precondition(seed.count == Self.seedByteCount)
         // Safe: both accept any 32 bytes.
         agreementKey = try! AgreementPrivateKey(seed: seed[..<AgreementPrivateKey.byteCount], in: .guarded)
+        // Safe: as above.
         signingKey = try! SigningPrivateKey(seed: seed[AgreementPrivateKey.byteCount...], in: .guarded)
         fingerprint = Fingerprint(of: agreementKey.publicKey)
     }

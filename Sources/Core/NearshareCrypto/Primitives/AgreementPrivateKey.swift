@@ -31,6 +31,7 @@ package struct AgreementPrivateKey: Sendable {
     package func sharedSecret(with other: AgreementPublicKey) throws(CryptoError) -> SecretBytes {
         var code: Int32 = -1
         let shared = SecretBytes(byteCount: Int(crypto_scalarmult_curve25519_BYTES)) { output in
+            // Safe: 32 bytes.
             let point = output.assumingMemoryBound(to: UInt8.self).baseAddress!
             code = secret.withPointer { crypto_scalarmult_curve25519(point, $0, other.bytes) }
         }

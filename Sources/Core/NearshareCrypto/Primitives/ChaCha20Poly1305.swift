@@ -19,6 +19,7 @@ package enum ChaCha20Poly1305 {
             var written: UInt64 = 0
             _ = key.withPointer {
                 crypto_aead_chacha20poly1305_ietf_encrypt(
+                    // Safe: the buffer holds at least the tag.
                     buffer.baseAddress!, &written, plaintext, UInt64(plaintext.count), associated, UInt64(associated.count),
                     nil, nonce, $0)
             }
@@ -49,6 +50,7 @@ package enum ChaCha20Poly1305 {
             var written: UInt64 = 0
             code = key.withPointer {
                 crypto_aead_chacha20poly1305_ietf_decrypt(
+                    // Safe: an empty buffer was rejected, or allocated with its tag.
                     buffer.baseAddress!, &written, nil, sealed.baseAddress!, UInt64(sealed.count), associated,
                     UInt64(associated.count), nonce, $0)
             }

@@ -27,10 +27,12 @@ package enum HMAC {
         Sodium.requireReady()
         var state = crypto_auth_hmacsha256_state()
         defer { withUnsafeMutableBytes(of: &state) { sodium_memzero($0.baseAddress, $0.count) } }
+        // Safe: key and output have their fixed sizes.
         crypto_auth_hmacsha256_init(&state, key.assumingMemoryBound(to: UInt8.self).baseAddress!, key.count)
         for part in parts where !part.isEmpty {
             crypto_auth_hmacsha256_update(&state, part.assumingMemoryBound(to: UInt8.self).baseAddress, UInt64(part.count))
         }
+        // Safe: as above.
         crypto_auth_hmacsha256_final(&state, output.assumingMemoryBound(to: UInt8.self).baseAddress!)
     }
 }

@@ -57,8 +57,10 @@ package struct RecordCipher: Sendable {
         let box =
             switch kind {
             case .aes256GCM:
+                // Safe: sealing fails for wrong nonce sizes only, and `combined` is nil for others than 12 bytes.
                 try! AES.GCM.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined!
             case .chaCha20Poly1305:
+                // Safe: as above.
                 try! ChaChaPoly.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined
             case .authenticatedOnly: preconditionFailure("handled above")
             }

@@ -55,6 +55,7 @@ package final class SecretBytes: Sendable {
 
     /// Calls `body` with a typed pointer for C functions.
     func withPointer<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result {
+        // Safe: secrets are never empty.
         body(UnsafePointer(storage.assumingMemoryBound(to: UInt8.self).baseAddress!))
     }
 }

@@ -19,6 +19,7 @@ package struct SigningPrivateKey: Sendable {
         let seed = SecretBytes(seed, in: memory)
         var point = [UInt8](repeating: 0, count: SigningPublicKey.byteCount)
         expanded = SecretBytes(byteCount: Int(crypto_sign_ed25519_SECRETKEYBYTES), in: memory) { output in
+            // Safe: 64 bytes.
             let pair = output.assumingMemoryBound(to: UInt8.self).baseAddress!
             _ = seed.withPointer { crypto_sign_ed25519_seed_keypair(&point, pair, $0) }
         }

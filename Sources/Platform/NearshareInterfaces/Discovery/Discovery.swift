@@ -56,6 +56,7 @@ public struct ServiceType: Sendable, Hashable {
     package var tcp: String { "_\(name)._tcp" }
 
     /// The service type of the nearshare tool.
+    // Safe: a constant that follows the rules.
     public static let nearshare = try! ServiceType("nearshare")
 }
 
