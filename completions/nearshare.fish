@@ -168,7 +168,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'receive' -d 'Advertise this machine, and receive what peers nearby send.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'send' -d 'Send files, folders, standard input or text to a peer nearby.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'browse' -d 'List the peers nearby.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'friends' -d 'Manage friends, from whom files can be accepted without asking.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'friends' -d 'Manage friends; their files can be accepted without asking.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'chat' -d 'Chat with a peer, full-screen or through a pipe.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'message' -d 'Send a message to a peer, in or out of range, or to everyone.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'messages' -d 'List received messages.'

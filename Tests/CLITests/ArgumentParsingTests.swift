@@ -342,12 +342,12 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
 
     @Test(arguments: [("0.1", 100), ("600", 600_000), ("2.25", 2250)] as [(String, Int64)])
     func timeouts(_ text: String, _ milliseconds: Int64) {
-        #expect(TimeoutArgument(argument: text)?.duration == .milliseconds(milliseconds))
+        #expect((try? TimeoutArgument(parsing: text))?.duration == .milliseconds(milliseconds))
     }
 
     @Test(arguments: ["", "0", "0.05", "600.1", "nan", "inf", "-5", "ten"])
     func invalidTimeouts(_ text: String) {
-        #expect(TimeoutArgument(argument: text) == nil)
+        #expect((try? TimeoutArgument(parsing: text)) == nil)
     }
 
     @Test(arguments: [("6", 6000), ("24", 24_000), ("25.5", 25_500), ("256", 256_000)])

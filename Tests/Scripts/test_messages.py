@@ -97,7 +97,7 @@ class RuleStory(MessageStory):
         for words, *arguments in (
             ("a broadcast has no receiver", "hi", "--broadcast", "--to", "ben"),
             ("a broadcast has no receiver", "hi", "--mode", "broadcast", "--to", "ben"),
-            ("--broadcast is a mode of its own", "hi", "--broadcast", "--mode", "mesh"),
+            ("--broadcast is a mode", "hi", "--broadcast", "--mode", "mesh"),
             ("needs a receiver", "hi"),
             ("needs a receiver", "hi", "--mode", "direct"),
             ("must be encrypted", "hi", "--to", "ben", "--private", "--unencrypted"),
@@ -114,12 +114,12 @@ class RuleStory(MessageStory):
     def test_what_can_not_be_said(self):
         for value in ("{nope", "1e999", "NaN", "", "[1 2]", '{"a":1}{"b":2}', '"\\ud800"'):
             with self.subTest(value=value):
-                self.refused(2, "not valid JSON", "--json", value, "--broadcast")
-        self.refused(2, "in base64", "--json", '{"picture": {"$base64": "!"}}', "--broadcast")
+                self.refused(2, "invalid JSON", "--json", value, "--broadcast")
+        self.refused(2, "base64 text", "--json", '{"picture": {"$base64": "!"}}', "--broadcast")
         self.refused(2, "nothing in it", "-", "--broadcast", input=b"\n")
         self.refused(2, "no UTF-8", "-", "--broadcast", input=b"\xff\xfe")
         # An array cut into itself until no stack would hold it.
-        self.refused(2, "not valid JSON", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
+        self.refused(2, "invalid JSON", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
 
     def test_2_048_bytes_are_the_most(self):
         # A text with its length in front, as one value.

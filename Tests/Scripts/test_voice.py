@@ -311,7 +311,7 @@ class ALSAStory(VoiceStory):
         seconds = len(spoken) / 16000
         result = self.ben.run("voice", "--yes", "--no-trim", "--duration", f"{seconds:.3f}", "-o", note)
         self.assertCode(0, result)
-        self.assertIn(b"through ALSA", result.stderr)
+        self.assertIn(b"from ALSA", result.stderr)
         self.assertNote(note, seconds)
         self.assertGreater(likeness(spoken, read_sound(note, 16000)), 0.9)
         self.assertCode(0, self.ben.run("voice", "play", note, "--device", "alsa:speaker"))
@@ -402,7 +402,7 @@ class SoundServerStory(VoiceStory):
         source = write_wave(self.place / "s.wav", tone(2))
         self.assertCode(0, self.ben.run("voice", "--input", source, "--to", f"127.0.0.1:{port}"))
         words = receiver.communicate(timeout=30)[0].decode()
-        self.assertRegex(words, r"voice note of .*, 0:02; hear it with `nearshare voice play [0-9a-f]{6}`")
+        self.assertRegex(words, r"voice note from .*, 0:02; play it with `nearshare voice play [0-9a-f]{6}`")
         self.assertIn("█", words)
 
     def test_the_seconds_that_a_phone_leaves_are_known_before_anything_is_said(self):
@@ -473,7 +473,7 @@ class SoundServerStory(VoiceStory):
         screen = Screen(self, self.ben.command("voice"), self.ben.environment())
         screen.wait_for("nothing heard yet")
         screen.press("\r")
-        screen.wait_for("is it the right microphone")
+        screen.wait_for("check the microphone")
         self.assertEqual(1, screen.end())
 
     def test_what_a_killed_recorder_had_written_can_be_played(self):
@@ -495,7 +495,7 @@ class SoundServerStory(VoiceStory):
         self.server.control("unload-module", module)
         self.assertEqual("device-gone", recording.wait_for("recorded")["ending"])
         self.assertEqual(1, recording.end())
-        self.assertIn("the microphone has gone", recording.story())
+        self.assertIn("microphone was disconnected", recording.story())
         self.assertIn("is kept in", recording.story())
         self.assertNote(note)
 

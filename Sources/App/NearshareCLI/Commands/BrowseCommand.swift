@@ -10,7 +10,9 @@ struct BrowseCommand: AsyncParsableCommand {
     @Flag(help: "Keep running, and report peers that appear and disappear, until Ctrl-C.")
     var watch = false
 
-    @Option(help: ArgumentHelp("Time to look, 0.1 to 600 (default: 2, or 8 for --via bluetooth).", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp("Time to look, 0.1 to 600 (default: 2, or 8 for --via bluetooth).", valueName: "seconds"),
+        transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
     @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))

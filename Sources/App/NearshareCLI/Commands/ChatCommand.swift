@@ -27,7 +27,9 @@ struct ChatCommand: AsyncParsableCommand {
         help: ArgumentHelp("With a pipe: end when all lines are sent, or delivered (default: sent).", valueName: "state"))
     var wait: ChatGoal?
 
-    @Option(help: ArgumentHelp("With a pipe: time to wait for that (default: 30).", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp("With a pipe: time to wait for that (default: 30).", valueName: "seconds"),
+        transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
     @Flag(help: "With a pipe: keep running after the last line, and show new messages, until Ctrl-C.")

@@ -5,7 +5,7 @@ internal import NearshareTerminal
 
 struct FriendsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "friends", abstract: "Manage friends, from whom files can be accepted without asking.",
+        commandName: "friends", abstract: "Manage friends; their files can be accepted without asking.",
         discussion: "A friend is a key, not a name. `nearshare peers` lists all known peers.",
         subcommands: [FriendsListCommand.self, FriendsAddCommand.self, FriendsRemoveCommand.self],
         defaultSubcommand: FriendsListCommand.self)

@@ -15,7 +15,7 @@ struct MeshRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Run a node in the foreground.",
         discussion: """
-            It connects by itself to whom it hears on every medium, relays and carries for others, and takes files and messages. \
+            It connects by itself to the nodes in range on every medium, relays and carries for others, and takes files and messages. \
             Other commands of this person go through it meanwhile.
             """)
 

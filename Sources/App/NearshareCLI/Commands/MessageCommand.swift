@@ -52,7 +52,8 @@ struct MessageCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Time to look for the receiver, and to wait (default: 10; 30 until a file is accepted).", valueName: "seconds"))
+            "Time to look for the receiver, and to wait (default: 10; 30 until a file is accepted).", valueName: "seconds"),
+        transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
     @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))

@@ -33,7 +33,9 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Preserve permission bits, except set-user-ID and set-group-ID.")
     var keepModes = false
 
-    @Option(help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"),
+        transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning, even if the receiver has a part already.")

@@ -78,7 +78,9 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @OptionGroup var way: TransportOptions
 
-    @Option(help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"),
+        transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
     @Flag(help: "Write one JSON event per line to standard output.")

@@ -1,8 +1,8 @@
 /// The outcome of a transfer, on which both sides agree.
 public enum TransferOutcome: Sendable, Hashable, Codable {
-    /// A side of a transfer.
+    /// The end of a transfer at which something happened.
     public enum Side: Sendable, Hashable, Codable {
-        /// This side.
+        /// The node that this program runs.
         case local
         /// The peer's side.
         case remote
