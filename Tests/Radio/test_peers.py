@@ -4,8 +4,8 @@ import json
 import subprocess
 import unittest
 
-from harness import INTERRUPT, digest
 from radio_harness import ADDRESSES, PATIENCE, RadioStory, network, tell_air
+from harness import INTERRUPT, digest
 
 
 def events(result):

@@ -3,8 +3,8 @@
 import sys
 import unittest
 
-from bitchat_peer import BitchatPeer
 from radio_harness import PATIENCE, Probe, RadioStory, power
+from bitchat_peer import BitchatPeer
 
 try:
     from bumble_radio import ADDRESS, BumbleRadio

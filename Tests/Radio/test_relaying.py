@@ -3,8 +3,8 @@
 import subprocess
 import unittest
 
-from harness import digest
 from radio_harness import PATIENCE, RadioStory, tell_air
+from harness import digest
 
 
 class ThreePeersStory(RadioStory):

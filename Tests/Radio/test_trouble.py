@@ -2,8 +2,8 @@
 
 import unittest
 
-from harness import digest
 from radio_harness import ADDRESSES, PATIENCE, Probe, RadioStory, power, restart_bluetoothd, tell_air
+from harness import digest
 
 
 class TroubleStory(RadioStory):

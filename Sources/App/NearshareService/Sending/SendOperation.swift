@@ -16,6 +16,8 @@ package final class SendOperation: Sendable {
     private let resolver: PeerResolver
     private let running = RunningTransfers()
 
+    /// Back-off before the peer is looked for again after a broken link.
+    private static let reconnectDelay = Duration.seconds(1)
     /// Limit on the tries after the first one, of one send to one peer.
     private static let maximumRetryCount = 3
 
@@ -109,6 +111,8 @@ package final class SendOperation: Sendable {
                 retryCount += 1
                 if failure.status == .peerGone { linkFailure = failure }
                 reporter.report(.searchingAgain(id))
+                // The receiver resumes only what its side of the broken link no longer holds, and may notice later than this side.
+                try await Task.sleep(for: Self.reconnectDelay)
                 guard let found = await resolver.resolveAgain(id, on: node) else { throw linkFailure ?? failure }
                 destination = found
             }
