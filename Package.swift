@@ -228,7 +228,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     ],
-    // Who may import whom is stated in .ci/imports.txt and checked there: SwiftPM does not notice every undeclared import.
+    // Permitted imports are listed in .ci/imports.txt and checked: SwiftPM does not notice every undeclared one.
     targets: isQuick ? quickTargets : allTargets,
     cxxLanguageStandard: .cxx17
 )

@@ -48,7 +48,7 @@ struct ResolutionQueue {
 
     /// The next service to resolve, newest first, so that a newcomer is not delayed by a flood of earlier names.
     mutating func next() -> Start? {
-        while resolving.count < Self.maximumResolvingCount, let key = takeNext() {
+        while resolving.count < Self.maximumResolvingCount, let key = dequeue() {
             guard !contains(key) else { continue }
             var evicted: Key?
             if resolving.count + followed.count >= Self.maximumFollowedCount { evicted = followed.popFirst() }
@@ -58,7 +58,7 @@ struct ResolutionQueue {
         return nil
     }
 
-    private mutating func takeNext() -> Key? {
+    private mutating func dequeue() -> Key? {
         if let newest = waiting.popLast() { return newest }
         guard !retries.isEmpty else { return nil }
         let key = retries.removeFirst()

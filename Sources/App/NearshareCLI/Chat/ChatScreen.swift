@@ -78,7 +78,7 @@ struct ChatScreen: Sendable {
     var current: Int?
     /// The name that was looked for last; results for earlier names are not opened.
     var requestedName: String?
-    private var lastBell: WallTime?
+    private var lastNotification: WallTime?
 
     /// Number of entries loaded at once.
     static let page = 50
@@ -247,18 +247,18 @@ struct ChatScreen: Sendable {
         if entry.isOurs { return [] }
         if isVisible { return markRead(index) }
         if entry.status < .read { views[index].unreadCount += 1 }
-        return entry.conversation == .everybody ? [] : ringBell(at: now)
+        return entry.conversation == .everybody ? [] : notify(at: now)
     }
 
     /// The bell for a received line. The public room does not ring it: any peer could.
-    private mutating func ringBell(at now: WallTime) -> [Effect] {
+    private mutating func notify(at now: WallTime) -> [Effect] {
         guard !settings.isQuiet else { return [] }
-        if let lastBell {
-            let passed = now.milliseconds - lastBell.milliseconds
+        if let lastNotification {
+            let passed = now.milliseconds - lastNotification.milliseconds
             // The wall clock may have been set back.
             guard passed >= Self.bellInterval || passed < 0 else { return [] }
         }
-        lastBell = now
+        lastNotification = now
         return [.bell]
     }
 

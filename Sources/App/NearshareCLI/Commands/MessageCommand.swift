@@ -93,7 +93,7 @@ struct MessageCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let path = try file.map(AbsolutePath.of)
-            // What is wrong with it is told before a node is looked for or begun.
+            // Invalid input is reported before a node is looked for or started.
             let value = try json.map(StructuredJSON.value)
             let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
             let said = text == "-" ? try Self.readStandardInput() : text

@@ -117,7 +117,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let order = try makeOrder(machine)
             if peers.isEmpty {
-                guard let note = try await makeStudio(machine, order).run() else { return }
+                guard let note = try await makeRecordingSession(machine, order).run() else { return }
                 if !json { Console.result(note.path) }
             } else {
                 try await recordAndSend(order, from: machine)
@@ -125,7 +125,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         }
     }
 
-    private func makeStudio(_ machine: LocalMachine, _ order: RecordingSession.Order) -> RecordingSession {
+    private func makeRecordingSession(_ machine: LocalMachine, _ order: RecordingSession.Order) -> RecordingSession {
         RecordingSession(archive: VoiceArchive(machine), order: order, isJSON: json, isQuiet: quiet || json)
     }
 
@@ -155,7 +155,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             }
             for remark in reach.remarks where !quiet && !json { Console.say(remark) }
             order.settings.limit = NoteSizeLimit.smaller(order.settings.limit, reach.limit)
-            guard let note = try await makeStudio(machine, order).run() else { return }
+            guard let note = try await makeRecordingSession(machine, order).run() else { return }
             try await send(note, from: machine, on: node)
         }
     }

@@ -1,7 +1,7 @@
 package import Nearshare
 package import NearshareBundles
 
-/// What a command asks the node that runs on this machine. Internal: both ends are of one version.
+/// A request of a command to the node that runs on this machine. Internal: both ends are of one version.
 package enum ControlRequest: Sendable, Hashable, Codable {
     /// Reply: ``ControlReply/status(_:)``.
     case status

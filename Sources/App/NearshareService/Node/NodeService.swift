@@ -164,7 +164,7 @@ package final class NodeService: NodeClient {
     // MARK: Contacts
 
     private func findContact(_ name: String, timeout: Duration) async throws -> Contact {
-        // Nobody waits for a peer that would be refused.
+        // A blocked peer is refused at once, without a look-up.
         if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name),
             contact.trustStatus.isBlocked
         {

@@ -1,6 +1,6 @@
 package import Nearshare
 
-/// What an operation reports.
+/// An event that an operation reports.
 package enum OperationEvent: Sendable {
     // Looking for a peer.
     case searching(String)

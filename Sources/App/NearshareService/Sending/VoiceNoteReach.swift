@@ -2,7 +2,7 @@ package import Nearshare
 package import NearshareAudio
 internal import NearshareMesh
 
-/// What is known of the paths to a voice note's receivers before it is recorded.
+/// The receivers of a voice note and the limits of the paths to them, looked up before it is recorded.
 package struct VoiceNoteReach: Sendable {
     /// Limit on the note's size that fits all paths; nil for none.
     package private(set) var limit: NoteSizeLimit?

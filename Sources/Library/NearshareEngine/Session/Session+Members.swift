@@ -182,7 +182,7 @@ extension Session {
         guard link != nil, let peer = known.peer(node.settings) else { return driver.decline(offer.id, because: .notAllowed) }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver)
         open.insert(invitation, as: offer.id, known.shortCode)
-        tell(invitation)
+        emit(invitation)
     }
 
     // MARK: Both ends agree
@@ -299,7 +299,7 @@ extension Session {
         for await (streamID, purpose, name) in link.driver.streams.opened {
             let stream = ByteStream(streamID, name, link.driver.streams)
             switch purpose {
-            case .bytes: tell(ReceivedStream(sender: link.peer, stream: stream))
+            case .bytes: emit(ReceivedStream(sender: link.peer, stream: stream))
             case .messages:
                 guard !hasMessages else {
                     link.driver.violated(MalformedInput("session: another stream for messages on one link"))

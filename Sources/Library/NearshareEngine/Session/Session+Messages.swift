@@ -143,7 +143,7 @@ extension Session {
         }
         guard let arrival else { return }
         if !arrival.messages.isEmpty { inbox.notifyReceivers() }
-        if let lostCount = arrival.lostCount { tell(.restarted(link.peer, lost: lostCount)) }
+        if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
         if arrival.hasFrames { link.wake() }
         if arrival.makesRoom { progress.notifyAll() }
         if let failure = arrival.failure { throw failure }

@@ -345,15 +345,15 @@ public final class Session: Sendable {
         }
     }
 
-    func tell(_ change: Change) {
+    func emit(_ change: Change) {
         continuations.changes.yield(change)
     }
 
-    func tell(_ invitation: Invitation) {
+    func emit(_ invitation: Invitation) {
         continuations.resources.yield(invitation)
     }
 
-    func tell(_ stream: ReceivedStream) {
+    func emit(_ stream: ReceivedStream) {
         continuations.streams.yield(stream)
     }
 

@@ -96,7 +96,7 @@ public final class Transfer: Sendable {
         state.withLock { state in
             guard state.result == nil, state.progress.phase != phase else { return }
             state.progress.phase = phase
-            Self.tell(&state, now: now)
+            Self.emit(&state, now: now)
         }
     }
 
@@ -109,7 +109,7 @@ public final class Transfer: Sendable {
             state.progress.finishedEntries = entries
             state.meter = TransferMeter(amount: bytes, now: now)
             state.progress.phase = .moving
-            Self.tell(&state, now: now)
+            Self.emit(&state, now: now)
         }
     }
 
@@ -119,7 +119,7 @@ public final class Transfer: Sendable {
             state.progress.done = done
             state.progress.finishedEntries = entries
             guard now - state.lastTold >= Self.shortestInterval else { return }
-            Self.tell(&state, now: now)
+            Self.emit(&state, now: now)
         }
     }
 
@@ -130,7 +130,7 @@ public final class Transfer: Sendable {
             state.progress.fragments = TransferProgress.Fragments(done: 0, total: total)
             state.progress.phase = .moving
             state.meter = TransferMeter(amount: 0, now: now)
-            Self.tell(&state, now: now)
+            Self.emit(&state, now: now)
         }
     }
 
@@ -141,7 +141,7 @@ public final class Transfer: Sendable {
             state.progress.fragments = TransferProgress.Fragments(done: done, total: total)
             state.progress.done = UInt64(Double(size) * Double(done) / Double(max(1, total)))
             // Rare, and people want to see each.
-            Self.tell(&state, now: now)
+            Self.emit(&state, now: now)
         }
     }
 
@@ -152,7 +152,7 @@ public final class Transfer: Sendable {
             guard state.result == nil else { return [] }
             state.result = result
             state.progress.phase = .ended(result.outcome)
-            Self.tell(&state, now: now)
+            Self.emit(&state, now: now)
             state.progress.timeLeft = nil
             state.onCancel = nil
             listeners = Array(state.listeners.values)
@@ -171,7 +171,7 @@ public final class Transfer: Sendable {
         state.progress.timeLeft = state.meter.timeLeft(until: state.progress.total)
     }
 
-    private static func tell(_ state: inout State, now: MonotonicInstant) {
+    private static func emit(_ state: inout State, now: MonotonicInstant) {
         refresh(&state, now: now)
         state.lastTold = now
         for listener in state.listeners.values { listener.yield(state.progress) }
