@@ -56,6 +56,7 @@ build-without-bluetooth: packages
 # What a change must not break besides the tests.
 check: packages-test
 	swift format lint --strict --recursive --parallel Sources Tests Package.swift
+	.ci/check-python
 	.ci/check-imports
 	.ci/check-sources
 	swift build --product nearshare
@@ -82,6 +83,7 @@ docs: packages
 
 format:
 	swift format --in-place --recursive --parallel Sources Tests Examples/Package.swift Examples/Sources Package.swift
+	.ci/check-python --fix
 
 # Makes up bytes for every decoder of what strangers send.
 fuzz: packages

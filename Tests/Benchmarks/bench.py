@@ -2,8 +2,9 @@
 """nearshare beside what people would use instead: the same files, one run, taking turns; medians and ratios.
 
 Everything goes over loopback and through memory (tmpfs), and, as root, over a cable with delay and loss between two network
-namespaces. Servers of the rivals are started here, on free ports, with keys of their own, and ended again. What is not installed
-or not possible is left out, visibly."""
+namespaces. Servers of the rivals are started here, on free ports, with keys of their own, and ended again. What is not
+installed or not possible is left out, visibly."""
+
 import argparse
 import contextlib
 import datetime
@@ -29,14 +30,24 @@ CHUNK = 1 << 20
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
-    options.add_argument("--frames", type=pathlib.Path, default=pathlib.Path(".build/release/frames-benchmark"),
-                         help="measures the frame path's packets; left out where it is not built")
-    options.add_argument("--mesh", type=pathlib.Path, default=pathlib.Path(".build/release/mesh-benchmark"),
-                         help="measures a node of the frame path; left out where it is not built")
+    options.add_argument(
+        "--frames",
+        type=pathlib.Path,
+        default=pathlib.Path(".build/release/frames-benchmark"),
+        help="measures the frame path's packets; left out where it is not built",
+    )
+    options.add_argument(
+        "--mesh",
+        type=pathlib.Path,
+        default=pathlib.Path(".build/release/mesh-benchmark"),
+        help="measures a node of the frame path; left out where it is not built",
+    )
     options.add_argument("--runs", type=int, default=7)
     options.add_argument("--only", choices=["file", "tree", "small", "cable", "voice"], help="one of the pieces of work")
     options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
-    options.add_argument("--recording", type=int, default=60, help="seconds of the voice note that is recorded; 3600 for all of it")
+    options.add_argument(
+        "--recording", type=int, default=60, help="seconds of the voice note that is recorded; 3600 for all of it"
+    )
     arguments = options.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="nearshare-bench-") as place, contextlib.ExitStack() as stack:
         bench = Bench(pathlib.Path(place), arguments, stack)
@@ -75,8 +86,10 @@ class Bench:
     def heading(self):
         model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
         version = subprocess.run([self.binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-        return (f"{datetime.date.today()}, {os.cpu_count()} cores of {model}, Linux {platform.release()}, {version}; "
-                f"medians of {self.runs} rounds, each round all in turn\n")
+        return (
+            f"{datetime.date.today()}, {os.cpu_count()} cores of {model}, Linux {platform.release()}, {version}; "
+            f"medians of {self.runs} rounds, each round all in turn\n"
+        )
 
     # The four pieces of work.
 
@@ -154,8 +167,7 @@ class Bench:
             race("200 files of 4 KiB over 50 ms, 100 Mbit/s", tree, "rsync over ssh", SSH.rsync),
         ]
         line.delay, line.loss = 0.01, 0.01
-        texts.append(
-            race("32 MiB over 20 ms, 100 Mbit/s, 1 % loss", large, "scp", SSH.copy, runs=3, per_byte=32 << 20))
+        texts.append(race("32 MiB over 20 ms, 100 Mbit/s, 1 % loss", large, "scp", SSH.copy, runs=3, per_byte=32 << 20))
         return "\n".join(texts)
 
     # Measuring.
@@ -187,8 +199,11 @@ class Bench:
 def table(title, results, ours, per_byte=None):
     medians = {name: (statistics.median(w for w, _ in r), statistics.median(c for _, c in r)) for name, r in results.items()}
     own = medians[ours][0]
-    lines = [f"### {title}\n", "| | wall | CPU | time of the other : ours |" + (" GB/s |" if per_byte else ""),
-             "|---|---|---|---|" + ("---|" if per_byte else "")]
+    lines = [
+        f"### {title}\n",
+        "| | wall | CPU | time of the other : ours |" + (" GB/s |" if per_byte else ""),
+        "|---|---|---|---|" + ("---|" if per_byte else ""),
+    ]
     for name, (wall, cpu) in sorted(medians.items(), key=lambda item: item[1][0]):
         label = f"**{name}**" if name.startswith("nearshare") else name
         speed = f" {per_byte / wall / 1e9:.3g} |" if per_byte else ""
@@ -216,7 +231,11 @@ class Receiver:
         self.name = f"bench-{os.getpid()}"
         self.process = subprocess.Popen(
             [*within, binary, "receive", "--inbox", inbox, "--name", self.name, "--accept", "all", "--json"],
-            env=sender_environment(home), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            env=sender_environment(home),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         stack.callback(self.stop)
         ready = json.loads(self.process.stdout.readline())
         self.address = f"{host}:{ready['port']}"
@@ -260,13 +279,24 @@ class SSH:
         port = free_port()
         (place / "sshd_config").write_text(
             f"Port {port}\nListenAddress {host}\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\n"
-            f"StrictModes no\nPidFile none\nUsePAM no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n")
+            f"StrictModes no\nPidFile none\nUsePAM no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n"
+        )
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)
         process = subprocess.Popen([*within, "/usr/sbin/sshd", "-D", "-f", place / "sshd_config"], stderr=subprocess.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
-        self.options = ["-i", str(place / "user"), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                        "-o", "LogLevel=ERROR", "-o", "ConnectionAttempts=10"]
+        self.options = [
+            "-i",
+            str(place / "user"),
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "LogLevel=ERROR",
+            "-o",
+            "ConnectionAttempts=10",
+        ]
         self.port = str(port)
         self.host = f"{pwd.getpwuid(os.getuid()).pw_name}@{host}"
         if not within:
@@ -298,21 +328,43 @@ class Web:
         home = place / "web"
         home.mkdir(mode=0o755)
         place.chmod(0o755)
-        run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-             "-subj", "/CN=bench", "-keyout", home / "key", "-out", home / "cert"], stderr=subprocess.DEVNULL)
+        run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                "/CN=bench",
+                "-keyout",
+                home / "key",
+                "-out",
+                home / "cert",
+            ],
+            stderr=subprocess.DEVNULL,
+        )
         self.port = free_port()
         (home / "conf").write_text(
-            f"user {pwd.getpwuid(os.getuid()).pw_name};\ndaemon off;\npid {home}/pid;\nerror_log /dev/null;\nevents {{}}\nhttp {{ access_log off; sendfile on;\n"
+            f"user {pwd.getpwuid(os.getuid()).pw_name};\ndaemon off;\npid {home}/pid;\nerror_log /dev/null;\nevents {{}}\n"
+            f"http {{ access_log off; sendfile on;\n"
             f"server {{ listen 127.0.0.1:{self.port} ssl; ssl_protocols TLSv1.3; ssl_certificate {home}/cert;\n"
-            f"ssl_certificate_key {home}/key; root {place}; }} }}\n")
+            f"ssl_certificate_key {home}/key; root {place}; }} }}\n"
+        )
         process = subprocess.Popen(["nginx", "-c", str(home / "conf")], stderr=subprocess.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
         wait_for_port(self.port)
 
     def fetch(self, name, target):
-        return run(["curl", "-sk", "--tls13-ciphers", "TLS_AES_256_GCM_SHA384", "-o", target,
-                    f"https://127.0.0.1:{self.port}/{name}"])
+        return run(
+            ["curl", "-sk", "--tls13-ciphers", "TLS_AES_256_GCM_SHA384", "-o", target, f"https://127.0.0.1:{self.port}/{name}"]
+        )
 
 
 def free_port():

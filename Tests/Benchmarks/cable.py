@@ -1,6 +1,7 @@
 """A cable with delay, a rate and loss between two network namespaces: two TAP devices and a loop that carries packets.
 
 Not every kernel has netem, and this one loses the same packets again for the same seed."""
+
 import collections
 import contextlib
 import fcntl
@@ -71,8 +72,10 @@ class Cable:
             with contextlib.suppress(subprocess.CalledProcessError):
                 for number in range(2):
                     subprocess.run(
-                        self.within(number, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}"), check=True,
-                        capture_output=True)
+                        self.within(number, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}"),
+                        check=True,
+                        capture_output=True,
+                    )
                 return name
         return "this machine's congestion control"
 

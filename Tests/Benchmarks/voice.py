@@ -1,8 +1,8 @@
 """Voice notes: how fast they are encoded beside opusenc, how much memory a recording takes, and whether it has gaps."""
+
 import json
 import os
 import pathlib
-import re
 import shutil
 import statistics
 import subprocess
@@ -42,8 +42,9 @@ def encoding(binary, place, runs):
         for name, command in rivals.items():
             output.unlink(missing_ok=True)
             begun = time.perf_counter()
-            process = subprocess.Popen([str(word) for word in command], env=home, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                [str(word) for word in command], env=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.perf_counter() - begun
             if status != 0:
@@ -52,16 +53,20 @@ def encoding(binary, place, runs):
             # The first round fills caches and is not counted.
             if number > 0:
                 figures[name].append((wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
-    own, own_cpu = (statistics.median(column) for column in list(zip(*figures["nearshare"]))[:2])
-    lines = [f"### Encoding {SPEECH_MINUTES} minutes of speech, 16 kHz, to 24 kbit/s\n",
-             "| | wall | CPU | wall of the other : ours | CPU of the other : ours | times real time | memory | size |",
-             "|---|---|---|---|---|---|---|---|"]
+    own, own_cpu = (statistics.median(column) for column in list(zip(*figures["nearshare"], strict=True))[:2])
+    lines = [
+        f"### Encoding {SPEECH_MINUTES} minutes of speech, 16 kHz, to 24 kbit/s\n",
+        "| | wall | CPU | wall of the other : ours | CPU of the other : ours | times real time | memory | size |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for name, rows in figures.items():
-        wall, cpu, memory = (statistics.median(column) for column in zip(*rows))
+        wall, cpu, memory = (statistics.median(column) for column in zip(*rows, strict=True))
         label = f"**{name}**" if name == "nearshare" else name
-        lines.append(f"| {label} | {wall * 1000:.0f} ms | {cpu * 1000:.0f} ms | {wall / own:.2f} | {cpu / own_cpu:.2f} | {SPEECH_MINUTES * 60 / wall:.0f}"
-                     f" | {memory:.0f} MiB | {sizes[name] / 1e6:.2f} MB |")
-    ratios = sorted(theirs[0] / ours[0] for theirs, ours in zip(figures["opusenc"], figures["nearshare"]))
+        lines.append(
+            f"| {label} | {wall * 1000:.0f} ms | {cpu * 1000:.0f} ms | {wall / own:.2f} | {cpu / own_cpu:.2f} "
+            f"| {SPEECH_MINUTES * 60 / wall:.0f} | {memory:.0f} MiB | {sizes[name] / 1e6:.2f} MB |"
+        )
+    ratios = sorted(theirs[0] / ours[0] for theirs, ours in zip(figures["opusenc"], figures["nearshare"], strict=True))
     lines.append(f"\nopusenc : nearshare, round by round: {', '.join(f'{ratio:.3f}' for ratio in ratios)}")
     return "\n".join(lines) + "\n"
 
@@ -74,11 +79,24 @@ def recording(binary, place, seconds):
     address = f"unix:{home}/native"
     (home / "default.pa").write_text(
         f"load-module module-native-protocol-unix socket={home}/native auth-anonymous=1\n"
-        f"load-module module-sine-source source_name=tone frequency={TONE} rate=48000\nset-default-source tone\n")
+        f"load-module module-sine-source source_name=tone frequency={TONE} rate=48000\nset-default-source tone\n"
+    )
     environment = {**os.environ, "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "PULSE_SERVER": address}
     server = subprocess.Popen(
-        ["pulseaudio", "-n", "-F", home / "default.pa", "--daemonize=no", "--exit-idle-time=-1", "--use-pid-file=no",
-         "--disable-shm=yes"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [
+            "pulseaudio",
+            "-n",
+            "-F",
+            home / "default.pa",
+            "--daemonize=no",
+            "--exit-idle-time=-1",
+            "--use-pid-file=no",
+            "--disable-shm=yes",
+        ],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         deadline = time.monotonic() + 20
         while subprocess.run(["pactl", "info"], env=environment, capture_output=True).returncode != 0:
@@ -88,8 +106,12 @@ def recording(binary, place, seconds):
         note = place / "long.opus"
         begun = time.monotonic()
         process = subprocess.Popen(
-            [binary, "voice", "--yes", "--json", "--no-trim", "--duration", str(seconds), "-o", note], env=environment,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [binary, "voice", "--yes", "--json", "--no-trim", "--duration", str(seconds), "-o", note],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         process.stdout.readline()
         recorded = json.loads(process.stdout.readline())
         took = time.monotonic() - begun
@@ -100,13 +122,22 @@ def recording(binary, place, seconds):
         server.terminate()
         server.wait()
     jumps, worst = phase_jumps(note)
-    return "\n".join([
-        f"### Recording {seconds} s from a sound server that keeps time\n", "| | |", "|---|---|",
-        f"| length of the note | {recorded['seconds']:.3f} s |", f"| on the clock, with starting and ending | {took:.1f} s |",
-        f"| samples lost | {recorded['lost_samples']} |",
-        f"| places where the tone's phase jumps | {jumps} (largest change in 20 ms: {worst:.3f} of a turn) |",
-        f"| CPU | {(usage.ru_utime + usage.ru_stime) / seconds * 100:.1f} % of one core |",
-        f"| largest memory | {usage.ru_maxrss / 1024:.0f} MiB |"]) + "\n"
+    return (
+        "\n".join(
+            [
+                f"### Recording {seconds} s from a sound server that keeps time\n",
+                "| | |",
+                "|---|---|",
+                f"| length of the note | {recorded['seconds']:.3f} s |",
+                f"| on the clock, with starting and ending | {took:.1f} s |",
+                f"| samples lost | {recorded['lost_samples']} |",
+                f"| places where the tone's phase jumps | {jumps} (largest change in 20 ms: {worst:.3f} of a turn) |",
+                f"| CPU | {(usage.ru_utime + usage.ru_stime) / seconds * 100:.1f} % of one core |",
+                f"| largest memory | {usage.ru_maxrss / 1024:.0f} MiB |",
+            ]
+        )
+        + "\n"
+    )
 
 
 def phase_jumps(note):
@@ -115,14 +146,15 @@ def phase_jumps(note):
 
     rate = 48000
     window = rate // 50
-    decoder = subprocess.Popen(["ffmpeg", "-v", "error", "-i", note, "-f", "s16le", "-ac", "1", "-ar", str(rate), "-"],
-                               stdout=subprocess.PIPE)
+    decoder = subprocess.Popen(
+        ["ffmpeg", "-v", "error", "-i", note, "-f", "s16le", "-ac", "1", "-ar", str(rate), "-"], stdout=subprocess.PIPE
+    )
     phases = []
     position = 0
     block = window * 500
     while piece := decoder.stdout.read(block * 2):
         samples = numpy.frombuffer(piece, dtype="<i2").astype(float)
-        samples = samples[:len(samples) // window * window]
+        samples = samples[: len(samples) // window * window]
         if len(samples) == 0:
             break
         turns = numpy.exp(-2j * numpy.pi * TONE * (numpy.arange(len(samples)) + position) / rate)
@@ -140,8 +172,26 @@ def make_speech(path):
     one = path.with_suffix(".one.wav")
     words = "The quick brown fox jumps over the lazy dog, and the train to the north leaves at eight. " * 10
     subprocess.run(["espeak-ng", "-w", one, words], check=True)
-    subprocess.run(["ffmpeg", "-v", "error", "-stream_loop", "-1", "-i", one, "-t", str(SPEECH_MINUTES * 60), "-ac", "1", "-ar",
-                    "16000", "-y", path], check=True)
+    subprocess.run(
+        [
+            "ffmpeg",
+            "-v",
+            "error",
+            "-stream_loop",
+            "-1",
+            "-i",
+            one,
+            "-t",
+            str(SPEECH_MINUTES * 60),
+            "-ac",
+            "1",
+            "-ar",
+            "16000",
+            "-y",
+            path,
+        ],
+        check=True,
+    )
     one.unlink()
 
 

@@ -84,9 +84,7 @@ class BumbleRadio:
             device = Device(name="phone", address=Address(ADDRESS), host=Host(transport.source, transport.sink))
             # BlueZ requests an MTU as well; see bumble_chat.
             device.gatt_server.max_mtu = self.wanted_mtu
-            await {"central": self._central, "peripheral": self._peripheral, "channel": self._channel}[self.role](
-                device
-            )
+            await {"central": self._central, "peripheral": self._peripheral, "channel": self._channel}[self.role](device)
 
     async def _central(self, device):
         await device.power_on()

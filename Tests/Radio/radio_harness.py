@@ -76,9 +76,7 @@ class RadioPeer(Peer):
         return running
 
     def mesh(self, *arguments, name):
-        running = self.start(
-            "mesh", "run", "--json", "--name", name, "--accept", "all", "--inbox", self.inbox, *arguments
-        )
+        running = self.start("mesh", "run", "--json", "--name", name, "--accept", "all", "--inbox", self.inbox, *arguments)
         running.ready = running.wait_for("ready", patience=PATIENCE)
         return running
 
@@ -142,9 +140,7 @@ def rest():
     shown = subprocess.run(listing, capture_output=True, text=True).stdout
     for path in set(re.findall(r'object path "(/org/bluez/hci\d+/dev_\w+)"', shown)):
         subprocess.run(bluez(path, "org.bluez.Device1.Disconnect"), capture_output=True)
-        subprocess.run(
-            bluez(path.rsplit("/", 1)[0], "org.bluez.Adapter1.RemoveDevice", f"objpath:{path}"), capture_output=True
-        )
+        subprocess.run(bluez(path.rsplit("/", 1)[0], "org.bluez.Adapter1.RemoveDevice", f"objpath:{path}"), capture_output=True)
 
 
 def bluez(path, member, *arguments):

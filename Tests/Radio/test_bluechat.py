@@ -115,15 +115,11 @@ class ConversationStory(RadioStory):
         self.assertEqual(b"hello olive", olive.wait_for("heard"))
         people = next(event["people"] for event in events if event["event"] == "people")
         [person] = [person for person in people if person["software"] == "blueChat"]
-        self.assertEqual(
-            ("olive (BlueChat, unproven)", "new", False), (person["name"], person["standing"], person["friend"])
-        )
+        self.assertEqual(("olive (BlueChat, unproven)", "new", False), (person["name"], person["standing"], person["friend"]))
         self.assertIn("delivered", [event["mark"] for event in events if event["event"] == "mark"])
         olive.say("hello änna \x1b[31m".encode())
         line = node.wait_for("line", patience=PATIENCE)
-        self.assertEqual(
-            ("hello änna \x1b[31m", person["id"], person["name"]), (line["text"], line["from"], line["name"])
-        )
+        self.assertEqual(("hello änna \x1b[31m", person["id"], person["name"]), (line["text"], line["from"], line["name"]))
 
 
 if __name__ == "__main__":

@@ -44,14 +44,10 @@ class TwoPeersStory(RadioStory):
     def test_who_has_sent_is_found_when_they_receive(self):
         # BlueZ has discovered the services of Ben's machine before it offered nearshare's.
         self.anna.receive(name="anna")
-        self.assertCode(
-            0, self.ben.run("send", "--text", "one", "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
-        )
+        self.assertCode(0, self.ben.run("send", "--text", "one", "--to", "anna", "--via", "bluetooth", patience=PATIENCE))
         self.anna.stop_all()
         ben = self.ben.receive(name="ben")
-        self.assertCode(
-            0, self.anna.run("send", "--text", "two", "--to", "ben", "--via", "bluetooth", patience=PATIENCE)
-        )
+        self.assertCode(0, self.anna.run("send", "--text", "two", "--to", "ben", "--via", "bluetooth", patience=PATIENCE))
         self.assertEqual("two", ben.wait_for("delivered")["text"])
 
     def test_browse_lists_who_is_in_range(self):

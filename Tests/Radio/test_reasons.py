@@ -22,9 +22,7 @@ class ReasonStory(RadioStory):
         """The texts and advice of doctor's findings about Bluetooth."""
         result = self.ben.run("doctor", "--json", patience=PATIENCE)
         findings = [json.loads(line) for line in result.stdout.splitlines()]
-        return [
-            (finding["text"], finding.get("advice")) for finding in findings if finding.get("subject") == "bluetooth"
-        ]
+        return [(finding["text"], finding.get("advice")) for finding in findings if finding.get("subject") == "bluetooth"]
 
     def assertReason(self, text, advice):
         """Both doctor and send report the reason."""
@@ -75,9 +73,7 @@ class ReasonStory(RadioStory):
         end_bluetoothd()
         while is_on_bus("org.bluez"):
             time.sleep(0.1)
-        self.assertReason(
-            "bluetoothd is not running", "start it with `systemctl start bluetooth` (Debian package: bluez)"
-        )
+        self.assertReason("bluetoothd is not running", "start it with `systemctl start bluetooth` (Debian package: bluez)")
 
     def test_no_permission(self):
         self.addCleanup(keep_from_bluetoothd, None)

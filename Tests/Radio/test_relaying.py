@@ -54,9 +54,7 @@ class RadioAndNetworkStory(RadioStory):
         cleo = self.cleo.receive("--interface", "lo", name="cleo", accept="none")
         ben = self.ben.receive("--interface", "lo", name="ben", radio=False)
         cleo.wait_for_message("mesh: peer ben")
-        self.assertCode(
-            0, self.send_when_found(self.anna, *what, "--to", "ben", "--via", "mesh", "--interface", "alone")
-        )
+        self.assertCode(0, self.send_when_found(self.anna, *what, "--to", "ben", "--via", "mesh", "--interface", "alone"))
         return ben.wait_for("delivered", patience=PATIENCE)
 
     def test_a_file_goes_from_the_radio_to_the_network(self):

@@ -35,9 +35,7 @@ class TroubleStory(RadioStory):
         anna = self.anna.receive()
         restart_bluetoothd()
         # Anna's service may not be advertised yet.
-        self.assertCode(
-            0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth")
-        )
+        self.assertCode(0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth"))
         self.assertEqual("still there?", anna.wait_for("delivered", patience=PATIENCE)["text"])
 
     def test_the_daemon_is_restarted_in_the_middle(self):

@@ -1,4 +1,5 @@
 """The Noise part of bitchat, written from the bitchat specification, section 8, and the Noise specification."""
+
 import hmac
 import struct
 
@@ -13,7 +14,7 @@ X = b"Noise_X_25519_ChaChaPoly_SHA256"
 COURIER_PROLOGUE = b"bitchat-courier-v1"
 KEY, TAG = 32, 16
 FIRST_LENGTH, SECOND_LENGTH, THIRD_LENGTH = 32, 96, 64
-MAX_COUNTER = 0xffff_fffe
+MAX_COUNTER = 0xFFFF_FFFE
 WINDOW = 1024
 
 
@@ -150,8 +151,7 @@ class Handshake:
 
     def session(self):
         first, second = self.state.split()
-        return Session(first, second, self.their_static) if self.is_initiator else Session(
-            second, first, self.their_static)
+        return Session(first, second, self.their_static) if self.is_initiator else Session(second, first, self.their_static)
 
 
 class Session:

@@ -4,6 +4,7 @@ Links are TCP connections that carry the frames of bitchat_wire. Calls may come 
 what becomes of what was sent, is told in `events`: dictionaries with the name of the event under "event". Peer ids
 are hexadecimal everywhere outside of packets.
 """
+
 import collections
 import dataclasses
 import heapq
@@ -95,8 +96,7 @@ class Link:
         self.neighbour = None
         self.sync_requested = -math.inf
         self.outgoing = queue.Queue(LINK_QUEUE)
-        self.threads = [
-            threading.Thread(target=self._read, daemon=True), threading.Thread(target=self._write, daemon=True)]
+        self.threads = [threading.Thread(target=self._read, daemon=True), threading.Thread(target=self._write, daemon=True)]
 
     def start(self):
         # The reading one waits for the writing one at its end, so that one is there first.
@@ -175,6 +175,7 @@ class Link:
 @dataclasses.dataclass
 class Transfer:
     """A file on its way out; `id` is the transfer id of the bitchat specification, section 7.1."""
+
     id: str
     cancelled: threading.Event
     sent: int = 0
@@ -184,6 +185,7 @@ class Transfer:
 @dataclasses.dataclass
 class Job:
     """What an outbox sends next: a payload for one peer, or a packet for all."""
+
     payload: bytes | None = None
     packet: Packet | None = None
     links: list | None = None
@@ -251,8 +253,12 @@ class Outbox(threading.Thread):
                 with self.peer._changed:
                     self.peer._transfers.pop(job.transfer.id, None)
                 self.peer._tell(
-                    "file-" + outcome[0], transfer=job.transfer.id, sent=job.transfer.sent, total=job.transfer.total,
-                    **({"reason": outcome[1]} if outcome[1] else {}))
+                    "file-" + outcome[0],
+                    transfer=job.transfer.id,
+                    sent=job.transfer.sent,
+                    total=job.transfer.total,
+                    **({"reason": outcome[1]} if outcome[1] else {}),
+                )
             elif outcome[0] != "sent":
                 self.peer._tell("undelivered", to=self.remote.id.hex() if self.remote else None, reason=outcome[1])
 
@@ -262,8 +268,9 @@ class Outbox(threading.Thread):
         if self.remote is None:
             return self._send_paced(job, job.packet, job.links, None)
         if not self._wait_for_session(job):
-            return ("cancelled", None) if job.transfer and job.transfer.cancelled.is_set() else (
-                "failed", "no session was made")
+            return (
+                ("cancelled", None) if job.transfer and job.transfer.cancelled.is_set() else ("failed", "no session was made")
+            )
         if job.transfer and not self._wait_for_proof():
             return "failed", "the peer did not prove in this session that it takes private files"
         with self.peer._changed:
@@ -290,8 +297,7 @@ class Outbox(threading.Thread):
 
     def _wait_for_proof(self):
         with self.peer._changed:
-            self.peer._changed.wait_for(
-                lambda: self.remote.proven is not None or self.peer.is_closed, STATE_PATIENCE)
+            self.peer._changed.wait_for(lambda: self.remote.proven is not None or self.peer.is_closed, STATE_PATIENCE)
             return bool((self.remote.proven or 0) & wire.PRIVATE_MEDIA)
 
     def _send_paced(self, job, packet, links, session):
@@ -464,11 +470,13 @@ class BitchatPeer:
 
     def wait_for(self, name, test=lambda event: True, timeout=30):
         """The first event of that name for which the test holds and that no call returned before."""
+
         def find():
             for number, event in enumerate(self.events):
                 if event["event"] == name and number not in self._taken and test(event):
                     return number, event
             return None
+
         with self._changed:
             found = self._changed.wait_for(find, timeout)
             if not found:
@@ -478,16 +486,25 @@ class BitchatPeer:
 
     def story(self):
         """The last events, with long content cut."""
-        return "\n".join(str({
-            key: value[:16].hex() + "..." if isinstance(value, bytes) and len(value) > 16 else value
-            for key, value in event.items()}) for event in self.events[-30:])
+        return "\n".join(
+            str(
+                {
+                    key: value[:16].hex() + "..." if isinstance(value, bytes) and len(value) > 16 else value
+                    for key, value in event.items()
+                }
+            )
+            for event in self.events[-30:]
+        )
 
     def wait_for_peer(self, nickname, timeout=30):
         """The id of a peer of that name whose announce was accepted and that has not left."""
+
         def find():
-            return next((
-                remote.id.hex() for remote in self._remotes.values()
-                if remote.is_present and remote.nickname == nickname), None)
+            return next(
+                (remote.id.hex() for remote in self._remotes.values() if remote.is_present and remote.nickname == nickname),
+                None,
+            )
+
         with self._changed:
             found = self._changed.wait_for(find, timeout)
         if not found:
@@ -548,8 +565,9 @@ class BitchatPeer:
             raise Malformed("an empty file is refused by iOS")
         encoded = wire.File(content, name, mime).encode()
         transfer = self._new_transfer(encoded)
-        self._enqueue(peer_id, Job(
-            bytes([wire.PRIVATE_FILE]) + encoded, transfer=transfer, max_fragments=max_fragments, chunk=chunk))
+        self._enqueue(
+            peer_id, Job(bytes([wire.PRIVATE_FILE]) + encoded, transfer=transfer, max_fragments=max_fragments, chunk=chunk)
+        )
         return transfer.id
 
     def _new_transfer(self, encoded):
@@ -635,8 +653,7 @@ class BitchatPeer:
 
     def _send_announce(self, links=None):
         neighbours = {link.neighbour: None for link in self._links if link.neighbour}
-        payload = wire.Announce(
-            self.nickname, self.noise_key, self.signing_key, list(neighbours), self.capabilities).encode()
+        payload = wire.Announce(self.nickname, self.noise_key, self.signing_key, list(neighbours), self.capabilities).encode()
         packet = self._packet(wire.ANNOUNCE, payload)
         self._store(packet)
         self._announced = time.monotonic()
@@ -648,8 +665,7 @@ class BitchatPeer:
                 return
             self._send_announce()
             alone = not any(link.neighbour for link in self._links)
-        pause = ANNOUNCE_ALONE if alone else ANNOUNCE_CONNECTED + self._random.uniform(
-            -ANNOUNCE_SPREAD, ANNOUNCE_SPREAD)
+        pause = ANNOUNCE_ALONE if alone else ANNOUNCE_CONNECTED + self._random.uniform(-ANNOUNCE_SPREAD, ANNOUNCE_SPREAD)
         self._timer.after(pause, self._announce_regularly)
 
     # Receiving.
@@ -658,8 +674,7 @@ class BitchatPeer:
         """The entry of a peer; one that never announced itself gives way when there are too many."""
         if identifier not in self._remotes:
             if len(self._remotes) >= MAX_PEERS:
-                spare = next((
-                    key for key, each in self._remotes.items() if not each.is_present and not each.outbox), None)
+                spare = next((key for key, each in self._remotes.items() if not each.is_present and not each.outbox), None)
                 if spare is None:
                     return None
                 del self._remotes[spare]
@@ -707,8 +722,7 @@ class BitchatPeer:
         """By the key of iOS (bitchat specification, section 5.4). Fragments, of which there are many, are remembered
         apart, and only so that relays do not send them in circles."""
         now, key = time.monotonic(), wire.duplicate_key(packet)
-        seen, limit = (self._seen_fragments, MAX_SEEN_FRAGMENTS) if packet.type == wire.FRAGMENT else (
-            self._seen, MAX_SEEN)
+        seen, limit = (self._seen_fragments, MAX_SEEN_FRAGMENTS) if packet.type == wire.FRAGMENT else (self._seen, MAX_SEEN)
         if key in seen and now - seen[key][0] <= SEEN_SECONDS:
             pending = seen[key][1]
             # Somebody else relayed it already; that is enough where there are more than two peers.
@@ -728,10 +742,14 @@ class BitchatPeer:
 
     def _handle(self, packet, link):
         handlers = {
-            wire.ANNOUNCE: self._announce_received, wire.MESSAGE: self._message_received,
-            wire.LEAVE: self._leave_received, wire.FRAGMENT: self._fragment_received,
-            wire.FILE_TRANSFER: self._file_received, wire.REQUEST_SYNC: self._sync_request_received,
-            wire.NOISE_HANDSHAKE: self._handshake_received, wire.NOISE_ENCRYPTED: self._encrypted_received,
+            wire.ANNOUNCE: self._announce_received,
+            wire.MESSAGE: self._message_received,
+            wire.LEAVE: self._leave_received,
+            wire.FRAGMENT: self._fragment_received,
+            wire.FILE_TRANSFER: self._file_received,
+            wire.REQUEST_SYNC: self._sync_request_received,
+            wire.NOISE_HANDSHAKE: self._handshake_received,
+            wire.NOISE_ENCRYPTED: self._encrypted_received,
         }
         if packet.type in handlers:
             handlers[packet.type](packet, link)
@@ -744,8 +762,7 @@ class BitchatPeer:
 
     def _announce_received(self, packet, link):
         announce = wire.Announce.decode(packet.payload)
-        refusal = wire.announce_refusal(
-            announce, packet.sender, packet.timestamp, self.own_id, int(time.time() * 1000))
+        refusal = wire.announce_refusal(announce, packet.sender, packet.timestamp, self.own_id, int(time.time() * 1000))
         if refusal is None and not wire.is_signed_by(packet, announce.signing_key):
             refusal = "badSignature"
         remote = None if refusal else self._remote(packet.sender)
@@ -757,8 +774,7 @@ class BitchatPeer:
             self._tell("announce-refused", reason="anotherSigningKey", peer=packet.sender.hex())
             return
         is_new = not remote.is_present
-        remote.nickname, remote.noise_key, remote.signing_key = (
-            announce.nickname, announce.noise_key, announce.signing_key)
+        remote.nickname, remote.noise_key, remote.signing_key = (announce.nickname, announce.noise_key, announce.signing_key)
         remote.capabilities, remote.is_present = announce.capabilities, True
         if packet.ttl == wire.MAX_TTL and link.neighbour is None:
             link.neighbour = packet.sender
@@ -777,8 +793,11 @@ class BitchatPeer:
             content = wire.text(packet.payload)
             self._store(packet)
             self._tell(
-                "public-message", peer=packet.sender.hex(), text=content,
-                message_id=wire.public_message_id(packet.sender, packet.timestamp, content))
+                "public-message",
+                peer=packet.sender.hex(),
+                text=content,
+                message_id=wire.public_message_id(packet.sender, packet.timestamp, content),
+            )
 
     def _leave_received(self, packet, _):
         remote = self._signer(packet)
@@ -805,8 +824,14 @@ class BitchatPeer:
 
     def _tell_file(self, packet, file, is_private):
         self._tell(
-            "file", peer=packet.sender.hex(), name=file.name, mime=file.mime, content=file.content, private=is_private,
-            ios_refusal=wire.ios_refusal(file))
+            "file",
+            peer=packet.sender.hex(),
+            name=file.name,
+            mime=file.mime,
+            content=file.content,
+            private=is_private,
+            ios_refusal=wire.ios_refusal(file),
+        )
 
     # Noise.
 
@@ -966,8 +991,9 @@ class BitchatPeer:
     def _store(self, packet):
         """Keeps a signed packet for those that ask for it; of announces only each sender's newest."""
         if packet.type == wire.ANNOUNCE:
-            for key in [key for key, each in self._stored.items()
-                        if each.type == wire.ANNOUNCE and each.sender == packet.sender]:
+            for key in [
+                key for key, each in self._stored.items() if each.type == wire.ANNOUNCE and each.sender == packet.sender
+            ]:
                 del self._stored[key]
         self._stored[wire.gossip_id(packet)] = packet
         while len(self._stored) > MAX_STORED:

@@ -3,6 +3,7 @@
 Nothing here reads a clock, a socket or a random number: what a function needs, it is given. Every decoder raises
 Malformed for bytes that it refuses, and none takes more memory than the limits named below.
 """
+
 import dataclasses
 import hashlib
 import math
@@ -52,7 +53,7 @@ class Reader:
         if count > len(self):
             raise Malformed(f"{count} bytes wanted, {len(self)} left")
         self.offset += count
-        return bytes(self.data[self.offset - count:self.offset])
+        return bytes(self.data[self.offset - count : self.offset])
 
     def number(self, size):
         return int.from_bytes(self.take(size), "big")
@@ -90,10 +91,12 @@ def peer_id(noise_public):
 
 # Packets: bitchat specification, section 2.
 
+
 @dataclasses.dataclass
 class Packet:
     """One packet; `payload` is never compressed here. `deflated` keeps the stream in which a payload arrived, since
     a signature may be over exactly those bytes (bitchat specification, section 2.7)."""
+
     type: int
     sender: bytes
     timestamp: int
@@ -144,13 +147,13 @@ def encode(packet, padded=False, level=DEFLATE_LEVEL, deflated=None):
     size_bytes = 4 if wide else 2
     body, flags = packet.payload, 0
     stream = deflated
-    if stream is None and should_compress(body) and (wide or len(body) <= 0xffff):
+    if stream is None and should_compress(body) and (wide or len(body) <= 0xFFFF):
         stream = deflate(body, level)
         stream = stream if len(stream) < len(body) else None
     if stream is not None:
         flags |= IS_COMPRESSED
         body = len(packet.payload).to_bytes(size_bytes, "big") + stream
-    if len(body) > (0xffff_ffff if wide else 0xffff):
+    if len(body) > (0xFFFF_FFFF if wide else 0xFFFF):
         raise Malformed(f"{len(body)} bytes do not fit version {packet.version}")
     after = b""
     if packet.recipient is not None:
@@ -200,8 +203,7 @@ def _decode_exactly(frame):
     else:
         payload = body.take(length)
     signature = reader.take(SIGNATURE_LENGTH) if flags & HAS_SIGNATURE else None
-    return Packet(
-        kind, sender, timestamp, payload, ttl, version, recipient, route, signature, bool(flags & IS_RSR), stream)
+    return Packet(kind, sender, timestamp, payload, ttl, version, recipient, route, signature, bool(flags & IS_RSR), stream)
 
 
 def decode(frame):
@@ -224,7 +226,7 @@ def frame_length(start):
     if len(start) < header:
         return None
     flags = start[11]
-    length = int.from_bytes(start[12:12 + size_bytes], "big")
+    length = int.from_bytes(start[12 : 12 + size_bytes], "big")
     if length > MAX_PAYLOAD or flags & IS_COMPRESSED and length < size_bytes:
         raise Malformed(f"a payload of {length} bytes")
     total = header + ID_LENGTH + (ID_LENGTH if flags & HAS_RECIPIENT else 0)
@@ -236,6 +238,7 @@ def frame_length(start):
 
 
 # Padding: bitchat specification, section 2.5.
+
 
 def padding_target(length):
     """The smallest block that holds 16 bytes more; the length itself above the largest."""
@@ -259,6 +262,7 @@ def unpad(data):
 
 
 # Signatures: bitchat specification, section 2.7.
+
 
 def signing_preimage(packet, level=DEFLATE_LEVEL, deflated=None):
     bare = dataclasses.replace(packet, ttl=0, signature=None, is_rsr=False)
@@ -287,6 +291,7 @@ def is_signed_by(packet, public):
 
 
 # Names of packets: bitchat specification, sections 3, 5.4 and 10.
+
 
 def duplicate_key(packet):
     """The iOS key: any two packets with the same one are the same packet."""
@@ -317,9 +322,11 @@ def private_media_id(sender, recipient, name):
 
 # Relaying: bitchat specification, section 5.1.
 
+
 @dataclasses.dataclass
 class Relay:
     """With what ttl a packet goes on, and the range of milliseconds to wait before."""
+
     ttl: int
     delay: tuple
 
@@ -346,6 +353,7 @@ def relay_decision(kind, ttl, recipient, degree):
 
 
 # Streams: bitchat specification, section 11, last paragraph.
+
 
 class StreamFramer:
     """Finds frames in a byte stream by their length. It holds at most one frame and one chunk."""
@@ -442,7 +450,7 @@ class Announce:
             elif kind == 3:
                 fields["signing_key"] = value
             elif kind == 4 and value and len(value) % ID_LENGTH == 0:
-                fields["neighbours"] = [value[at:at + ID_LENGTH] for at in range(0, len(value), ID_LENGTH)]
+                fields["neighbours"] = [value[at : at + ID_LENGTH] for at in range(0, len(value), ID_LENGTH)]
             elif kind == 5:
                 fields["capabilities"] = int.from_bytes(value[:8], "little")
             elif kind == 6 and 1 <= len(value) <= 12:
@@ -490,13 +498,18 @@ def ios_chunk(packet, link_limit=None):
 
 def cut(packet, frame, fragment_id, chunk=CHUNK, limit=MAX_FRAGMENTS):
     """The fragment packets of a frame, which stays as it is: nothing is stripped before (section 6.4)."""
-    slices = [frame[at:at + chunk] for at in range(0, len(frame), chunk)]
+    slices = [frame[at : at + chunk] for at in range(0, len(frame), chunk)]
     if len(slices) > limit:
         raise Malformed(f"{len(slices)} fragments, and at most {limit} are possible")
     return [
         dataclasses.replace(
-            packet, type=FRAGMENT, version=2 if packet.route else 1, signature=None, deflated=None,
-            payload=fragment_id + struct.pack(">HHB", index, len(slices), packet.type) + piece)
+            packet,
+            type=FRAGMENT,
+            version=2 if packet.route else 1,
+            signature=None,
+            deflated=None,
+            payload=fragment_id + struct.pack(">HHB", index, len(slices), packet.type) + piece,
+        )
         for index, piece in enumerate(slices)
     ]
 
@@ -573,6 +586,7 @@ OCTETS = "application/octet-stream"
 @dataclasses.dataclass
 class File:
     """A file TLV; `size` is what it declares, by default the length of its content."""
+
     content: bytes
     name: str | None = None
     mime: str | None = None
@@ -584,10 +598,12 @@ class File:
         size = len(self.content) if self.size is None else self.size
         data = b""
         for kind, value in (
-                (1, None if self.name is None else self.name.encode()), (2, struct.pack(">I", size)),
-                (3, None if self.mime is None else self.mime.encode())):
+            (1, None if self.name is None else self.name.encode()),
+            (2, struct.pack(">I", size)),
+            (3, None if self.mime is None else self.mime.encode()),
+        ):
             if value is not None:
-                if len(value) > 0xffff:
+                if len(value) > 0xFFFF:
                     raise Malformed("a name or MIME type of more than 65 535 bytes")
                 data += struct.pack(">BH", kind, len(value)) + value
         return data + struct.pack(">BI", 4, len(self.content)) + self.content
@@ -646,7 +662,7 @@ def _begins(*heads):
 
 
 def _mp3(content):
-    return content[:3] == b"ID3" or len(content) >= 2 and content[0] == 0xff and content[1] & 0xe0 == 0xe0
+    return content[:3] == b"ID3" or len(content) >= 2 and content[0] == 0xFF and content[1] & 0xE0 == 0xE0
 
 
 def _m4a(content):
@@ -660,9 +676,13 @@ MEDIA = {
     "image/png": ("image", "png", _begins(b"\x89PNG\r\n\x1a\n")),
     "image/gif": ("image", "gif", _begins(b"GIF87a", b"GIF89a")),
     "image/webp": ("image", "webp", _riff(b"WEBP")),
-    "audio/mp4": ("audio", "m4a", _m4a), "audio/m4a": ("audio", "m4a", _m4a), "audio/aac": ("audio", "m4a", _m4a),
-    "audio/mpeg": ("audio", "mp3", _mp3), "audio/mp3": ("audio", "mp3", _mp3),
-    "audio/wav": ("audio", "wav", _riff(b"WAVE")), "audio/x-wav": ("audio", "wav", _riff(b"WAVE")),
+    "audio/mp4": ("audio", "m4a", _m4a),
+    "audio/m4a": ("audio", "m4a", _m4a),
+    "audio/aac": ("audio", "m4a", _m4a),
+    "audio/mpeg": ("audio", "mp3", _mp3),
+    "audio/mp3": ("audio", "mp3", _mp3),
+    "audio/wav": ("audio", "wav", _riff(b"WAVE")),
+    "audio/x-wav": ("audio", "wav", _riff(b"WAVE")),
     "audio/ogg": ("audio", "ogg", _begins(b"OggS")),
     "application/pdf": ("file", "pdf", _begins(b"%PDF")),
     OCTETS: ("file", "bin", lambda content: True),
@@ -686,14 +706,13 @@ def safe_name(offered, prefix, extension, stamp, taken):
     """The name under which iOS stores a file; `stamp` is yyyyMMdd_HHmmss, `taken` tells whether a name is in use
     (bitchat specification, section 7.4)."""
     name = unicodedata.normalize("NFC", (offered or "").replace("\0", ""))
-    name = "".join(
-        "_" if each in '/\\<>:"|?*' or unicodedata.category(each) == "Cc" else each for each in name).strip()
+    name = "".join("_" if each in '/\\<>:"|?*' or unicodedata.category(each) == "Cc" else each for each in name).strip()
     name = name or f"{prefix}_{stamp}"
     if name.startswith("."):
         name = "_" + name
     stem, dot, suffix = name.rpartition(".")
     if dot and suffix:
-        stem = stem[:max(1, MAX_NAME - 1 - len(suffix))]
+        stem = stem[: max(1, MAX_NAME - 1 - len(suffix))]
     else:
         # The cut comes before an extension is added, which may then pass the limit.
         stem, suffix = name[:MAX_NAME], extension
@@ -709,7 +728,16 @@ def safe_name(offered, prefix, extension, stamp, taken):
 PRIVATE_MESSAGE, READ, DELIVERED, VOICE = 0x01, 0x02, 0x03, 0x08
 VERIFY_CHALLENGE, VERIFY_RESPONSE, PRIVATE_FILE, PEER_STATE = 0x10, 0x11, 0x20, 0x21
 PAYLOADS = {
-    PRIVATE_MESSAGE, READ, DELIVERED, 0x06, 0x07, VOICE, VERIFY_CHALLENGE, VERIFY_RESPONSE, 0x12, PRIVATE_FILE,
+    PRIVATE_MESSAGE,
+    READ,
+    DELIVERED,
+    0x06,
+    0x07,
+    VOICE,
+    VERIFY_CHALLENGE,
+    VERIFY_RESPONSE,
+    0x12,
+    PRIVATE_FILE,
     PEER_STATE,
 }
 OLD_PRIVATE_FILE = 0x09
@@ -867,7 +895,7 @@ def golomb(values, p):
         before = value
     joined = "".join(code)
     joined += "0" * (-len(joined) % 8)
-    return bytes(int(joined[at:at + 8], 2) for at in range(0, len(joined), 8))
+    return bytes(int(joined[at : at + 8], 2) for at in range(0, len(joined), 8))
 
 
 @dataclasses.dataclass
@@ -899,7 +927,7 @@ class SyncFilter:
             end = code.find("0", at)
             if end < 0 or end + 1 + self.p > len(code):
                 return found
-            total += ((end - at) << self.p) + int(code[end + 1:end + 1 + self.p], 2) + 1
+            total += ((end - at) << self.p) + int(code[end + 1 : end + 1 + self.p], 2) + 1
             if total >= self.m:
                 return found
             found.add(total)
@@ -913,6 +941,7 @@ def long_tlv(kind, value):
 @dataclasses.dataclass
 class SyncRequest:
     """A request for what its filter lacks; `types` None is announces and messages."""
+
     filter: SyncFilter
     types: int | None = None
     since: int | None = None
@@ -935,8 +964,11 @@ class SyncRequest:
         while len(reader) >= 3:
             kind = reader.number(1)
             fields[kind] = reader.take(reader.number(2))
-        sizes_hold = len(fields.get(1, b"")) == 1 and len(fields.get(2, b"")) == 4 and len(
-            fields.get(3, bytes(MAX_FILTER_READ + 1))) <= MAX_FILTER_READ
+        sizes_hold = (
+            len(fields.get(1, b"")) == 1
+            and len(fields.get(2, b"")) == 4
+            and len(fields.get(3, bytes(MAX_FILTER_READ + 1))) <= MAX_FILTER_READ
+        )
         if not sizes_hold:
             raise Malformed("a sync request without a filter")
         p, m = fields[1][0], int.from_bytes(fields[2], "big")

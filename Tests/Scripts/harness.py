@@ -1,5 +1,6 @@
 """Runs the real executable as people do: several peers with files of their own, on one machine or on two made of
 network namespaces. Nothing here sleeps to wait for something: events are read until a deadline."""
+
 import contextlib
 import hashlib
 import json
@@ -97,14 +98,21 @@ class Peer:
 
     def environment(self):
         return {
-            "PATH": os.environ["PATH"], "HOME": str(self.home), "XDG_STATE_HOME": str(self.home / "state"),
-            "XDG_CONFIG_HOME": str(self.home / "config"), "SWIFT_BACKTRACE": "enable=no", "TERM": "xterm",
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "XDG_STATE_HOME": str(self.home / "state"),
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "SWIFT_BACKTRACE": "enable=no",
+            "TERM": "xterm",
         }
 
     def hide(self, library):
         """As if this person had not installed the library; needs root."""
-        found = [line.split()[-1] for line in subprocess.run(
-            ["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout.splitlines() if line.split()[0] == library]
+        found = [
+            line.split()[-1]
+            for line in subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout.splitlines()
+            if line.split()[0] == library
+        ]
         self.hidden += found
 
     def command(self, *arguments):
@@ -116,16 +124,27 @@ class Peer:
 
     def start(self, *arguments, stdin=subprocess.DEVNULL):
         process = subprocess.Popen(
-            self.command(*arguments), env=self.environment(), stdin=stdin, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, start_new_session=True)
+            self.command(*arguments),
+            env=self.environment(),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         running = self.runs(process)
         self.started.append(running)
         return running
 
     def run(self, *arguments, input=None, patience=60):
         return subprocess.run(
-            self.command(*arguments), env=self.environment(), input=input, capture_output=True, timeout=patience,
-            start_new_session=True)
+            self.command(*arguments),
+            env=self.environment(),
+            input=input,
+            capture_output=True,
+            timeout=patience,
+            start_new_session=True,
+        )
 
     def receive(self, *arguments, accept="all", name="anna"):
         running = self.start("receive", "--json", "--name", name, "--accept", accept, "--inbox", self.inbox, *arguments)
@@ -144,10 +163,15 @@ class Peer:
 
     def received(self):
         """What is in the inbox: path below it, and content."""
-        return {
-            str(path.relative_to(self.inbox)): path.read_bytes()
-            for path in sorted(self.inbox.rglob("*")) if path.is_file() and not path.is_symlink()
-        } if self.inbox.exists() else {}
+        return (
+            {
+                str(path.relative_to(self.inbox)): path.read_bytes()
+                for path in sorted(self.inbox.rglob("*"))
+                if path.is_file() and not path.is_symlink()
+            }
+            if self.inbox.exists()
+            else {}
+        )
 
 
 class Story(unittest.TestCase):
@@ -227,10 +251,29 @@ class MachinesInARow:
         ip("-n", self.names[cable], "link", "set", self.cables[cable][0], "up")
 
     def slow(self, rate, cable=0):
-        for name, link in zip(self.names[cable:], self.cables[cable]):
+        for name, link in zip(self.names[cable:], self.cables[cable], strict=False):
             subprocess.run(
-                ["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", link, "root", "tbf", "rate", rate, "burst",
-                 "64kb", "latency", "100ms"], check=True)
+                [
+                    "ip",
+                    "netns",
+                    "exec",
+                    name,
+                    "tc",
+                    "qdisc",
+                    "replace",
+                    "dev",
+                    link,
+                    "root",
+                    "tbf",
+                    "rate",
+                    rate,
+                    "burst",
+                    "64kb",
+                    "latency",
+                    "100ms",
+                ],
+                check=True,
+            )
 
 
 def ip(*arguments):

@@ -1,4 +1,5 @@
 """A second peer of the direct path, written from docs/PROTOCOL.md alone; it shares no code with nearshare. It sends."""
+
 import hashlib
 import hmac
 import os
@@ -13,7 +14,20 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 PREAMBLE = b"NSHR\x01\x01\0\0"
 AES, CHACHA = 1, 2
 HELLO, REVEAL, PING, PONG, CLOSE, OFFER, ACCEPT, DECLINE, RESUME, GRANT, STORED, CANCEL, CONTENT = (
-    1, 2, 3, 4, 5, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x20)
+    1,
+    2,
+    3,
+    4,
+    5,
+    0x10,
+    0x11,
+    0x12,
+    0x13,
+    0x14,
+    0x15,
+    0x16,
+    0x20,
+)
 FILE, FOLDER, LINK = 0, 1, 2
 
 
@@ -109,8 +123,7 @@ class Link:
         self.hash = noise.hash
         kind = AESGCM if cipher == AES else ChaCha20Poly1305
         keys = noise.split()
-        self.outgoing, self.incoming = (
-            kind(hkdf(key, noise.hash, b"nearshare record" + bytes([cipher]), 32)) for key in keys)
+        self.outgoing, self.incoming = (kind(hkdf(key, noise.hash, b"nearshare record" + bytes([cipher]), 32)) for key in keys)
         self.packet_keys = [hkdf(key, noise.hash, b"nearshare datagram", 32) for key in keys]
         self.sent = self.received = 0
 
@@ -161,8 +174,11 @@ def items_of(entries):
 
 def offer(transfer, entries):
     items = items_of(entries)
-    resume_key = sha256(b"nearshare resume key" + struct.pack(">I", len(items))
-                        + b"".join(bytes([kind, len(name)]) + name for kind, name, _, _ in items))
+    resume_key = sha256(
+        b"nearshare resume key"
+        + struct.pack(">I", len(items))
+        + b"".join(bytes([kind, len(name)]) + name for kind, name, _, _ in items)
+    )
     frame = bytes([OFFER]) + transfer + struct.pack(">H", 30) + resume_key + counted(b"")
     frame += struct.pack(">IQQH", len(items), len(entries), sum(size for _, _, size, _ in items), len(items))
     for kind, name, size, count in items:
@@ -185,8 +201,8 @@ def stream(entries, complete, partial):
 def kept(frame, entries):
     """From where the receiver asks to go on, if what it has is what we have; else the beginning."""
     complete, length = struct.unpack(">QB", frame[9:18])
-    digest, rest = frame[18:18 + length], frame[18 + length:]
-    partial, = struct.unpack(">Q", rest[:8])
+    digest, rest = frame[18 : 18 + length], frame[18 + length :]
+    (partial,) = struct.unpack(">Q", rest[:8])
     chain = b"\0" * 32
     for entry in entries[:complete]:
         chain = sha256(chain + entry.header)
@@ -236,7 +252,7 @@ def converse(link, entries, name, stop_after):
         while content and sent < min(limit, len(content)):
             if stop_after is not None and sent >= stop_after:
                 return wait_and_cut(link, story)
-            piece = content[sent:min(limit, sent + 131_072)]
+            piece = content[sent : min(limit, sent + 131_072)]
             link.send(bytes([CONTENT]) + transfer + piece)
             sent += len(piece)
 

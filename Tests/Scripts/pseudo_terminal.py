@@ -1,4 +1,5 @@
 """A process at a terminal of its own."""
+
 import fcntl
 import os
 import pty

@@ -1,4 +1,5 @@
 """A second peer for byte streams and sessions, written from docs/PROTOCOL.md alone, sections 11 and 12."""
+
 import os
 import socket
 import struct
@@ -7,7 +8,7 @@ import time
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from protocol_peer import CHACHA, CLOSE, HELLO, PING, PONG, PREAMBLE, REVEAL, Link, counted, hkdf, public, sha256
+from protocol_peer import CHACHA, CLOSE, HELLO, PING, PONG, REVEAL, Link, counted, hkdf, public, sha256
 
 OPEN, DATA, CREDIT, FINISH, RESET, DATAGRAM = 0x30, 0x31, 0x32, 0x33, 0x34, 0x35
 INVITE, SESSION_ACCEPT, REFUSE, WITHDRAW, ROSTER, LEAVE, DATAGRAMS = 0x40, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46
@@ -91,7 +92,7 @@ class SessionLink(Link):
             self.roster = {member["fingerprint"]: member for member in read_roster(body)}
             self.story.add("roster")
         elif kind == DATAGRAMS:
-            port, = struct.unpack(">H", body[:2])
+            (port,) = struct.unpack(">H", body[:2])
             self.packet_tag, self.sent_to = body[2:], (self.address[0], port)
             self.story.add("datagrams")
         elif kind == LEAVE:
@@ -128,7 +129,7 @@ class SessionLink(Link):
                 self.limits[number] = len(self.streams[number]) + WINDOW
                 self.send(bytes([CREDIT]) + struct.pack(">IQ", number, self.limits[number]))
         elif kind == CREDIT:
-            self.credit[number], = struct.unpack(">Q", body)
+            (self.credit[number],) = struct.unpack(">Q", body)
         elif kind == FINISH:
             self.story.add(f"finished {number}")
         elif kind == RESET:
@@ -150,10 +151,10 @@ class SessionLink(Link):
     def take_channel(self, data):
         self.channel += data
         while len(self.channel) >= 4:
-            length, = struct.unpack(">I", self.channel[:4])
+            (length,) = struct.unpack(">I", self.channel[:4])
             if len(self.channel) < 4 + length:
                 return
-            frame, self.channel = self.channel[4:4 + length], self.channel[4 + length:]
+            frame, self.channel = self.channel[4 : 4 + length], self.channel[4 + length :]
             if frame[0] == 0:
                 self.resume(frame[1:9], frame[9:17], struct.unpack(">Q", frame[17:])[0])
             elif frame[0] == 1:
@@ -164,7 +165,7 @@ class SessionLink(Link):
                     self.member.expected += 1
                     self.member.received.append((kind, frame[18:]))
             elif frame[0] == 2:
-                self.member.acknowledged, = struct.unpack(">Q", frame[1:])
+                (self.member.acknowledged,) = struct.unpack(">Q", frame[1:])
 
     def acknowledge(self):
         self.member.passed_on = self.member.expected
@@ -199,7 +200,7 @@ class SessionLink(Link):
     def receive_packet(self):
         packet = self.packets.recv(2048)
         assert packet[:8] == self.own_tag
-        counter, = struct.unpack(">I", packet[8:12])
+        (counter,) = struct.unpack(">I", packet[8:12])
         return ChaCha20Poly1305(self.packet_keys[1]).decrypt(b"\0" * 4 + struct.pack("<Q", counter), packet[12:], b"")
 
 
@@ -209,14 +210,14 @@ def read_roster(body):
     for _ in range(count):
         member = {"fingerprint": body[:32]}
         member["incarnation"], member["revision"], member["presence"], length = struct.unpack(">IIBB", body[32:42])
-        member["name"], body = body[42:42 + length], body[42 + length:]
+        member["name"], body = body[42 : 42 + length], body[42 + length :]
         addresses, body = body[0], body[1:]
         member["addresses"] = []
         for _ in range(addresses):
             length = body[0]
-            member["addresses"].append((body[1:1 + length], *struct.unpack(">H", body[1 + length:3 + length])))
-            body = body[3 + length:]
+            member["addresses"].append((body[1 : 1 + length], *struct.unpack(">H", body[1 + length : 3 + length])))
+            body = body[3 + length :]
         neighbours, body = body[0], body[1:]
-        member["neighbours"], body = [body[8 * n:8 * n + 8] for n in range(neighbours)], body[8 * neighbours:]
+        member["neighbours"], body = [body[8 * n : 8 * n + 8] for n in range(neighbours)], body[8 * neighbours :]
         yield member
     assert not body

@@ -1,5 +1,6 @@
 """Sound without hardware: a sound server of our own with a microphone and a loudspeaker that are sinks of nothing, ALSA
 devices that are files, speech from espeak-ng, and checks by tools that nobody here wrote."""
+
 import json
 import os
 import pathlib
@@ -32,13 +33,27 @@ class SoundServer:
             f"load-module module-native-protocol-unix socket={self.place}/native auth-anonymous=1\n"
             "load-module module-null-sink sink_name=mic rate=48000 channels=1\n"
             "load-module module-null-sink sink_name=ear rate=48000 channels=2\n"
-            "set-default-source mic.monitor\nset-default-sink ear\n")
+            "set-default-source mic.monitor\nset-default-sink ear\n"
+        )
         self.process = subprocess.Popen(
-            ["pulseaudio", "-n", "-F", script, "--daemonize=no", "--exit-idle-time=-1", "--use-pid-file=no",
-             "--disable-shm=yes"], env=self.environment() | {"XDG_RUNTIME_DIR": str(self.place)},
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: subprocess.run(["pactl", "info"], env=self.environment(), capture_output=True).returncode == 0,
-                   "the sound server to answer")
+            [
+                "pulseaudio",
+                "-n",
+                "-F",
+                script,
+                "--daemonize=no",
+                "--exit-idle-time=-1",
+                "--use-pid-file=no",
+                "--disable-shm=yes",
+            ],
+            env=self.environment() | {"XDG_RUNTIME_DIR": str(self.place)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(
+            lambda: subprocess.run(["pactl", "info"], env=self.environment(), capture_output=True).returncode == 0,
+            "the sound server to answer",
+        )
 
     def environment(self):
         return {"PATH": os.environ["PATH"], "HOME": str(self.place), "PULSE_SERVER": self.address}
@@ -70,7 +85,9 @@ class Listener:
         self.path = pathlib.Path(path)
         self.process = subprocess.Popen(
             ["parec", "-d", source, "--rate=48000", "--channels=1", "--format=s16le", "--raw", path],
-            env=server.environment(), stderr=subprocess.DEVNULL)
+            env=server.environment(),
+            stderr=subprocess.DEVNULL,
+        )
         wait_until(lambda: self.path.exists() and self.path.stat().st_size > 0, "the virtual loudspeaker to be heard")
 
     def stop(self):
@@ -79,7 +96,7 @@ class Listener:
 
     def heard(self):
         """All of it so far."""
-        return numpy.frombuffer(self.path.read_bytes()[:self.path.stat().st_size // 2 * 2], dtype="<i2").astype(float)
+        return numpy.frombuffer(self.path.read_bytes()[: self.path.stat().st_size // 2 * 2], dtype="<i2").astype(float)
 
 
 class FileDevices:
@@ -90,11 +107,12 @@ class FileDevices:
         self.place.mkdir(parents=True, exist_ok=True)
         (self.place / "in.raw").write_bytes(samples.astype("<i2").tobytes())
         self.heard = self.place / "out.raw"
-        nothing = 'slave.pcm { type null } '
+        nothing = "slave.pcm { type null } "
         (self.place / "asound.conf").write_text(
             f'pcm.filed {{ type file {nothing} file "{self.heard}" infile "{self.place}/in.raw" format "raw" }}\n'
             f'pcm.!default {{ type plug slave {{ pcm "filed" rate {rate} channels 1 format S16_LE }} }}\n'
-            f'pcm.speaker {{ type plug slave {{ pcm "filed" rate 48000 channels 1 format S16_LE }} }}\n')
+            f'pcm.speaker {{ type plug slave {{ pcm "filed" rate 48000 channels 1 format S16_LE }} }}\n'
+        )
 
     def environment(self):
         # No sound server: its address leads nowhere.
@@ -121,8 +139,9 @@ def tone(seconds, hertz=440, rate=16000, amplitude=12000):
 
 def read_sound(path, rate=48000):
     """Any sound file as one channel at a rate, decoded by ffmpeg."""
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "s16le", "-ac", "1", "-ar", str(rate), "-"], check=True,
-                         capture_output=True).stdout
+    raw = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", path, "-f", "s16le", "-ac", "1", "-ar", str(rate), "-"], check=True, capture_output=True
+    ).stdout
     return numpy.frombuffer(raw, dtype="<i2").astype(float)
 
 
@@ -139,9 +158,9 @@ def likeness(wanted, heard):
     count = len(wanted)
     size = 1 << (len(heard) + count - 1).bit_length()
     products = numpy.fft.irfft(numpy.fft.rfft(heard, size) * numpy.conj(numpy.fft.rfft(wanted, size)), size)
-    products = products[:len(heard) - count + 1]
-    sums = numpy.concatenate([[0], numpy.cumsum(heard ** 2)])
-    norms = numpy.sqrt(numpy.maximum(sums[count:] - sums[:-count], 1) * numpy.sum(wanted ** 2))
+    products = products[: len(heard) - count + 1]
+    sums = numpy.concatenate([[0], numpy.cumsum(heard**2)])
+    norms = numpy.sqrt(numpy.maximum(sums[count:] - sums[:-count], 1) * numpy.sum(wanted**2))
     return float(numpy.max(products / norms))
 
 
@@ -154,7 +173,7 @@ def with_silence(path, samples, seconds=0.7, rate=48000):
 def without_silence(samples, level=200):
     """From the first sound to the last: speech as it was trimmed by the recorder, less the margins."""
     loud = numpy.flatnonzero(numpy.abs(samples) > level)
-    return samples[loud[0]:loud[-1] + 1]
+    return samples[loud[0] : loud[-1] + 1]
 
 
 def opusinfo(path):
@@ -165,8 +184,12 @@ def opusinfo(path):
 
 
 def ffprobe(path):
-    result = subprocess.run(["ffprobe", "-v", "error", "-show_entries", "stream=codec_name,channels:format=duration", "-of",
-                             "json", path], check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        ["ffprobe", "-v", "error", "-show_entries", "stream=codec_name,channels:format=duration", "-of", "json", path],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     facts = json.loads(result.stdout)
     return facts["streams"][0]["codec_name"], facts["streams"][0]["channels"], float(facts["format"]["duration"])
 

@@ -1,5 +1,6 @@
 """The second peer of bitchat's mesh with itself: announces, sessions, messages, files and relays over TCP on this
 machine."""
+
 import dataclasses
 import os
 import random
@@ -8,10 +9,11 @@ import time
 import unittest
 
 try:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     import bitchat_peer
     import bitchat_wire as wire
     from bitchat_peer import BitchatPeer
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 except ImportError:
     wire = None
 
@@ -73,8 +75,7 @@ class BitchatPeers(unittest.TestCase):
         name = "img_0A1B2C3D-0000-4000-8000-0123456789AB.jpg"
         transfer = anna.send_private_file(anna.wait_for_peer("ben"), name, "image/jpeg", content)
         file = ben.wait_for_file()
-        self.assertEqual(
-            (anna.id, name, "image/jpeg", True), (file["peer"], file["name"], file["mime"], file["private"]))
+        self.assertEqual((anna.id, name, "image/jpeg", True), (file["peer"], file["name"], file["mime"], file["private"]))
         self.assertEqual(content, file["content"])
         ended = anna.wait_for("file-sent")
         self.assertEqual((transfer, ended["total"]), (ended["transfer"], ended["sent"]))
@@ -137,8 +138,7 @@ class BitchatPeers(unittest.TestCase):
         ben.wait_for_peer("anna")
         routes = {"direct": [rita.own_id], "onward": [rita.own_id, ben.own_id], "unknown hop": [b"\x01" * 8]}
         for name, route in routes.items():
-            packet = anna._packet(
-                wire.FILE_TRANSFER, wire.File(b"x", name, wire.OCTETS).encode(), ben.own_id, 2, signed=False)
+            packet = anna._packet(wire.FILE_TRANSFER, wire.File(b"x", name, wire.OCTETS).encode(), ben.own_id, 2, signed=False)
             packet.route = route
             anna.send_frame(wire.encode(wire.sign(packet, anna.signing)))
             self.assertEqual(name, ben.wait_for_file()["name"])
@@ -222,8 +222,12 @@ class BitchatPeers(unittest.TestCase):
     def test_what_strangers_send_is_refused(self):
         anna, ben = self.pair()
         for change in (
-                {"timestamp": int(time.time() * 1000) - 121_000}, {"signature": bytes(64)}, {"signature": None},
-                {"sender": anna.own_id}, {"is_rsr": True}):
+            {"timestamp": int(time.time() * 1000) - 121_000},
+            {"signature": bytes(64)},
+            {"signature": None},
+            {"sender": anna.own_id},
+            {"is_rsr": True},
+        ):
             forged = dataclasses.replace(ben._packet(wire.MESSAGE, b"forged"), **change)
             ben.send_frame(wire.encode(forged))
         other = BitchatPeer("ben", seed=self.seed)
@@ -233,7 +237,8 @@ class BitchatPeers(unittest.TestCase):
         ben.send_frame(wire.encode(wire.sign(packet, other.signing)))
         ben.send_frame(wire.encode(other._packet(wire.ANNOUNCE, announce)))
         self.assertEqual(
-            {"anotherSigningKey", "senderMismatch"}, {anna.wait_for("announce-refused")["reason"] for _ in range(2)})
+            {"anotherSigningKey", "senderMismatch"}, {anna.wait_for("announce-refused")["reason"] for _ in range(2)}
+        )
         # Garbage before a frame is skipped; a length beyond every limit drops what was read so far.
         ben.send_frame(b"\0\xff\x07")
         ben.send_public_message("true")
@@ -280,7 +285,8 @@ class BitchatPeers(unittest.TestCase):
     def test_changed_bytes_are_read_or_refused(self):
         key = Ed25519PrivateKey.generate()
         packet = wire.Packet(
-            wire.MESSAGE, b"\x01" * 8, 1, b"deflated " * 20, version=2, recipient=b"\x02" * 8, route=[b"\x03" * 8])
+            wire.MESSAGE, b"\x01" * 8, 1, b"deflated " * 20, version=2, recipient=b"\x02" * 8, route=[b"\x03" * 8]
+        )
         decoders = [
             (wire.decode, wire.encode(wire.sign(packet, key), padded=True)),
             (wire.decode_reassembled, wire.encode(packet)),
@@ -301,8 +307,8 @@ class BitchatPeers(unittest.TestCase):
                 data = bytearray(valid)
                 for _ in range(self.random.randint(1, 3)):
                     any_byte = self.random.randrange(256)
-                    data[self.random.randrange(len(data))] = self.random.choice([0, 1, 2, 0x7f, 0xff, any_byte])
-                data = bytes(data[:self.random.randint(0, len(data))] if self.random.random() < 0.3 else data)
+                    data[self.random.randrange(len(data))] = self.random.choice([0, 1, 2, 0x7F, 0xFF, any_byte])
+                data = bytes(data[: self.random.randint(0, len(data))] if self.random.random() < 0.3 else data)
                 try:
                     decoder(data)
                 except wire.Malformed:
@@ -316,8 +322,7 @@ class BitchatPeers(unittest.TestCase):
         self.addCleanup(ours.close)
         anna.attach(theirs)
         ben = self.peer("ben")
-        frame = wire.encode(ben._packet(
-            wire.ANNOUNCE, wire.Announce("ben", ben.noise_key, ben.signing_key).encode()))
+        frame = wire.encode(ben._packet(wire.ANNOUNCE, wire.Announce("ben", ben.noise_key, ben.signing_key).encode()))
         for byte in frame:
             ours.sendall(bytes([byte]))
         self.assertEqual(ben.id, anna.wait_for_peer("ben"))

@@ -1,6 +1,7 @@
 """The second peer of bitchat's mesh against vectors made by bitchat's own code. They are not part of this repository:
 NEARSHARE_VECTORS names their folder, or they are in ../shared/bitchat/vectors beside the checkout. Without them the
 tests are skipped, and say so."""
+
 import dataclasses
 import hashlib
 import json
@@ -9,10 +10,11 @@ import pathlib
 import unittest
 
 try:
-    import bitchat_noise
-    import bitchat_wire as wire
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    import bitchat_noise
+    import bitchat_wire as wire
 except ImportError:
     wire = None
 
@@ -32,12 +34,12 @@ def generate(source):
     if source["kind"] == "lcg32":
         state, made = source["seed"], bytearray()
         for _ in range(source["length"]):
-            state = (state * 1_664_525 + 1_013_904_223) & 0xffff_ffff
+            state = (state * 1_664_525 + 1_013_904_223) & 0xFFFF_FFFF
             made.append(state >> 24)
         return bytes(made)
     if source["kind"] == "repeat":
         unit = source["unit_utf8"].encode()
-        return (unit * (source["length"] // len(unit) + 1))[:source["length"]]
+        return (unit * (source["length"] // len(unit) + 1))[: source["length"]]
     raise AssertionError(f"a payload of kind {source['kind']}")
 
 
@@ -88,9 +90,17 @@ class BitchatVectors(unittest.TestCase):
             made = generate(payload)
         route = fields["route_hex"]
         return wire.Packet(
-            fields["type"], unhex(fields["sender_id_hex"]), int(fields["timestamp_ms"]), made, fields["ttl"],
-            fields["version"], unhex(fields["recipient_id_hex"]),
-            None if route is None else [unhex(hop) for hop in route], unhex(fields["signature_hex"]), fields["is_rsr"])
+            fields["type"],
+            unhex(fields["sender_id_hex"]),
+            int(fields["timestamp_ms"]),
+            made,
+            fields["ttl"],
+            fields["version"],
+            unhex(fields["recipient_id_hex"]),
+            None if route is None else [unhex(hop) for hop in route],
+            unhex(fields["signature_hex"]),
+            fields["is_rsr"],
+        )
 
     def same_packet(self, fields, packet):
         for name in ("type", "ttl", "version", "is_rsr"):
@@ -102,8 +112,10 @@ class BitchatVectors(unittest.TestCase):
         self.assertEqual([unhex(hop) for hop in fields["route_hex"] or []], packet.route or [])
         payload = fields["payload"]
         self.assertEqual(payload["length"], len(packet.payload))
-        self.assertEqual(payload.get("sha256") or hashlib.sha256(unhex(payload["hex"])).hexdigest(),
-                         hashlib.sha256(packet.payload).hexdigest())
+        self.assertEqual(
+            payload.get("sha256") or hashlib.sha256(unhex(payload["hex"])).hexdigest(),
+            hashlib.sha256(packet.payload).hexdigest(),
+        )
 
     def verdict(self, vector, decode):
         """Decodes; what both platforms refuse is to be refused, what both accept accepted. Either is tolerable where
@@ -221,7 +233,7 @@ class BitchatVectors(unittest.TestCase):
 
     def test_malformed(self):
         for vector in self.each(self.file("malformed")["vectors"]):
-            packet = self.verdict(vector, lambda: wire.decode(generate(vector["input"])))
+            packet = self.verdict(vector, lambda vector=vector: wire.decode(generate(vector["input"])))
             if packet is not None:
                 self.same_packet(vector["decoded"], packet)
 
@@ -243,9 +255,13 @@ class BitchatVectors(unittest.TestCase):
             fields = vector["fields"]
             neighbours, capabilities = fields["neighbors_hex"], fields["capabilities"]
             announce = wire.Announce(
-                fields["nickname"], unhex(fields["noise_public_hex"]), unhex(fields["ed25519_public_hex"]),
+                fields["nickname"],
+                unhex(fields["noise_public_hex"]),
+                unhex(fields["ed25519_public_hex"]),
                 None if neighbours is None else [unhex(each) for each in neighbours],
-                None if capabilities is None else int(capabilities), fields["bridge_geohash"])
+                None if capabilities is None else int(capabilities),
+                fields["bridge_geohash"],
+            )
             if vector.get("encode_fails"):
                 self.assertRaises(wire.Malformed, announce.encode)
                 continue
@@ -257,14 +273,15 @@ class BitchatVectors(unittest.TestCase):
                 self.assertEqual(payload, packet.payload)
                 self.assertTrue(wire.is_signed_by(packet, announce.signing_key))
         for vector in self.each(document["decode_cases"], "decode_cases"):
-            announce = self.verdict(vector, lambda: wire.Announce.decode(unhex(vector["input_hex"])))
+            announce = self.verdict(vector, lambda vector=vector: wire.Announce.decode(unhex(vector["input_hex"])))
             if announce is not None:
                 self.same_announce(vector["decoded"], announce)
         for vector in self.each(document["preflight"], "preflight"):
             announce = wire.Announce.decode(unhex(vector["payload_hex"]))
             own = unhex(identity["peer_id_hex"]) if vector["note"] == "own announce" else bytes(8)
             refusal = wire.announce_refusal(
-                announce, unhex(vector["sender_hex"]), int(vector["timestamp_ms"]), own, int(vector["now_ms"]))
+                announce, unhex(vector["sender_hex"]), int(vector["timestamp_ms"]), own, int(vector["now_ms"])
+            )
             self.assertEqual(vector["verdict"], f"reject {refusal}" if refusal else "accept")
 
     def test_fragments(self):
@@ -282,8 +299,7 @@ class BitchatVectors(unittest.TestCase):
             cut = [wire.encode(piece) for piece in pieces]
             self.assertEqual(vector["total"], len(cut))
             self.assertEqual(sorted(vector["fragment_frame_lengths"]), sorted({len(each) for each in cut}))
-            self.assertEqual(
-                vector["concat_of_fragment_frames_sha256"], hashlib.sha256(b"".join(cut)).hexdigest())
+            self.assertEqual(vector["concat_of_fragment_frames_sha256"], hashlib.sha256(b"".join(cut)).hexdigest())
             for each in vector["fragments"]:
                 self.assertEqual(each["frame_hex"], cut[each["index"]].hex())
             assembler = wire.Assembler()
@@ -294,7 +310,8 @@ class BitchatVectors(unittest.TestCase):
             if vector["transfer_id"]:
                 self.assertEqual(vector["transfer_id"], wire.transfer_id(packet.payload))
         self.assertEqual(
-            [64, 143], [wire.ios_chunk(self.packet(document["vectors"][0]["packet"]), limit) for limit in (20, 185)])
+            [64, 143], [wire.ios_chunk(self.packet(document["vectors"][0]["packet"]), limit) for limit in (20, 185)]
+        )
         for vector in self.each(document["reassembly"], "reassembly"):
             assembler, results, whole = wire.Assembler(vector["max_in_flight"]), [], []
             for sender, payload in zip(vector["sender_ids_hex"], vector["fragment_payloads_hex"], strict=True):
@@ -318,8 +335,10 @@ class BitchatVectors(unittest.TestCase):
             # Small enough for Android to send it whole.
             self.assertEqual(vector["joined_sha256"], hashlib.sha256(wire.pad(frame)).hexdigest())
             return
-        cut = [wire.encode(piece) for piece in wire.cut(
-            packet, frame, unhex(vector["random_fragment_id_hex"]), vector["chunk_size"])]
+        cut = [
+            wire.encode(piece)
+            for piece in wire.cut(packet, frame, unhex(vector["random_fragment_id_hex"]), vector["chunk_size"])
+        ]
         self.assertEqual(vector["count"], len(cut))
         self.assertEqual(set(vector["frame_lengths"]), {len(each) for each in cut})
         self.assertEqual(vector["fragment_version"], cut[0][0])
@@ -373,11 +392,11 @@ class BitchatVectors(unittest.TestCase):
             self.assertEqual(vector.get("ios_rejection"), wire.ios_refusal(file))
             if vector["ios_accepts"]:
                 self.assertEqual(vector["ios_category"], wire.MEDIA[file.mime.lower()][0])
-            decoded = self.verdict(vector, lambda: wire.File.decode(encoded))
+            decoded = self.verdict(vector, lambda encoded=encoded: wire.File.decode(encoded))
             if decoded is not None:
                 self.same_file(vector["decoded"], decoded)
         for vector in self.each(document["decode_cases"], "decode_cases"):
-            decoded = self.verdict(vector, lambda: wire.File.decode(generate(vector["input"])))
+            decoded = self.verdict(vector, lambda vector=vector: wire.File.decode(generate(vector["input"])))
             if decoded is not None:
                 self.same_file(vector["decoded"], decoded)
 
@@ -387,16 +406,20 @@ class BitchatVectors(unittest.TestCase):
         for vector in self.each(document["vectors"]):
             taken = folders.setdefault(vector["subdirectory"], set())
             name = wire.safe_name(
-                vector["offered_name"], vector["default_prefix"], vector["fallback_extension"], "20250919_220614",
-                taken.__contains__)
+                vector["offered_name"],
+                vector["default_prefix"],
+                vector["fallback_extension"],
+                "20250919_220614",
+                taken.__contains__,
+            )
             self.assertEqual(vector["saved_leaf"], name)
             taken.add(name)
         for vector in self.each(document["mime"], "mime"):
             category, extension, check = wire.MEDIA[vector["mime"]]
             content = unhex(vector["content_head_hex"]).ljust(vector["content_length"], b"\0")
             self.assertEqual(
-                (vector["category"], vector["default_extension"], vector["magic_ok"]),
-                (category, extension, check(content)))
+                (vector["category"], vector["default_extension"], vector["magic_ok"]), (category, extension, check(content))
+            )
 
     def test_identity(self):
         document = self.file("identity")
@@ -412,17 +435,21 @@ class BitchatVectors(unittest.TestCase):
             self.assertEqual(vector["ios_dedup_id"], wire.duplicate_key(packet))
             self.assertEqual(vector["gossip_packet_id_hex"], wire.gossip_id(packet).hex())
         for vector in self.each(document["public_message_ids"], "public_message_ids"):
-            self.assertEqual(vector["stable_id"], wire.public_message_id(
-                unhex(vector["sender_id_hex"]), int(vector["timestamp_ms"]), vector["content"]))
+            self.assertEqual(
+                vector["stable_id"],
+                wire.public_message_id(unhex(vector["sender_id_hex"]), int(vector["timestamp_ms"]), vector["content"]),
+            )
         for vector in self.each(document["private_media_ids"], "private_media_ids"):
-            self.assertEqual(vector["stable_id"], wire.private_media_id(
-                unhex(vector["sender_id_hex"]), unhex(vector["recipient_id_hex"]), vector["file_name"]))
+            self.assertEqual(
+                vector["stable_id"],
+                wire.private_media_id(unhex(vector["sender_id_hex"]), unhex(vector["recipient_id_hex"]), vector["file_name"]),
+            )
 
     def handshakes(self, vector):
         return [
             bitchat_noise.Handshake(
-                who == "initiator", x25519(vector[who]["noise_private_hex"]),
-                x25519(vector[f"{who}_ephemeral_private_hex"]))
+                who == "initiator", x25519(vector[who]["noise_private_hex"]), x25519(vector[f"{who}_ephemeral_private_hex"])
+            )
             for who in ("initiator", "responder")
         ]
 
@@ -443,8 +470,7 @@ class BitchatVectors(unittest.TestCase):
             self.assertEqual(vector["responder"]["noise_public_hex"], ours.their_static.hex())
             self.assertEqual(vector["initiator"]["noise_public_hex"], theirs.their_static.hex())
             sessions = ours.session(), theirs.session()
-            for way, (sender, receiver) in (
-                    ("initiator_to_responder", sessions), ("responder_to_initiator", sessions[::-1])):
+            for way, (sender, receiver) in (("initiator_to_responder", sessions), ("responder_to_initiator", sessions[::-1])):
                 for message in vector[way]:
                     self.transports(message, sender, receiver)
             for number in (1, 2, 3):
@@ -461,8 +487,11 @@ class BitchatVectors(unittest.TestCase):
             self.assertEqual(vector["verdict"].split(":")[0], verdict)
 
     def transports(self, message, sender, receiver):
-        plain = generate(message["plaintext"]) if "hex" in message["plaintext"] else generate(
-            {"kind": "lcg32", "seed": 61, "length": 1000})
+        plain = (
+            generate(message["plaintext"])
+            if "hex" in message["plaintext"]
+            else generate({"kind": "lcg32", "seed": 61, "length": 1000})
+        )
         self.same(message["plaintext"], plain)
         sealed = sender.seal(plain)
         self.same(message["wire"], sealed)
@@ -510,7 +539,8 @@ class BitchatVectors(unittest.TestCase):
             sender, recipient = (x25519(vector[who]["noise_private_hex"]) for who in ("sender", "recipient"))
             payload, prologue = unhex(vector["payload_hex"]), vector["prologue_utf8"].encode()
             sealed = bitchat_noise.seal_one_way(
-                payload, sender, wire.public_bytes(recipient), x25519(vector["ephemeral_private_hex"]), prologue)
+                payload, sender, wire.public_bytes(recipient), x25519(vector["ephemeral_private_hex"]), prologue
+            )
             self.assertEqual(vector["ciphertext_hex"], sealed.hex())
             opened = bitchat_noise.open_one_way(sealed, recipient, prologue)
             self.assertEqual((payload, wire.public_bytes(sender)), opened)
@@ -523,11 +553,13 @@ class BitchatVectors(unittest.TestCase):
             return bytes([wire.READ if kind[0] == "r" else wire.DELIVERED]) + fields["message_id"].encode()
         if kind.startswith("authenticatedPeerState"):
             return bytes([wire.PEER_STATE]) + wire.encode_peer_state(
-                int(fields["capabilities"]), unhex(fields["ed25519_public_hex"]))
+                int(fields["capabilities"]), unhex(fields["ed25519_public_hex"])
+            )
         if kind.startswith("verify"):
             signature = unhex(fields.get("signature_hex"))
             return bytes([wire.VERIFY_RESPONSE if signature else wire.VERIFY_CHALLENGE]) + wire.encode_verification(
-                unhex(fields["noise_key_hex"]), unhex(fields["nonce_hex"]), signature)
+                unhex(fields["noise_key_hex"]), unhex(fields["nonce_hex"]), signature
+            )
         if kind.startswith("privateFile"):
             file = wire.File(generate(fields["content"]), fields["file_name"], wire.OCTETS)
             return bytes([wire.PRIVATE_FILE]) + file.encode()
@@ -552,11 +584,13 @@ class BitchatVectors(unittest.TestCase):
                 self.assertEqual((fields["burst_id_hex"], fields["seq"]), (burst.hex(), sequence))
                 self.assertIn(what[:3], vector["note"])
         readers = {
-            "privateMessage TLV": self.read_private_message, "authenticatedPeerState": self.read_peer_state,
-            "voice burst": wire.decode_voice_burst, "noise payload type byte": self.read_type,
+            "privateMessage TLV": self.read_private_message,
+            "authenticatedPeerState": self.read_peer_state,
+            "voice burst": wire.decode_voice_burst,
+            "noise payload type byte": self.read_type,
         }
         for vector in self.each(document["decode_cases"], "decode_cases"):
-            decoded = self.verdict(vector, lambda: readers[vector["kind"]](unhex(vector["input_hex"])))
+            decoded = self.verdict(vector, lambda vector=vector: readers[vector["kind"]](unhex(vector["input_hex"])))
             if decoded is not None:
                 self.assertEqual(vector["decoded"], decoded)
         self.reads_verification_codes(document["verification_qr"])
@@ -595,22 +629,27 @@ class BitchatVectors(unittest.TestCase):
             made = wire.SyncFilter.of(ids, vector["target_fpr"], vector["max_bytes"])
             self.assertEqual(
                 (vector["p"], vector["m"], vector["data_hex"], vector["included_count"]),
-                (made.p, made.m, made.data.hex(), made.included))
+                (made.p, made.m, made.data.hex(), made.included),
+            )
             values = made.values()
             self.assertEqual(vector["decoded_set_size"], len(values))
-            self.assertEqual(vector["all_included_found"], all(
-                wire.filter_value(each, made.m) in values for each in ids[:made.included]))
+            self.assertEqual(
+                vector["all_included_found"], all(wire.filter_value(each, made.m) in values for each in ids[: made.included])
+            )
             request = wire.SyncRequest(made, wire.SYNC_ANNOUNCE | wire.SYNC_MESSAGE)
             self.assertEqual(vector["request_sync_payload_hex"], request.encode().hex())
         for vector in self.each(document["request_sync"], "request_sync"):
             since = vector["since_ms"]
             request = wire.SyncRequest(
-                wire.SyncFilter(vector["p"], vector["m"], unhex(vector["data_hex"])), vector["types_raw"],
-                None if since is None else int(since), vector["fragment_id_filter"])
+                wire.SyncFilter(vector["p"], vector["m"], unhex(vector["data_hex"])),
+                vector["types_raw"],
+                None if since is None else int(since),
+                vector["fragment_id_filter"],
+            )
             self.assertEqual(vector["encoded_hex"], request.encode().hex())
             self.assertEqual(request, wire.SyncRequest.decode(request.encode()))
         for vector in self.each(document["request_sync_malformed"], "request_sync_malformed"):
-            request = self.verdict(vector, lambda: wire.SyncRequest.decode(unhex(vector["input_hex"])))
+            request = self.verdict(vector, lambda vector=vector: wire.SyncRequest.decode(unhex(vector["input_hex"])))
             if request is not None:
                 self.assertEqual((vector["p"], vector["m"]), (request.filter.p, request.filter.m))
 
@@ -625,8 +664,7 @@ class BitchatVectors(unittest.TestCase):
 
     def test_relay(self):
         for vector in self.each(self.file("relay")["vectors"]):
-            relay = wire.relay_decision(
-                vector["type"], vector["ttl_in"], unhex(vector["recipient_hex"]), vector["degree"])
+            relay = wire.relay_decision(vector["type"], vector["ttl_in"], unhex(vector["recipient_hex"]), vector["degree"])
             self.assertEqual(vector["should_relay"], relay is not None)
             if relay is not None:
                 self.assertEqual(vector["new_ttl"], relay.ttl)

@@ -1,4 +1,5 @@
 """Conversations with the real executable: by a pipe, and on a terminal."""
+
 import os
 import re
 import select
@@ -148,15 +149,14 @@ class ChatStory(Story):
         self.assertCode(0, said)
         self.assertEqual(b"", said.stdout)
         for text in ("one", "two \x1b[31m"):
-            line = ben.wait_for("line", lambda event: event["text"] == text)
+            line = ben.wait_for("line", lambda event, text=text: event["text"] == text)
             self.assertEqual("anna", line["name"])
         # Who has it in a stream has seen it.
         anna.wait_for("mark", lambda event: event["mark"] == "read")
 
     def test_lines_arrive_at_receive(self):
         anna = self.anna.receive("--adapter", "none", accept="none")
-        self.assertCode(
-            0, self.ben.run("chat", "anna", "--wait", "delivered", "--adapter", "none", input=b"a line\n"))
+        self.assertCode(0, self.ben.run("chat", "anna", "--wait", "delivered", "--adapter", "none", input=b"a line\n"))
         self.assertEqual("a line", anna.wait_for("message")["content"]["text"])
         # Each by a process of its own, as soon as the last one has ended.
         for number in range(6):
@@ -171,7 +171,7 @@ class ChatStory(Story):
         texts = ["anybody?"] + [f"line {number}" for number in range(8)]
         for text in texts[1:]:
             self.assertCode(0, self.ben.run("chat", "--public", "--adapter", "none", input=f"{text}\n".encode()))
-        anna.wait_for("line", lambda event: event["text"] == texts[-1])
+        anna.wait_for("line", lambda event, text=text: event["text"] == texts[-1])
         heard = [event["text"] for event in anna.events if event["event"] == "line"]
         self.assertEqual(sorted(texts), sorted(heard))
 

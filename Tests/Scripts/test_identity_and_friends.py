@@ -1,4 +1,5 @@
 """Who this machine is, whose keys it knows, and who is a friend: what people see, and what they are told when it goes wrong."""
+
 import json
 import os
 import re
@@ -147,7 +148,8 @@ class IdentityStory(Home):
                 (pile / str(number) / "items").mkdir(parents=True)
                 (pile / str(number) / "items" / "0").write_bytes(b"x")
             process = subprocess.Popen(
-                self.anna.command("identity", "destroy", "--yes"), env=self.anna.environment(), stderr=subprocess.DEVNULL)
+                self.anna.command("identity", "destroy", "--yes"), env=self.anna.environment(), stderr=subprocess.DEVNULL
+            )
             # At a step that the seed chooses: when so many of the folders are gone.
             goal = self.random.randint(1, 400)
             while process.poll() is None:
@@ -172,8 +174,15 @@ class IdentityStory(Home):
         self.export(self.anna)
         stuck = self.state(self.anna) / "stuck"
         stuck.mkdir()
-        command = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{stuck}" && exec "$@"', "sh",
-                   *self.anna.command("identity", "destroy", "--yes")]
+        command = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'mount -t tmpfs none "{stuck}" && exec "$@"',
+            "sh",
+            *self.anna.command("identity", "destroy", "--yes"),
+        ]
         result = subprocess.run(command, env=self.anna.environment(), capture_output=True, timeout=60)
         self.assertCode(1, result)
         self.assertIn("stuck can't be removed", result.stderr.decode())
@@ -191,13 +200,14 @@ class KeysStory(Home):
         self.assertEqual(exported.stdout, self.export(self.anna).read_bytes())
         anna = self.identity(self.anna)
         self.assertIn(anna["id"], self.say(0, self.ben, "keys", "import", "-", "--for", "annie", input=exported.stdout))
-        key, = self.tell(self.ben, "keys", "list")
+        (key,) = self.tell(self.ben, "keys", "list")
         self.assertEqual(
             ("annie", anna["fingerprint"], anna["id"], "imported", False),
-            tuple(key[member] for member in ("name", "fingerprint", "id", "origin", "friend")))
+            tuple(key[member] for member in ("name", "fingerprint", "id", "origin", "friend")),
+        )
         shown = self.ben.run("keys").stdout.decode()
         self.assertRegex(shown, rf"annie +{anna['id']} +imported \d{{4}}-\d\d-\d\d \d\d:\d\d")
-        peer, = self.tell(self.ben, "peers")
+        (peer,) = self.tell(self.ben, "peers")
         self.assertEqual(("annie", "Anna", "seen"), (peer["name"], peer["claimed_name"], peer["trust"]))
         # Once more, by every way of saying whose they are.
         for whose in ("annie", anna["id"], anna["fingerprint"]):
@@ -245,9 +255,12 @@ class KeysStory(Home):
         later = text.replace("keys 1", "keys 2")
         renamed = re.sub("name [0-9a-f]+", "name 657665", text)
         for content, words in (
-            (b"", "not a file of exported keys"), (b"\xff\xfe" * 20, "not a file of exported keys"),
-            (self.random.randbytes(100_000), "not a file of exported keys"), (later.encode(), "later version of nearshare"),
-            (renamed.encode(), "changed since"), (text[:-40].encode(), "changed since"),
+            (b"", "not a file of exported keys"),
+            (b"\xff\xfe" * 20, "not a file of exported keys"),
+            (self.random.randbytes(100_000), "not a file of exported keys"),
+            (later.encode(), "later version of nearshare"),
+            (renamed.encode(), "changed since"),
+            (text[:-40].encode(), "changed since"),
         ):
             with self.subTest(words=words, length=len(content)):
                 self.assertIn(words, self.say(1, self.ben, "keys", "import", "-", "--for", "anna", input=content))
@@ -277,9 +290,16 @@ class KeysStory(Home):
         disk = self.place / "disk"
         disk.mkdir()
         self.export(self.anna)
-        command = ["unshare", "--mount", "sh", "-c",
-                   f'mount -t tmpfs -o size=4k none "{disk}" && head -c 4096 /dev/zero > "{disk}/full" && {{ "$@"; c=$?; }}; '
-                   f'ls "{disk}"; exit $c', "sh", *self.anna.command("keys", "export", "--output", disk / "mine")]
+        command = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'mount -t tmpfs -o size=4k none "{disk}" && head -c 4096 /dev/zero > "{disk}/full" && {{ "$@"; c=$?; }}; '
+            f'ls "{disk}"; exit $c',
+            "sh",
+            *self.anna.command("keys", "export", "--output", disk / "mine"),
+        ]
         result = subprocess.run(command, env=self.anna.environment(), capture_output=True, timeout=60)
         self.assertCode(7, result)
         self.assertEqual(b"full\n", result.stdout)
@@ -307,7 +327,7 @@ class FriendsStory(Home):
         self.assertIn("no friends yet", self.say(0, self.ben, "friends"))
         words = self.say(0, self.ben, "friends", "add", "--unverified", anna.address)
         self.assertIn(f"({anna.ready['id']}) is a friend now", words)
-        friend, = self.tell(self.ben, "friends")
+        (friend,) = self.tell(self.ben, "friends")
         self.assertEqual(("anna", anna.ready["id"], False), (friend["name"], friend["id"], friend["verified"]))
         self.assertIn("not verified", self.ben.run("friends").stdout.decode())
         self.assertIn("already", self.say(0, self.ben, "friends", "add", "anna"))
@@ -321,7 +341,7 @@ class FriendsStory(Home):
     def test_a_known_one_need_not_be_near(self):
         self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
         self.say(0, self.ben, "friends", "add", "--unverified", "ann")
-        friend, = self.tell(self.ben, "friends", "list")
+        (friend,) = self.tell(self.ben, "friends", "list")
         self.assertEqual(("anna", True), (friend["name"], friend["keys"]))
 
     def test_A5_a_key_that_nobody_has_verified_is_asked_about(self):

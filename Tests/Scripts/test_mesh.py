@@ -1,5 +1,6 @@
 """The mesh with the real executable: people out of each other's reach, and a peer that was written from bitchat's
 specification alone."""
+
 import json
 import unittest
 from unittest import mock
@@ -56,16 +57,27 @@ class ThreeMachinesStory(Story):
         self.assertCode(3, result)
         self.assertIn("cleo", result.stderr.decode())
 
-
     def test_receive_hands_the_mesh_over_to_a_node_that_starts(self):
         """Both have one key; messages must reach the process that has the lock."""
         cleo = self.cleo.receive(name="cleo")
-        node = self.cleo.start("mesh", "run", "--json", "--name", "cleo", "--accept", "all", "--adapter", "none",
-                               "--inbox", self.cleo.inbox)
+        node = self.cleo.start(
+            "mesh", "run", "--json", "--name", "cleo", "--accept", "all", "--adapter", "none", "--inbox", self.cleo.inbox
+        )
         node.wait_for("ready")
         for number in range(3):
-            result = self.anna.run("message", f"number {number}", "--to", "cleo", "--wait", "delivered", "--timeout", "60",
-                                   "--adapter", "none", patience=90)
+            result = self.anna.run(
+                "message",
+                f"number {number}",
+                "--to",
+                "cleo",
+                "--wait",
+                "delivered",
+                "--timeout",
+                "60",
+                "--adapter",
+                "none",
+                patience=90,
+            )
             self.assertCode(0, result)
             self.assertEqual({"text": f"number {number}"}, node.wait_for("message")["content"])
         self.assertCode(0, self.anna.run("send", self.file("photo.jpg", 1000), "--to", "cleo"))
@@ -73,12 +85,10 @@ class ThreeMachinesStory(Story):
         cleo.signal(INTERRUPT)
         self.assertEqual(130, cleo.end())
 
-
     def test_messages_arrive_at_receive(self):
         """A receiver is a full node: one lock, one store, and other commands use it."""
         cleo = self.cleo.receive(name="cleo", accept="none")
-        self.assertCode(0, self.anna.run(
-            "message", "hi", "--to", "cleo", "--wait", "delivered", "--adapter", "none"))
+        self.assertCode(0, self.anna.run("message", "hi", "--to", "cleo", "--wait", "delivered", "--adapter", "none"))
         self.assertEqual({"text": "hi"}, cleo.wait_for("message")["content"])
         status = json.loads(self.cleo.run("mesh", "status", "--json").stdout)
         self.assertEqual((cleo.process.pid, False), (status["process"], status["standing"]))
@@ -86,8 +96,7 @@ class ThreeMachinesStory(Story):
         self.assertEqual([{"text": "hi"}], [json.loads(line)["content"] for line in listed.stdout.splitlines()])
         # A second one receives files on the network only.
         second = self.cleo.receive(name="cleo")
-        self.assertCode(0, self.anna.run(
-            "message", "again", "--to", "cleo", "--wait", "delivered", "--adapter", "none"))
+        self.assertCode(0, self.anna.run("message", "again", "--to", "cleo", "--wait", "delivered", "--adapter", "none"))
         self.assertEqual({"text": "again"}, cleo.wait_for("message")["content"])
         self.assertEqual([], [event for event in second.events if event["event"] == "message"])
         self.assertCode(0, self.cleo.run("mesh", "stop"))
@@ -96,8 +105,9 @@ class ThreeMachinesStory(Story):
     def test_a_send_through_the_mesh_goes_through_the_node_that_runs_beside(self):
         self.cleo.receive(name="cleo", accept="none")
         ben = self.ben.receive(name="ben")
-        node = self.anna.start("mesh", "run", "--json", "--name", "anna", "--accept", "all", "--adapter", "none",
-                               "--inbox", self.anna.inbox)
+        node = self.anna.start(
+            "mesh", "run", "--json", "--name", "anna", "--accept", "all", "--adapter", "none", "--inbox", self.anna.inbox
+        )
         node.wait_for("ready")
         photo = self.file("photo.jpg", 100_000)
         result = self.anna.run("send", photo, "--to", "ben", "--via", "mesh", "--json")
@@ -134,8 +144,10 @@ class BitchatStory(Story):
         # Five times what phones take: neither of their sets of capabilities, and none of their limits.
         payload = LARGEST + bitchat_wire.MAX_PAYLOAD - bitchat_wire.MAX_FILE
         for module, name, value in (
-                (bitchat_wire, "MAX_FILE", LARGEST), (bitchat_wire, "MAX_PAYLOAD", payload),
-                (bitchat_peer, "MAX_FILE_PLAINTEXT", payload)):
+            (bitchat_wire, "MAX_FILE", LARGEST),
+            (bitchat_wire, "MAX_PAYLOAD", payload),
+            (bitchat_peer, "MAX_FILE_PLAINTEXT", payload),
+        ):
             patch = mock.patch.object(module, name, value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -144,8 +156,7 @@ class BitchatStory(Story):
         content = self.random.randbytes(LARGEST)
         path = self.place / "large.bin"
         path.write_bytes(content)
-        result = self.ben.run(
-            "send", path, "--to", "other", "--via", "mesh", "--interface", "lo", "--json", patience=300)
+        result = self.ben.run("send", path, "--to", "other", "--via", "mesh", "--interface", "lo", "--json", patience=300)
         self.assertCode(0, result)
         self.assertEqual(content, other.wait_for_file(10)["content"])
 
@@ -163,8 +174,9 @@ class BitchatStory(Story):
         ben.signal(INTERRUPT)
         self.assertEqual(130, ben.end())
         # What is sent next is the first that arrives.
-        self.assertCode(0, self.ben.run(
-            "send", self.file("next.jpg", 1_000), "--to", "phone", "--via", "mesh", "--interface", "lo"))
+        self.assertCode(
+            0, self.ben.run("send", self.file("next.jpg", 1_000), "--to", "phone", "--via", "mesh", "--interface", "lo")
+        )
         self.assertEqual("next.jpg", phone.wait_for_file(10)["name"])
 
     def test_a_message_from_phone_to_phone_through_nearshare(self):

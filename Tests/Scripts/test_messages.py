@@ -1,4 +1,5 @@
 """Messages with the real executable: nodes that carry them for each other, and commands that go through a node."""
+
 import base64
 import concurrent.futures
 import contextlib
@@ -19,7 +20,8 @@ class Node:
 
     def __init__(self, peer, *arguments):
         self.running = peer.start(
-            "mesh", "run", "--json", "--accept", "all", "--inbox", peer.inbox, "--adapter", "none", *arguments)
+            "mesh", "run", "--json", "--accept", "all", "--inbox", peer.inbox, "--adapter", "none", *arguments
+        )
         self.ready = self.running.wait_for("ready")
 
     def message(self, text, patience=60):
@@ -32,7 +34,8 @@ class Node:
 
     def changed(self, identifier, state, patience=60):
         return self.running.wait_for(
-            "message_changed", lambda event: (event["id"], event["state"]) == (identifier, state), patience=patience)
+            "message_changed", lambda event: (event["id"], event["state"]) == (identifier, state), patience=patience
+        )
 
     def end(self):
         self.running.signal(INTERRUPT)
@@ -53,7 +56,7 @@ class MessageStory(Story):
         self.network.__enter__()
         self.addCleanup(self.network.__exit__)
         names = ("anna", "ben") if self.count == 2 else ("anna", "cleo", "ben")
-        for name, namespace in zip(names, self.network.names):
+        for name, namespace in zip(names, self.network.names, strict=True):
             peer = Peer(self.place / name, namespace)
             setattr(self, name, peer)
             self.addCleanup(peer.stop_all)
@@ -159,7 +162,8 @@ class RuleStory(MessageStory):
         self.assertEqual((7, 60, 200), (profile["hop_limit"], profile["time_to_live"], profile["maximum_propagation"]))
         self.assertEqual("town", profile["name"])
         self.assertRegex(
-            self.anna.run("mesh", "status").stdout.decode(), r"(?s)profile +town\n.*hop limit +7\n.*time to live +60 s")
+            self.anna.run("mesh", "status").stdout.decode(), r"(?s)profile +town\n.*hop limit +7\n.*time to live +60 s"
+        )
         self.assertEqual(130, node.end())
 
 
@@ -168,8 +172,17 @@ class NeighbourStory(MessageStory):
 
     def test_every_mode(self):
         _, ben = Node(self.anna), Node(self.ben)
-        for arguments in (["direct"], ["mesh"], ["full"], ["direct", "--unencrypted"], ["mesh", "--unencrypted"],
-                          ["full", "--unencrypted"], ["direct", "--private"], ["mesh", "--private"], ["full", "--private"]):
+        for arguments in (
+            ["direct"],
+            ["mesh"],
+            ["full"],
+            ["direct", "--unencrypted"],
+            ["mesh", "--unencrypted"],
+            ["full", "--unencrypted"],
+            ["direct", "--private"],
+            ["mesh", "--private"],
+            ["full", "--private"],
+        ):
             with self.subTest(arguments=arguments):
                 text = " ".join(arguments)
                 identifier, said = self.send(text, "--to", "ben", "--mode", *arguments, "--wait", "delivered")
@@ -251,7 +264,8 @@ class NeighbourStory(MessageStory):
         node = Node(self.anna)
         follower = self.anna.start("messages", "--follow", "--json", "--adapter", "none")
         waiting = self.anna.start(
-            "message", "to ben", "--to", "ben", "--wait", "delivered", "--timeout", "60", "--adapter", "none")
+            "message", "to ben", "--to", "ben", "--wait", "delivered", "--timeout", "60", "--adapter", "none"
+        )
         # Its id: it is on its way.
         waiting.wait_for("not-json")
         self.assertEqual(130, node.end())
@@ -302,7 +316,9 @@ class CarriedStory(MessageStory):
             return list(store.iterdump()), b"".join(
                 value if isinstance(value, bytes) else str(value).encode()
                 for (table,) in store.execute("select name from sqlite_master where type = 'table'")
-                for row in store.execute(f"select * from {table}") for value in row)
+                for row in store.execute(f"select * from {table}")
+                for value in row
+            )
 
     def wait_until_dropped(self, peer, identifier, patience=30):
         deadline = time.monotonic() + patience
@@ -331,7 +347,9 @@ class CarriedStory(MessageStory):
         ben = Node(self.ben)
         self.send("and now", "--to", "ben", "--mode", "mesh", "--wait", "none")
         ben.message("and now")
-        self.assertEqual([identifier], [each["id"] for each in self.arrived(self.ben) if each["content"]["text"] == "see you at 8"])
+        self.assertEqual(
+            [identifier], [each["id"] for each in self.arrived(self.ben) if each["content"]["text"] == "see you at 8"]
+        )
 
     def test_a_broadcast_reaches_all_once(self):
         anna, cleo, ben = Node(self.anna), Node(self.cleo), Node(self.ben)
@@ -380,8 +398,7 @@ class CarriedStory(MessageStory):
             for path in self.state(peer).glob("carried.sqlite*"):
                 path.unlink()
         cleo = Node(self.cleo)
-        identifier, _ = self.send(
-            "hidden", "--to", "ben", "--mode", "mesh", "--private", "--wait", "sent", "--timeout", "30")
+        identifier, _ = self.send("hidden", "--to", "ben", "--mode", "mesh", "--private", "--wait", "sent", "--timeout", "30")
         cleo.kill()
         _, stored = self.carried(self.cleo)
         self.assertIn(bytes.fromhex(identifier), stored)
@@ -393,8 +410,7 @@ class CarriedStory(MessageStory):
     def keys(self, peer):
         """What tells who somebody is: their keys, their fingerprint, their id."""
         lines = peer.run("keys", "export").stdout.decode().splitlines()
-        agreement, signing = (
-            bytes.fromhex(line.split()[1]) for line in lines if line.split()[0] in ("agreement", "signing"))
+        agreement, signing = (bytes.fromhex(line.split()[1]) for line in lines if line.split()[0] in ("agreement", "signing"))
         addresses = [hashlib.sha256(key).digest()[:8] for key in (agreement, signing)]
         identity = json.loads(peer.run("identity", "--json").stdout)
         self.assertEqual(identity["id"], addresses[0].hex())

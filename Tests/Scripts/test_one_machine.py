@@ -1,4 +1,5 @@
 """What people and scripts meet on one machine: addresses given by hand, exit codes, strangers at the port, full disks."""
+
 import json
 import os
 import socket
@@ -29,7 +30,10 @@ class OneMachineStory(Story):
         with open(self.place / "output", "wb") as output:
             process = subprocess.Popen(
                 self.anna.command("receive", "--stdout", "--name", "anna", "--accept", "all", "--port", str(free_port())),
-                env=self.anna.environment(), stdout=output, stderr=subprocess.PIPE)
+                env=self.anna.environment(),
+                stdout=output,
+                stderr=subprocess.PIPE,
+            )
             try:
                 port = process.stderr.readline().decode().rsplit(" ", 1)[1].strip()
                 # A pipe has no names that would keep several apart.
@@ -60,7 +64,12 @@ class OneMachineStory(Story):
         anna.wait_for("delivered")
 
     def test_usage_errors(self):
-        for arguments in (["send"], ["send", "x", "--text", "y", "--to", "z"], ["send", "--nonsense"], ["receive", "--accept", "maybe"]):
+        for arguments in (
+            ["send"],
+            ["send", "x", "--text", "y", "--to", "z"],
+            ["send", "--nonsense"],
+            ["receive", "--accept", "maybe"],
+        ):
             with self.subTest(arguments=arguments):
                 self.assertCode(2, self.ben.run(*arguments))
 

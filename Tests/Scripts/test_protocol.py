@@ -1,4 +1,5 @@
 """docs/PROTOCOL.md is enough to write a peer from: here is one, and it sends to the real executable."""
+
 import pathlib
 import unittest
 
@@ -16,8 +17,11 @@ class ProtocolStory(Story):
     def entries(self):
         self.big = self.random.randbytes(3_000_000)
         return [
-            Entry(0, FILE, [b"a.txt"], b"hello"), Entry(1, FILE, [b"b.bin"], self.big), Entry(2, FOLDER, [b"dir"]),
-            Entry(2, FILE, [b"dir", b"f"], b"xyz"), Entry(2, LINK, [b"dir", b"l"], target=b"f"),
+            Entry(0, FILE, [b"a.txt"], b"hello"),
+            Entry(1, FILE, [b"b.bin"], self.big),
+            Entry(2, FOLDER, [b"dir"]),
+            Entry(2, FILE, [b"dir", b"f"], b"xyz"),
+            Entry(2, LINK, [b"dir", b"l"], target=b"f"),
         ]
 
     def send(self, anna, entries, **more):

@@ -1,4 +1,5 @@
-"""What `receive` asks on a terminal, and what its answers do: several questions, Ctrl-D, the background, codes that are compared."""
+"""Prompts of `receive` on a terminal and their answers: several prompts, Ctrl-D, the background, compared codes."""
+
 import os
 import re
 import shlex
@@ -26,7 +27,7 @@ class Terminal(PseudoTerminal):
         while not (found := re.search(pattern, self.text)):
             if time.monotonic() > end or not self.read(0.2):
                 raise AssertionError(f"{pattern!r} did not come:\n{self.text[-3000:]}")
-        self.drawn = self.text[found.end():].encode()
+        self.drawn = self.text[found.end() :].encode()
         return found
 
     def end(self):

@@ -1,4 +1,5 @@
-"""What is not taken, or can't be gone on with: both ends are told why, and scripts get a code that says whether trying again helps."""
+"""Offers that are refused, or cannot be resumed: both ends get the reason, scripts an exit code that says whether to retry."""
+
 import os
 import signal
 import subprocess
@@ -55,7 +56,9 @@ class RefusalStory(Story):
         self.assertNotIn("friend", words)
 
     def test_R8_what_a_peer_may_leave_is_told_in_numbers(self):
-        anna = self.anna.start("receive", "--name", "anna", "--accept", "all", "--max-per-peer", "1MB", "--inbox", self.anna.inbox)
+        anna = self.anna.start(
+            "receive", "--name", "anna", "--accept", "all", "--max-per-peer", "1MB", "--inbox", self.anna.inbox
+        )
         words = self.said(anna, "on port")
         address = f"127.0.0.1:{words.split('port')[1].strip()}"
         for size, code in ((35_000, 0), (990_000, 7)):
@@ -89,8 +92,14 @@ class RefusalStory(Story):
     def test_a_reader_who_has_enough_ends_it(self):
         read, write = os.pipe()
         process = subprocess.Popen(
-            self.anna.command("receive", "--stdout", "--accept", "all", "--adapter", "none"), env=self.anna.environment(),
-            stdin=subprocess.DEVNULL, stdout=write, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            self.anna.command("receive", "--stdout", "--accept", "all", "--adapter", "none"),
+            env=self.anna.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         os.close(write)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
@@ -109,9 +118,17 @@ class RefusalStory(Story):
     def test_nobody_is_meant_by_an_empty_name(self):
         photo = self.file("photo.jpg", 10)
         for arguments in (
-            ["send", photo, "--to", ""], ["send", photo, "--to", "anna", "--to", " "], ["friends", "add", ""], ["friends", "remove", ""],
-            ["peers", "verify", ""], ["peers", "block", "\t"], ["peers", "rename", "", "x"], ["peers", "forget", ""],
-            ["keys", "forget", ""], ["voice", "--input", photo, "--to", ""], ["send", photo, "--to", "10.77.0.1"],
+            ["send", photo, "--to", ""],
+            ["send", photo, "--to", "anna", "--to", " "],
+            ["friends", "add", ""],
+            ["friends", "remove", ""],
+            ["peers", "verify", ""],
+            ["peers", "block", "\t"],
+            ["peers", "rename", "", "x"],
+            ["peers", "forget", ""],
+            ["keys", "forget", ""],
+            ["voice", "--input", photo, "--to", ""],
+            ["send", photo, "--to", "10.77.0.1"],
         ):
             with self.subTest(arguments=arguments):
                 self.assertCode(2, self.anna.run(*arguments))

@@ -1,7 +1,7 @@
-"""A session of three machines, of whom the one in the middle alone shares a network with each of the others: what they send each
-other goes through it, and it can't read it."""
+"""A session of three machines. Only the middle one shares a network with each of the others: it relays what they send each
+other, and cannot read it."""
+
 import ctypes
-import os
 import socket
 import subprocess
 import threading
@@ -21,8 +21,14 @@ class Member(Peer):
         # The probe stands beside the executable.
         self.probe = harness.BINARY.parent / "session-probe"
         process = subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace, str(self.probe), str(self.inbox)], env=self.environment(),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            ["ip", "netns", "exec", self.namespace, str(self.probe), str(self.inbox)],
+            env=self.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         self.running = Running(process)
         self.started.append(self.running)
         self.ready = self.running.wait_for("ready")
@@ -89,7 +95,9 @@ class ThreeMembersStory(Story):
         self.network.__enter__()
         self.addCleanup(self.network.__exit__)
         self.anna, self.cleo, self.ben = (
-            Member(self.place / name, namespace) for name, namespace in zip(("anna", "cleo", "ben"), self.network.names))
+            Member(self.place / name, namespace)
+            for name, namespace in zip(("anna", "cleo", "ben"), self.network.names, strict=True)
+        )
         self.addCleanup(self.cleo.stop_all)
 
     def gather(self):
@@ -100,7 +108,7 @@ class ThreeMembersStory(Story):
             self.cleo.say("invite", host, guest.ready["port"])
             self.cleo.wait_for("invited")
         for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
-            state = one.wait_for("state", lambda event: event["id"] == other.id and event["state"] == "connected")
+            state = one.wait_for("state", lambda event, other=other: event["id"] == other.id and event["state"] == "connected")
             self.assertEqual(self.cleo.id, state["via"])
 
     def test_100_MB_through_the_one_between_who_sees_no_plaintext(self):
@@ -126,9 +134,17 @@ class ThreeMembersStory(Story):
         """Else the story above would prove nothing."""
         tap = Wiretap(self.network.names[1], MARKER[:16])
         subprocess.run(
-            ["ip", "netns", "exec", self.network.names[0], "python3", "-c",
-             "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
-             f"s.sendto({MARKER!r}, ('10.77.0.2', 9))"], check=True)
+            [
+                "ip",
+                "netns",
+                "exec",
+                self.network.names[0],
+                "python3",
+                "-c",
+                f"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto({MARKER!r}, ('10.77.0.2', 9))",
+            ],
+            check=True,
+        )
         tap.end()
         self.assertGreater(tap.found, 0)
 
@@ -145,16 +161,15 @@ class ThreeMembersStory(Story):
     def test_when_the_one_between_leaves_the_others_lose_each_other(self):
         self.gather()
         self.cleo.say("leave")
-        for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
+        for one in (self.anna, self.ben):
             one.wait_for("left", lambda event: event["id"] == self.cleo.id)
         for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
-            one.wait_for("left", lambda event: event["id"] == other.id, patience=60)
+            one.wait_for("left", lambda event, other=other: event["id"] == other.id, patience=60)
 
     def test_a_cable_that_is_pulled_and_mended_needs_no_invitation(self):
         self.gather()
         self.network.cut(1)
-        self.anna.wait_for(
-            "state", lambda event: event["id"] == self.ben.id and event["state"] != "connected", patience=60)
+        self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] != "connected", patience=60)
         self.network.mend(1)
         self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] == "connected", patience=60)
 

@@ -1,4 +1,5 @@
 """docs/PROTOCOL.md is enough to write a member of a session from: here is one, and it talks to the example programs."""
+
 import os
 import pathlib
 import re
@@ -26,10 +27,16 @@ class SessionProtocolStory(unittest.TestCase):
         config = pathlib.Path(home.name, "config/nearshare")
         config.mkdir(parents=True)
         (config / "config.toml").write_text('name = "anna"\ninterface = "lo"\n')
-        environment = {"PATH": os.environ["PATH"], "HOME": home.name, "XDG_STATE_HOME": f"{home.name}/state",
-                       "XDG_CONFIG_HOME": f"{home.name}/config", "SWIFT_BACKTRACE": "enable=no"}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": home.name,
+            "XDG_STATE_HOME": f"{home.name}/state",
+            "XDG_CONFIG_HOME": f"{home.name}/config",
+            "SWIFT_BACKTRACE": "enable=no",
+        }
         process = subprocess.Popen(
-            ["stdbuf", "-oL", EXAMPLES / program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            ["stdbuf", "-oL", EXAMPLES / program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         # Whoever waits for a line that never comes reads the end instead.
         deadline = threading.Timer(60, process.kill)
         deadline.start()

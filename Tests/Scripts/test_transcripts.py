@@ -2,12 +2,13 @@
 
 A line that starts with `$ ` is a command for the shell; the lines up to the next command are its expected output, standard
 output and standard error together, and `[exit N]` for an exit status other than 0. Lines that start with `#` are for readers.
-In the expected output `…` stands for any text within a line, a line with nothing but `…` for any number of lines, and `<id>` for
-hexadecimal digits.
+In the expected output `…` stands for any text within a line, a line with nothing but `…` for any number of lines, and `<id>`
+for hexadecimal digits.
 
-The commands are those of ben. `anna nearshare …` runs one as anna. Where a story mentions `$ANNA`, anna runs `nearshare receive`
-at that address.
+The commands are those of ben. `anna nearshare …` runs one as anna. Where a story mentions `$ANNA`, anna runs
+`nearshare receive` at that address.
 """
+
 import os
 import pathlib
 import re
@@ -57,8 +58,11 @@ class Transcripts(Story):
         for folder in (tools, work):
             folder.mkdir()
         (tools / "nearshare").symlink_to(BINARY)
-        words = " ".join(f"{name}={value}" for name, value in self.anna.environment().items() if name in (
-            "HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"))
+        words = " ".join(
+            f"{name}={value}"
+            for name, value in self.anna.environment().items()
+            if name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+        )
         (tools / "anna").write_text(f'#!/bin/sh\nexec env {words} "$@"\n')
         (tools / "anna").chmod(0o755)
         environment = self.ben.environment() | {"PATH": f"{tools}:{os.environ['PATH']}", "TZ": "UTC"}
@@ -69,8 +73,15 @@ class Transcripts(Story):
         for command, expected in read(text):
             with self.subTest(command):
                 result = subprocess.run(
-                    ["sh", "-c", command], env=environment, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT, timeout=60, start_new_session=True)
+                    ["sh", "-c", command],
+                    env=environment,
+                    cwd=work,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=60,
+                    start_new_session=True,
+                )
                 output = result.stdout.decode(errors="replace")
                 if output and not output.endswith("\n"):
                     output += "\n"

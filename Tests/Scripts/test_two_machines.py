@@ -1,6 +1,6 @@
 """Two machines, joined by a cable: discovery, consent, every byte, and what happens when the cable is pulled."""
+
 import os
-import subprocess
 import unittest
 
 from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces

@@ -1,5 +1,6 @@
 """Voice notes end to end: recorded through the real sound libraries from devices that are no hardware, sent from process to
 process, played into a loudspeaker that nobody hears, and judged by opusinfo, ffprobe and correlation."""
+
 import ctypes
 import fcntl
 import json
@@ -8,7 +9,6 @@ import pathlib
 import pty
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -20,8 +20,24 @@ from bitchat_peer import BitchatPeer
 from harness import Peer, Story, free_port, has_namespaces
 
 try:
-    from sound_machine import (FileDevices, Listener, SoundServer, ffprobe, likeness, missing_tools, opusinfo, read_sound,
-                               reference, speech, tone, wait_until, with_silence, without_silence, write_wave)
+    from sound_machine import (
+        FileDevices,
+        Listener,
+        SoundServer,
+        ffprobe,
+        likeness,
+        missing_tools,
+        opusinfo,
+        read_sound,
+        reference,
+        speech,
+        tone,
+        wait_until,
+        with_silence,
+        without_silence,
+        write_wave,
+    )
+
     MISSING = missing_tools()
 except ImportError:
     MISSING = ["python3-numpy"]
@@ -78,7 +94,8 @@ class FileStory(VoiceStory):
         (self.place / "speech.raw").write_bytes(raw)
         subprocess.run(["flac", "-s", "-o", self.place / "speech.flac", spoken], check=True)
         ways = {
-            "wav": (["--input", spoken], None), "flac": (["--input", self.place / "speech.flac"], None),
+            "wav": (["--input", spoken], None),
+            "flac": (["--input", self.place / "speech.flac"], None),
             "raw": (["--input", self.place / "speech.raw", "--raw", "--rate", "22050"], None),
             "wav-pipe": (["--input", "-"], spoken.read_bytes()),
             "flac-pipe": (["--input", "-"], (self.place / "speech.flac").read_bytes()),
@@ -102,6 +119,7 @@ class FileStory(VoiceStory):
 
     def test_silence_at_both_ends_is_left_out(self):
         import numpy
+
         gap = numpy.zeros(5 * 16000)
         source = write_wave(self.place / "s.wav", numpy.concatenate([gap, tone(1), gap]))
         for flag, seconds in (([], 1.4), (["--no-trim"], 11)):
@@ -111,6 +129,7 @@ class FileStory(VoiceStory):
 
     def test_nothing_but_silence_is_said(self):
         import numpy
+
         source = write_wave(self.place / "s.wav", numpy.zeros(16000))
         result = self.ben.run("voice", "--input", source, "-o", self.place / "note.opus")
         self.assertCode(1, result)
@@ -158,10 +177,16 @@ class FileStory(VoiceStory):
         second = self.place / "second.opus"
         self.assertCode(0, self.ben.run("voice", "--input", write_wave(self.place / "t.wav", tone(2, 880)), "-o", second))
         cases = {
-            "empty": b"", "text": b"OggS, I say\n" * 1000, "noise": self.random.randbytes(100_000),
-            "wave": (self.place / "s.wav").read_bytes(), "head only": whole[:47], "no sound": whole[:600],
-            "chained": whole + second.read_bytes(), "absurd duration": absurd(whole),
-            "vorbis": whole.replace(b"OpusHead", b"\x01vorbis\x00"), "zeros": whole[:2000] + bytes(200_000),
+            "empty": b"",
+            "text": b"OggS, I say\n" * 1000,
+            "noise": self.random.randbytes(100_000),
+            "wave": (self.place / "s.wav").read_bytes(),
+            "head only": whole[:47],
+            "no sound": whole[:600],
+            "chained": whole + second.read_bytes(),
+            "absurd duration": absurd(whole),
+            "vorbis": whole.replace(b"OpusHead", b"\x01vorbis\x00"),
+            "zeros": whole[:2000] + bytes(200_000),
         }
         for name, content in cases.items():
             with self.subTest(name):
@@ -183,8 +208,9 @@ class FileStory(VoiceStory):
     def test_T1_hostile_tags_are_shown_harmlessly(self):
         wav = write_wave(self.place / "s.wav", tone(2))
         note = self.place / "note.opus"
-        subprocess.run(["opusenc", "--quiet", "--artist", "\x1b]0;owned\x07\u202eevil\x9b31m", "--date", "\x1b[2J", wav, note],
-                       check=True)
+        subprocess.run(
+            ["opusenc", "--quiet", "--artist", "\x1b]0;owned\x07\u202eevil\x9b31m", "--date", "\x1b[2J", wav, note], check=True
+        )
         result = self.ben.run("voice", "show", note)
         self.assertCode(0, result)
         self.assertHarmless(result.stdout)
@@ -198,7 +224,6 @@ class FileStory(VoiceStory):
         subprocess.run(["opusenc", "--quiet", write_wave(self.place / "s.wav", tone(2)), note], check=True)
         self.assertAlmostEqual(2, json.loads(self.ben.run("voice", "show", "--json", note).stdout)["seconds"], delta=0.001)
 
-
     @unittest.skipUnless(has_namespaces(), "hiding a library needs root")
     def test_without_the_libraries_their_packages_are_named_and_all_else_works(self):
         source = write_wave(self.place / "s.wav", tone(2))
@@ -207,8 +232,11 @@ class FileStory(VoiceStory):
         for library in ("libopusenc.so.0", "libopusfile.so.0", "libsndfile.so.1", "libpulse.so.0", "libasound.so.2"):
             self.ben.hide(library)
         for arguments, package in (
-                (["voice", "--input", source], b"libsndfile1"), (["voice", "--input", source, "--raw"], b"libopusenc0"),
-                (["voice", "play", note], b"libopusfile0"), (["voice"], b"libpulse0")):
+            (["voice", "--input", source], b"libsndfile1"),
+            (["voice", "--input", source, "--raw"], b"libopusenc0"),
+            (["voice", "play", note], b"libopusfile0"),
+            (["voice"], b"libpulse0"),
+        ):
             with self.subTest(package):
                 result = self.ben.run(*arguments)
                 self.assertCode(1, result)
@@ -237,8 +265,9 @@ class MeshStory(VoiceStory):
         return peer
 
     def voice(self, source, to, *arguments):
-        return self.ben.run("voice", "--input", source, "--to", to, "--via", "mesh", "--interface", "lo", "--json", *arguments,
-                            patience=120)
+        return self.ben.run(
+            "voice", "--input", source, "--to", to, "--via", "mesh", "--interface", "lo", "--json", *arguments, patience=120
+        )
 
     def test_a_note_arrives_through_the_mesh_as_one(self):
         receiver = self.receive()
@@ -316,6 +345,7 @@ class ALSAStory(VoiceStory):
         self.assertGreater(likeness(spoken, read_sound(note, 16000)), 0.9)
         self.assertCode(0, self.ben.run("voice", "play", note, "--device", "alsa:speaker"))
         import numpy
+
         heard = numpy.frombuffer(devices.heard.read_bytes(), dtype="<i2").astype(float)
         self.assertGreater(likeness(reference(note, self.place / "reference.wav"), heard), 0.999)
 
@@ -393,8 +423,13 @@ class SoundServerStory(VoiceStory):
     def test_an_arriving_note_is_shown_as_one(self):
         port = str(free_port())
         receiver = subprocess.Popen(
-            self.anna.command("receive", "--once", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox, "--port",
-                              port), env=self.anna.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.anna.command(
+                "receive", "--once", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox, "--port", port
+            ),
+            env=self.anna.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.addCleanup(receiver.stdout.close)
         self.addCleanup(receiver.stderr.close)
         self.addCleanup(receiver.kill)
@@ -428,8 +463,9 @@ class SoundServerStory(VoiceStory):
         self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
 
     def test_what_is_said_to_somebody_absent_is_kept(self):
-        recording = self.ben.start("voice", "--json", "--no-trim", "--duration", "1", "--to", f"nobody-{self.seed:08x}",
-                                   "--interface", "lo")
+        recording = self.ben.start(
+            "voice", "--json", "--no-trim", "--duration", "1", "--to", f"nobody-{self.seed:08x}", "--interface", "lo"
+        )
         self.assertEqual(5 << 20, recording.wait_for("recording")["limit"])
         note = recording.wait_for("recorded")["path"]
         self.assertEqual(3, recording.end())
@@ -440,7 +476,7 @@ class SoundServerStory(VoiceStory):
         note = self.place / "note.opus"
         recording = self.record("--no-trim", "-o", note)
         self.server.say(write_wave(self.place / "tone.wav", tone(3)))
-        wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+        wait_until(lambda note=note: note.stat().st_size > 5000, "some seconds of sound")
         recording.signal(signal.SIGINT)
         self.assertEqual("interrupted", recording.wait_for("recorded")["ending"])
         self.assertEqual(0, recording.end())
@@ -452,7 +488,7 @@ class SoundServerStory(VoiceStory):
                 note = self.place / f"note{number}.opus"
                 recording = self.record("--no-trim", "-o", note)
                 self.server.say(write_wave(self.place / "tone.wav", tone(3)))
-                wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+                wait_until(lambda note=note: note.stat().st_size > 5000, "some seconds of sound")
                 recording.signal(number)
                 self.assertEqual(130, recording.end())
                 self.assertIn("is kept in", recording.story())
@@ -491,7 +527,7 @@ class SoundServerStory(VoiceStory):
         note = self.place / "note.opus"
         recording = self.record("--no-trim", "--device", "usb.monitor", "-o", note)
         self.server.say(write_wave(self.place / "tone.wav", tone(3)), sink="usb")
-        wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+        wait_until(lambda note=note: note.stat().st_size > 5000, "some seconds of sound")
         self.server.control("unload-module", module)
         self.assertEqual("device-gone", recording.wait_for("recorded")["ending"])
         self.assertEqual(1, recording.end())
@@ -503,7 +539,7 @@ class SoundServerStory(VoiceStory):
         note = self.place / "note.opus"
         recording = self.record("--no-trim", "-o", note)
         self.server.say(write_wave(self.place / "tone.wav", tone(3)))
-        wait_until(lambda: note.stat().st_size > 5000, "some seconds of sound")
+        wait_until(lambda note=note: note.stat().st_size > 5000, "some seconds of sound")
         self.server.stop(signal.SIGKILL)
         self.assertEqual("device-gone", recording.wait_for("recorded")["ending"])
         self.assertEqual(1, recording.end())
@@ -565,8 +601,12 @@ class SoundServerStory(VoiceStory):
     def test_a_narrow_terminal_is_never_overrun(self):
         for columns in (5, 17, 30, 200):
             with self.subTest(columns):
-                screen = Screen(self, self.ben.command("voice", "-o", self.place / f"{columns}.opus"),
-                                self.ben.environment() | {"NO_COLOR": "1"}, columns)
+                screen = Screen(
+                    self,
+                    self.ben.command("voice", "-o", self.place / f"{columns}.opus"),
+                    self.ben.environment() | {"NO_COLOR": "1"},
+                    columns,
+                )
                 screen.wait_for(r"\d:0[1-9]")
                 screen.press("\r")
                 screen.end()
@@ -588,8 +628,9 @@ class Screen:
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-        self.process = subprocess.Popen(command, env=environment, stdin=slave, stdout=slave, stderr=slave,
-                                        preexec_fn=take_terminal)
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=slave, stdout=slave, stderr=slave, preexec_fn=take_terminal
+        )
         # Kept open, so that the terminal's modes can be looked at when the tool has gone.
         self.slave = slave
         story.addCleanup(self.close)
@@ -665,11 +706,13 @@ def event_named(events, name):
 
 def numpy_columns(left, right):
     import numpy
+
     return numpy.stack([left, right], axis=1).reshape(-1)
 
 
 def numpy_noise(random, seconds, rate=16000):
     import numpy
+
     return numpy.random.default_rng(random.getrandbits(32)).integers(-9000, 9000, seconds * rate).astype(float)
 
 
@@ -688,7 +731,7 @@ def ogg_checksum(page):
     for byte in page:
         value ^= byte << 24
         for _ in range(8):
-            value = (value << 1 ^ 0x04c11db7 if value & 0x80000000 else value << 1) & 0xffffffff
+            value = (value << 1 ^ 0x04C11DB7 if value & 0x80000000 else value << 1) & 0xFFFFFFFF
     return value
 
 
