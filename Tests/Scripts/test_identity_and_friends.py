@@ -416,7 +416,7 @@ class NearbyFriendsStory(Home):
         self.assertEqual("hello", ben.wait_for("delivered")["text"])
 
     def test_nobody_of_that_name(self):
-        self.assertIn("nobody is nearby", self.say(3, self.ben, "friends", "add", "anna", "--adapter", "none"))
+        self.assertIn("no peers found", self.say(3, self.ben, "friends", "add", "anna", "--adapter", "none"))
         self.assertEqual([], self.tell(self.ben, "friends"))
 
 

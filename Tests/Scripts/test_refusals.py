@@ -27,7 +27,7 @@ class RefusalStory(Story):
             code, words = self.send(anna, self.file("photo.jpg", 100_000))
             self.assertEqual(4, code, words)
             # An offer that comes before the end of the link is declined.
-            self.assertRegex(words, "does not want to hear from this machine|declined")
+            self.assertRegex(words, "has blocked this machine|declined")
             self.assertNotIn("lost", words)
 
     def test_K2_A5_a_friend_is_let_in_though_a_stranger_took_the_name_meanwhile(self):

@@ -1,6 +1,6 @@
 internal import NearshareInterfaces
 
-/// Memory that content passes through, used again and again so that the kernel doesn't have to hand out new pages all the time.
+/// A pool of memory blocks for content, which spares the kernel from handing out new pages for every block.
 final class BlockPool: Sendable {
     private struct Free: @unchecked Sendable {
         var memory: [UnsafeMutableRawPointer] = []
@@ -37,9 +37,9 @@ final class BlockPool: Sendable {
     }
 }
 
-/// One piece of pooled memory; goes back to its pool with its last reference.
+/// One block of pooled memory; returns to its pool when its last reference is released.
 ///
-/// Several threads may hold it as long as they keep to different bytes: one fills the rear while another takes from the front.
+/// Several threads may use it as long as they access different bytes: one fills the rear while another reads the front.
 final class Block: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
     private let memory: UnsafeMutableRawPointer

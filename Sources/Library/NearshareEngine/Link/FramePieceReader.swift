@@ -2,20 +2,21 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import NearshareMesh
 
-/// Finds the frames in what comes over a frame link (bitchat specification, section 11).
+/// Extracts frames from the bytes received over a mesh link (bitchat specification, section 11).
 struct FramePieceReader {
     private let pieces: FrameDelivery
     private var accumulator = MeshFrameAccumulator()
     private var last: MonotonicInstant?
 
-    /// The rest of a frame that has not come by then is lost, and what comes next is a new one.
+    /// Time after which an incomplete frame is dropped; the next byte begins a new frame.
     static let stallTime = Duration.milliseconds(250)
 
     init(_ pieces: FrameDelivery) {
         self.pieces = pieces
     }
 
-    /// Frames that are complete with this piece. Bytes that belong to none are dropped: on a radio they come with the trade.
+    /// Appends received bytes, and returns the frames that they complete. Bytes outside frames are dropped: a radio link can
+    /// lose pieces.
     mutating func take(_ piece: [UInt8], at now: MonotonicInstant) -> [ArraySlice<UInt8>] {
         let isStalled = last.map { now - $0 > Self.stallTime } ?? false
         if pieces == .whole || isStalled { accumulator = MeshFrameAccumulator() }

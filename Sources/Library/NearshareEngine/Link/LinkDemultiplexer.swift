@@ -2,14 +2,15 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// Finds out by its first bytes what a stranger's link is for.
+/// Determines the purpose of an incoming link from its first bytes.
 enum LinkDemultiplexer {
     case direct(any StreamLink)
-    /// Their preamble has been read; ours is due.
+    /// A mesh link: the peer's preamble has been read, the local one has not been sent.
     case frames(any StreamLink, Preamble)
     case nothing
 
-    /// - Parameter timeout: a stranger who is silent for so long is let go (R5).
+    /// Reads the first bytes.
+    /// - Parameter timeout: closes the link when nothing arrives within this time (R5).
     init(_ link: any StreamLink, timeout: Duration) async {
         let bytes = await Self.limited(link, timeout) { Self.readOpening(link) }
         guard bytes.count == Preamble.byteCount, let preamble = try? Preamble(decoding: bytes[...], kind: .mesh) else {
@@ -19,14 +20,14 @@ enum LinkDemultiplexer {
         self = .frames(link, preamble)
     }
 
-    /// Says what we speak on a link that we have opened for frames, and hears the answer.
+    /// Sends the local preamble on an outgoing mesh link, and checks the peer's preamble.
     static func openFrames(_ link: any StreamLink, timeout: Duration) async throws(NodeError) {
         let answer = await limited(link, timeout) {
             guard (try? write(Preamble.supportedMesh.encoded, to: link)) != nil else { return [] }
             return readExactly(Preamble.byteCount, from: link)
         }
         guard let preamble = try? Preamble(decoding: answer[...], kind: .mesh) else {
-            throw .connectionLost("whoever answers at \(link.remote) does not carry frames of the mesh")
+            throw .connectionLost("the peer at \(link.remote) does not accept mesh links")
         }
         guard Preamble.supportedMesh.newestInCommon(with: preamble) != nil else {
             throw .incompatible("the mesh at \(link.remote) speaks \(preamble.shown); update the older of the two")
@@ -41,7 +42,7 @@ enum LinkDemultiplexer {
         if let failure { throw failure }
     }
 
-    /// Reads as few bytes as decide: the four of the magic of a frame link, or fewer that are no prefix of it.
+    /// Reads as few bytes as needed: the four-byte magic of a mesh link, or fewer bytes that are no prefix of it.
     private static func readOpening(_ link: any StreamLink) -> [UInt8] {
         let magic = Preamble.Kind.mesh.magic
         var bytes: [UInt8] = []
@@ -65,7 +66,7 @@ enum LinkDemultiplexer {
         return bytes
     }
 
-    /// - Returns: nothing at the end, or when the link broke.
+    /// - Returns: an empty array at the end, or when the link broke.
     private static func read(upTo count: Int, from link: any StreamLink) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { buffer in
             let count = (try? link.read(into: buffer)) ?? 0
@@ -73,7 +74,7 @@ enum LinkDemultiplexer {
         }
     }
 
-    /// Runs blocking code on the link, which is cut when it takes too long.
+    /// Runs blocking code on the link, which is closed at the timeout.
     private static func limited(
         _ link: any StreamLink, _ timeout: Duration, _ body: @escaping @Sendable () -> [UInt8]
     ) async -> [UInt8] {
@@ -98,7 +99,7 @@ enum LinkDemultiplexer {
     }
 }
 
-/// A link of which some bytes have been read already.
+/// A link with bytes that were read in advance.
 private final class PrefixedLink: StreamLink {
     private let link: any StreamLink
     private let bytes: [UInt8]

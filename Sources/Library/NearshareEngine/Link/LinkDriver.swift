@@ -11,9 +11,9 @@ enum LinkEvent: Sendable {
     case comparisonAsked
     case comparisonAnswered(isSame: Bool)
     case invited(TransferOffer, until: MonotonicInstant)
-    /// An invitation that was not accepted is over.
+    /// An invitation ended without being accepted.
     case invitationEnded(TransferID, TransferOutcome)
-    /// Something about a session that its members share.
+    /// A session frame from the peer.
     case session(SessionFrame)
     /// The last event.
     case closed(LinkEnd)
@@ -21,12 +21,12 @@ enum LinkEvent: Sendable {
 
 /// Secrets of a finished handshake for use outside the link's records.
 struct LinkSecrets: Sendable {
-    /// The same on both ends and on no other link.
+    /// Unique to this link, and equal on both ends.
     let handshakeHash: [UInt8]
     let datagrams: NoiseDatagrams
 }
 
-/// Why a link is over.
+/// The reason why a link is over.
 enum LinkEnd: Sendable, Hashable {
     case handshake(HandshakeFailure)
     case closure(DirectClosure)
@@ -38,17 +38,17 @@ enum LinkEnd: Sendable, Hashable {
 final class LinkDriver: Sendable {
     private struct Shared {
         var connection: DirectConnection?
-        /// Control frames that are to go out, before any content.
+        /// Control frames to send, before any content.
         var frames: [[UInt8]] = []
         var sources: [TransferID: SourcePump] = [:]
         var sinks: [TransferID: SinkPump] = [:]
         var handshakeDeadline: MonotonicInstant
-        /// A turn of the writing thread is due although no frame waits.
+        /// The writer thread must run a turn although no frame is queued.
         var owesTurn = false
-        /// The connection is closed: what is queued goes out, and then the link ends.
+        /// The connection is closed: queued frames are sent, then the link ends.
         var isEnding = false
         var lingers = true
-        /// The reading thread has seen the end of the stream or gone.
+        /// The reader thread has reached the end of the stream, or has ended.
         var hasReadAll = false
     }
 
@@ -122,7 +122,7 @@ final class LinkDriver: Sendable {
         }
     }
 
-    // MARK: What the owner asks for
+    // MARK: Requests of the owner
 
     func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource) {
         let pump = SourcePump(wireID: offer.id, transfer: transfer, source: source, clock: parts.clock)
@@ -147,10 +147,10 @@ final class LinkDriver: Sendable {
             if isTaken {
                 shared.sinks[offer.id] = pump
             } else {
-                // It expired, or the sender took it back, or the link is about to end, before the answer.
+                // The offer expired or was withdrawn, or the link is about to end, before it was accepted.
                 pump.end(connection.isClosed ? .interrupted : .expired)
             }
-            // On a link that ends no job is begun any more; then this one, which only has to tell of its end, is done here.
+            // A link that is ending starts no more jobs, so this one, which only reports its end, runs here.
             if case .terminated = self.jobContinuation.yield({ pump.run(pumpLink) }) { isTooLate = true }
             return reactions
         } otherwise: {
@@ -171,7 +171,7 @@ final class LinkDriver: Sendable {
     func send(_ frame: SessionFrame) {
         shared.update { shared in
             guard shared.connection != nil else { return }
-            // A roster says all there is to say, so an older one that still waits for a slow reader is not needed any more.
+            // A roster is complete in itself, so an older one that is still queued is obsolete.
             if case .roster = frame { shared.frames.removeAll { $0.first == FrameType.sessionRoster } }
             shared.frames.append(frame.encoded)
         }
@@ -182,7 +182,7 @@ final class LinkDriver: Sendable {
         (try? streams.open(purpose, name)).map { ByteStream($0, name, streams) }
     }
 
-    /// Invites the peer to take something, and sends it when it is accepted.
+    /// Offers a resource, and sends it when the peer accepts.
     func send(
         _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8], timeout: Duration, _ settings: NodeSettings,
         _ transfers: TransferProgressManager
@@ -201,7 +201,7 @@ final class LinkDriver: Sendable {
         return transfer
     }
 
-    /// The peer broke the protocol on one of its streams.
+    /// Closes the link because the peer violated the protocol on one of its streams.
     func violated(_ what: MalformedInput) {
         decide { _, connection, _ in connection.violation(what) }
     }
@@ -224,7 +224,7 @@ final class LinkDriver: Sendable {
         }
     }
 
-    /// Sends something at once, or not at all.
+    /// Sends a datagram at once, or drops it.
     func sendDatagram(_ bytes: [UInt8]) {
         shared.update { shared in
             guard shared.connection != nil, shared.frames.count < Self.maximumQueuedDatagrams else { return }
@@ -232,7 +232,7 @@ final class LinkDriver: Sendable {
         }
     }
 
-    /// No transfer is under way or asked for.
+    /// Whether no transfer is active or offered.
     var isIdle: Bool { shared.withLock { $0.connection?.isIdle ?? true } }
 
     func askComparison() {
@@ -271,7 +271,7 @@ final class LinkDriver: Sendable {
 
     // MARK: Deciding
 
-    /// Asks the machine, and carries out what it says, as one step that no other thread comes between.
+    /// Passes an input to the machine and performs its reactions, as one step under the lock.
     private func decide(
         _ ask: (inout Shared, inout DirectConnection, MonotonicInstant) -> [DirectReaction],
         otherwise: () -> Void = {}
@@ -282,7 +282,8 @@ final class LinkDriver: Sendable {
             let reactions = ask(&shared, &connection, now)
             shared.connection = connection
             perform(reactions, &shared)
-            // Most answers are empty, or grants, which concern a transfer's own thread; then the writing thread may sleep on.
+            // Most reactions are none or window grants, which concern only a transfer's own thread; then the writer thread may
+            // sleep on.
             return reactions.contains { if case .windowRaised = $0 { false } else { true } }
         }
         switch hasWork {
@@ -336,12 +337,13 @@ final class LinkDriver: Sendable {
         }
     }
 
-    /// On the pump's own thread.
-    /// - Returns: false when nothing more of it is to be sent.
+    /// Writes a block on the pump's own thread.
+    /// - Returns: false when no more of the transfer is to be sent.
     private func send(_ filled: borrowing FilledBlock, of pump: SourcePump) -> Bool {
         do throws(LinkError) {
             return try writer.withTurn { (turn) throws(LinkError) in
-                // As one step: content must neither follow its transfer's end nor overtake a frame that was decided before it.
+                // As one step: content must neither follow the end of its transfer nor overtake a frame that was decided before
+                // it.
                 let isLast = filled.isLast
                 let (frames, goesOn) = shared.withLock { shared in
                     defer { shared.frames = [] }
@@ -354,7 +356,7 @@ final class LinkDriver: Sendable {
                 return goesOn
             }
         } catch {
-            // The reading thread sees the same break and reports it; a half-broken link is cut so that it does.
+            // The reader thread sees the same failure and reports it; a half-broken link is closed so that it does.
             link.close()
             return false
         }
@@ -401,7 +403,7 @@ final class LinkDriver: Sendable {
                     return nil
                 }
                 if block.bytes.count - filled < RecordFormat.maximumRecordByteCount {
-                    // Records that have been taken may still be on their way to the disk: the rest moves, not they.
+                    // Delivered records may still be on their way to the disk, so the unread rest is moved instead of them.
                     let next = receivePool.take()
                     let rest = UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])
                     next.bytes.copyMemory(from: rest)
@@ -418,7 +420,8 @@ final class LinkDriver: Sendable {
         }
     }
 
-    /// After the last word, what the peer still sends is read and forgotten, so that the word is not lost with it.
+    /// After the last frame, bytes from the peer are read and discarded: closing with unread data would reset the connection
+    /// and lose the frame.
     private func drain() {
         let block = receivePool.take()
         do throws(LinkError) {
@@ -430,7 +433,7 @@ final class LinkDriver: Sendable {
         in block: Block, from position: inout Int, to filled: Int, with opener: inout RecordOpener
     ) throws(MalformedInput) {
         var batch: [(id: TransferID, pieces: [Piece])] = []
-        // What was taken before a bad record is still delivered.
+        // Records received before a malformed one are still delivered.
         defer { deliver(batch) }
         while let length = try RecordOpener.recordByteCount(UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])),
             position + length <= filled
@@ -460,7 +463,7 @@ final class LinkDriver: Sendable {
             } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
                 guard case .enqueued(let room) = eventContinuation.yield(.session(session)),
                     room > Self.maximumWaitingEvents - Self.maximumWaitingSessionFrames
-                else { throw MalformedInput("more is said about the session than anybody can follow") }
+                else { throw MalformedInput("too many session frames are unread") }
             } else if let control = try ControlFrame.decode(Array(block.bytes[frame])) {
                 deliver(batch)
                 batch = []
@@ -570,7 +573,7 @@ final class LinkDriver: Sendable {
                     if isLate { link.close() }
                     decide { _, connection, now in connection.advance(to: now) }
                 case .end(let lingers):
-                    // All pumps have been stopped, but one may still be in the middle of its last block.
+                    // All pumps have been stopped, but one may still be writing its last block.
                     if shared.withLock({ $0.connection != nil }) { try writer.withTurn { _ in } }
                     link.finishWriting()
                     if lingers { waitForReader() }
@@ -590,7 +593,7 @@ final class LinkDriver: Sendable {
             if !shared.frames.isEmpty || shared.owesTurn { return .frames }
             if shared.isEnding { return .end(lingers: shared.lingers && !shared.hasReadAll) }
             if shared.connection != nil, streams.hasFrames { return .frames }
-            // Something new is due earlier than what is waited for here.
+            // A new deadline is earlier than the awaited one.
             if let next = shared.connection?.deadline, next < deadline { return .timer }
             return nil
         }

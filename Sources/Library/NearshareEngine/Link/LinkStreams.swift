@@ -10,7 +10,7 @@ final class LinkStreams: Sendable {
         var streams: ByteStreams
         /// Tasks and threads that wait for an event of a stream.
         var waiting: [StreamID: [Waker]] = [:]
-        /// Streams that are read as bytes come in, on the thread that reads the link.
+        /// Streams that are read on the thread that reads the link, as bytes arrive.
         var readers: [StreamID: Reader] = [:]
         var supply: Supply?
         /// The program accepts streams from the peer; until then they are refused (A1).
@@ -18,12 +18,12 @@ final class LinkStreams: Sendable {
         var isClosed = false
     }
 
-    /// Takes what comes on a stream; nil at its end.
+    /// Receives the bytes of a stream; nil at its end.
     typealias Take = @Sendable ([UInt8]?) throws(MalformedInput) -> Void
 
     private final class Reader: Sendable {
         let take: Take
-        /// One at a time, so that bytes stay in their order.
+        /// Held while bytes are delivered, so that they stay in order.
         let turn = Mutex(())
 
         init(_ take: @escaping Take) {
@@ -34,20 +34,20 @@ final class LinkStreams: Sendable {
     /// Writes due frames without blocking. Called by the thread that collects frames, one at a time.
     typealias Supply = @Sendable () -> Void
 
-    /// Lets a task or a thread go on. Called, and let go of, without a lock.
+    /// Wakes a waiting task or thread. Called and released without a lock.
     typealias Waker = @Sendable () -> Void
 
     /// Limit on the bytes of frames that are sealed and written together.
     private static let batchByteCount = 256 << 10
-    /// Opened there and not looked at here yet, those that were cut meanwhile included.
+    /// Limit on streams opened by the peer that the program has not handled yet, including those that were reset meanwhile.
     private static let maximumOpenedCount = 256
 
-    /// Streams that the other end opens.
+    /// Streams opened by the peer.
     let opened: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>
     private let openedContinuation: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>.Continuation
     private let state: Mutex<State>
     private let isSupplyDue = Atomic(false)
-    /// Something is to be sent.
+    /// Schedules a turn of the link's writer thread.
     private let wake: @Sendable () -> Void
 
     init(role: HandshakeRole, wake: @escaping @Sendable () -> Void) {
@@ -60,7 +60,7 @@ final class LinkStreams: Sendable {
 
     var hasFrames: Bool { isSupplyDue.load(ordering: .acquiring) || state.withLock { $0.streams.hasFrame } }
 
-    /// Encoded frames that are due, a batch at the most.
+    /// Returns encoded frames that are due, at most one batch.
     func takeFrames() -> [[UInt8]] {
         if isSupplyDue.exchange(false, ordering: .acquiringAndReleasing) { state.withLock { $0.supply }?() }
         return change { state in
@@ -89,7 +89,7 @@ final class LinkStreams: Sendable {
         if hasFrames { wake() }
     }
 
-    /// From now on `take` gets what comes on a stream, where it comes in: it must not block.
+    /// Delivers a stream's bytes to `take` on the thread that reads the link, from now on. The closure must not block.
     func read(_ id: StreamID, _ take: @escaping Take) throws(MalformedInput) {
         state.withLock { $0.readers[id] = Reader(take) }
         try drain(id)
@@ -116,9 +116,9 @@ final class LinkStreams: Sendable {
         if let failure { throw failure }
     }
 
-    /// The link is over, and all streams with it.
+    /// Ends all streams because the link has ended.
     func close() {
-        // Let go of without the lock: with a reader or a waiter the last hold on a stream may end, which takes it.
+        // Released without the lock: a reader or waiter may hold the last reference to a stream, whose release takes the lock.
         let (waiting, held) = state.withLock { state in
             state.isClosed = true
             defer { (state.waiting, state.readers, state.supply) = ([:], [:], nil) }
@@ -130,25 +130,26 @@ final class LinkStreams: Sendable {
         openedContinuation.finish()
     }
 
-    /// From now on `supply` is asked after ``callForSupply(wakesWriter:)``, on the thread that takes frames: what many have to
-    /// say at about the same time goes out together, and wakes that thread once.
+    /// Sets the closure that is called after ``callForSupply(wakesWriter:)``, on the thread that collects frames. Requests made
+    /// at about the same time are sent together, and wake the thread once.
     func setSupply(_ supply: @escaping Supply) {
         state.withLock { state in
             if !state.isClosed { state.supply = supply }
         }
     }
 
-    /// - Parameter wakesWriter: false where the caller takes frames itself.
+    /// Requests a call of the supply closure.
+    /// - Parameter wakesWriter: false when the caller collects the frames itself.
     func callForSupply(wakesWriter: Bool = true) {
         if !isSupplyDue.exchange(true, ordering: .acquiringAndReleasing), wakesWriter { wake() }
     }
 
-    /// From now on the other end may open streams: both are in one session.
+    /// Accepts streams from the peer from now on: both ends are in one session.
     func welcome() {
         state.withLock { $0.isWelcoming = true }
     }
 
-    /// That are open.
+    /// The number of open streams.
     var count: Int { state.withLock { $0.streams.count } }
 
     // MARK: For programs
@@ -159,7 +160,7 @@ final class LinkStreams: Sendable {
         return id
     }
 
-    /// Waits until all of it has been taken over.
+    /// Writes all bytes; waits while the stream's window is full.
     func write(_ bytes: [UInt8], on id: StreamID) async throws {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -171,11 +172,11 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// Writes as much as there is room for.
+    /// Writes as many bytes as the window allows.
     /// - Parameters:
-    ///   - isFlushed: the caller sees to it that it goes out.
-    ///   - onRoom: called once there is room for more, where not all was taken; it must not block.
-    /// - Returns: how many bytes were taken.
+    ///   - isFlushed: the caller sends the frames, so the writer thread is not woken.
+    ///   - onRoom: called once there is room for more, when not all bytes were accepted; it must not block.
+    /// - Returns: the number of accepted bytes.
     func writeWithoutBlocking(
         _ bytes: ArraySlice<UInt8>, on id: StreamID, isFlushed: Bool, onRoom: @escaping Waker
     ) throws(StreamError) -> Int {
@@ -190,6 +191,7 @@ final class LinkStreams: Sendable {
         return taken
     }
 
+    /// Waits for bytes.
     /// - Returns: nil at the end.
     func read(_ id: StreamID, upTo limit: Int) async throws -> [UInt8]? {
         while true {
@@ -234,7 +236,7 @@ final class LinkStreams: Sendable {
         wake()
     }
 
-    /// The program has let go of it.
+    /// Resets a stream that the program has released.
     func abandon(_ id: StreamID) {
         change { $0.streams.abandon(id) }
         wake()
@@ -264,7 +266,7 @@ final class LinkStreams: Sendable {
         return try result.get()
     }
 
-    /// Changes the streams, and resumes the waiters of their events.
+    /// Updates the streams, and resumes the waiters of their events.
     @discardableResult
     private func change<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, waiting) = state.withLock { state in
@@ -296,7 +298,7 @@ final class LinkStreams: Sendable {
                 if !isWaiting { continuation.resume() }
             }
         } onCancel: {
-            // All who wait on the stream look again; those who are not cancelled wait on.
+            // All waiters of the stream check again, and wait on unless they were cancelled.
             for waiter in state.withLock({ $0.waiting.removeValue(forKey: id) }) ?? [] { waiter() }
         }
     }

@@ -9,7 +9,7 @@ final class LinkWriter: Sendable {
         var sealer: RecordSealer?
         var nextTicket: UInt64 = 0
         var turn: UInt64 = 0
-        /// Sealed, and what the link had no room for: it goes before all else.
+        /// Sealed bytes for which the link had no room: they precede all others.
         var rest: ArraySlice<UInt8> = []
     }
 
@@ -41,12 +41,12 @@ final class LinkWriter: Sendable {
 
     init(_ link: any StreamLink) { self.link = link }
 
-    /// Lets the first turn begin.
+    /// Sets the sealer and allows the first turn.
     func begin(_ sealer: RecordSealer) {
         state.update { $0.sealer = sealer }
     }
 
-    /// Waits for a turn. Nothing may be written in another one's after a failure: the link is to be closed then.
+    /// Waits for a turn. After a failure nothing more may be written, and the link must be closed.
     func withTurn<Result>(_ body: (inout Turn) throws(LinkError) -> Result) throws(LinkError) -> Result {
         let ticket = state.withLock { state in
             defer { state.nextTicket += 1 }
@@ -70,8 +70,8 @@ final class LinkWriter: Sendable {
         return try body(&turn)
     }
 
-    /// Takes a turn if that needs no waiting, and writes as much as the link takes at once.
-    /// - Returns: whether all of it went out; what did not goes with the next turn, which is then due.
+    /// Writes without blocking, if no other thread has its turn.
+    /// - Returns: whether all bytes were written; the rest is written by the next turn, which is then due.
     func tryTurn(_ frames: () -> [[UInt8]]) throws(LinkError) -> Bool {
         let taken: RecordSealer? = state.withLock { state in
             guard state.turn == state.nextTicket, state.rest.isEmpty, let sealer = state.sealer.take() else { return nil }

@@ -26,7 +26,7 @@ final class SinkPump: Sendable {
         var violated: @Sendable (MalformedInput) -> Void
     }
 
-    /// A peer that sends its content in crumbs is held back here rather than remembered crumb by crumb.
+    /// Limit on queued pieces: a peer that sends its content in tiny pieces is slowed down here.
     private static let maximumPieces = 1024
 
     let wireID: TransferID
@@ -46,7 +46,7 @@ final class SinkPump: Sendable {
 
     // MARK: From other threads
 
-    /// Blocks while the sink is too far behind.
+    /// Queues received content; blocks while the sink is too far behind.
     func take(_ pieces: [Piece]) {
         state.wait { state -> Void? in
             if state.ending != nil { return () }
@@ -56,7 +56,7 @@ final class SinkPump: Sendable {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the transfer: no more content arrives.
     func end(_ outcome: TransferOutcome) {
         state.update { state in
             if state.ending == nil { state.ending = outcome }
@@ -65,7 +65,7 @@ final class SinkPump: Sendable {
 
     // MARK: The pump's thread
 
-    /// Runs until the transfer has ended, and tells its handle how.
+    /// Runs until the transfer has ended, and reports the outcome to its handle.
     func run(_ link: Link) {
         var detail: String?
         var delivered: [DeliveredItem] = []
@@ -117,7 +117,7 @@ final class SinkPump: Sendable {
             transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
             link.stored(total)
             guard content.isComplete else { continue }
-            // Cancelled or cut in this moment: the ending is on its way here.
+            // Cancelled or interrupted concurrently: the outcome is about to arrive.
             guard link.mayFinish() else { return [] }
             transfer.enter(.finishing)
             let delivered: [DeliveredItem]
@@ -126,7 +126,7 @@ final class SinkPump: Sendable {
             } catch {
                 throw .receiver(error)
             }
-            // From here on it is complete whatever becomes of the link.
+            // The transfer is complete from here on, whatever happens to the link.
             state.update { $0.ending = .completed }
             link.finished()
             return delivered
@@ -136,7 +136,7 @@ final class SinkPump: Sendable {
 
     private func nextPieces() -> [Piece]? {
         let next: [Piece]? = state.wait { state -> [Piece]?? in
-            // What came before the end is stored all the same: another try then begins behind it.
+            // Content received before the end is still stored, so that a repeated transfer resumes after it.
             guard state.pieces.isEmpty else {
                 defer { state.pieces = [] }
                 return .some(state.pieces)
@@ -158,13 +158,13 @@ extension CancelReason {
     }
 }
 
-/// A resource's sink as the content stream sees it.
+/// Adapts a resource sink to the content stream.
 private struct SinkReceiver: ContentReceiver {
     let sink: any ResourceSink
     let asked: ResumePoint
 
     mutating func start(completeEntries: UInt64, offset: UInt64) throws(StorageError) {
-        // The sender goes on where it was asked to, or from the beginning; nothing else gets this far.
+        // The sender resumes where it was asked to, or from the beginning; anything else has been rejected before.
         let goesOn = completeEntries == asked.completeEntries && offset == asked.partialSize
         try sink.resume(at: goesOn ? asked : .start)
     }

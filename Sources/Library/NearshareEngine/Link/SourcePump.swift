@@ -2,18 +2,18 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// Several content records in one block of memory, plain, ready to be sealed in place and written at once.
+/// Several content records in one block of memory, unencrypted, ready to be sealed in place and written at once.
 struct FilledBlock: ~Copyable {
     let bytes: UnsafeMutableRawBufferPointer
-    /// Bytes of each frame; record n stands right behind record n-1.
+    /// Size of each frame in bytes; the records are contiguous.
     let frames: [Int]
-    /// The end mark is in it.
+    /// Whether the block contains the end mark.
     let isLast: Bool
 }
 
-/// Reads one transfer's content on a thread of its own, packs it into records and hands these to the link, as far as the
-/// receiver's window allows. One block of memory serves for all: the same thread fills it, seals it and writes it to the link,
-/// while it is still in the processor's cache.
+/// Reads the content of one transfer on a dedicated thread, packs it into records and passes them to the link, within the
+/// receiver's window. It uses a single block of memory: the same thread fills it, seals it and writes it to the link while it
+/// is still in the processor's cache.
 final class SourcePump: Sendable {
     private struct State {
         var limit: UInt64 = 0
@@ -22,7 +22,7 @@ final class SourcePump: Sendable {
         var failure: StorageError?
     }
 
-    /// A reader is used by the pump's thread alone, but may be cancelled from any.
+    /// Used by the pump's thread alone, but may be cancelled from any thread.
     private struct Reader: @unchecked Sendable {
         let reader: any ResourceReader
     }
@@ -58,7 +58,7 @@ final class SourcePump: Sendable {
 
     var isStopped: Bool { state.withLock { $0.isStopped } }
 
-    /// The transfer is over; its handle learns how, and why when the source was at fault.
+    /// Ends the transfer, and reports the outcome to its handle, with the failure of the source if there was one.
     func end(_ outcome: TransferOutcome) {
         stop()
         let failure = state.withLock { $0.failure }
@@ -67,13 +67,13 @@ final class SourcePump: Sendable {
 
     // MARK: The pump's thread
 
-    /// Runs until everything has been sent, it is stopped, or the source fails.
+    /// Runs until all content has been sent, the pump is stopped, or the source fails.
     /// - Parameter send: writes a block to the link; false when no more is wanted.
     func run(from point: ResumePoint, send: (borrowing FilledBlock) -> Bool) throws(StorageError) {
         do {
             try pump(from: point, send: send)
         } catch {
-            // What a stopped reader throws is only the echo of the stop.
+            // A stopped reader throws as a consequence of the stop, not of a failure.
             let isEcho = state.withLock { state in
                 if !state.isStopped { state.failure = error }
                 return state.isStopped
@@ -116,7 +116,7 @@ final class SourcePump: Sendable {
                 position = body + count + RecordFormat.tagByteCount
                 left -= UInt64(count)
                 sent += UInt64(count)
-                // A source of unknown size gives what it has; it should not wait for more to come.
+                // A source of unknown size returns what it has; the block is not held back for more.
                 if count < room { break }
             }
             let begun = clock()
@@ -137,7 +137,8 @@ final class SourcePump: Sendable {
         return ReaderProvider(reader: reader, offer: source.offer)
     }
 
-    /// - Returns: bytes of the content stream that may be sent; nil when the pump is to stop.
+    /// Waits until more content may be sent.
+    /// - Returns: the number of bytes of the content stream that may be sent; nil when the pump is to stop.
     private func waitForAllowance(sent: UInt64) -> UInt64? {
         let allowance: UInt64? = state.wait { state -> UInt64?? in
             if state.isStopped { return .some(nil) }
@@ -147,8 +148,8 @@ final class SourcePump: Sendable {
     }
 }
 
-/// How much is written to a link at once: as much as a processor's cache holds, and less on a slow link, where a control frame
-/// would have to wait for seconds behind it.
+/// Size of one write to a link, adapted to its speed: at most the size of a processor cache, and less on a slow link, where a
+/// control frame would wait behind it for seconds.
 struct BlockSize {
     private static let records = 4
     private static let minimum = 16 << 10
@@ -157,7 +158,8 @@ struct BlockSize {
 
     private(set) var contentByteCount = maximum
 
-    /// - Parameter time: what the last block has taken.
+    /// Adapts the size.
+    /// - Parameter time: the time that writing the last block took.
     mutating func adapt(toTime time: Duration) {
         if time > .milliseconds(200) {
             contentByteCount = max(Self.minimum, contentByteCount / 2)
@@ -167,8 +169,8 @@ struct BlockSize {
     }
 }
 
-/// A resource's reader as the content stream sees it, held to what was offered: a folder that gained or lost something since
-/// is a changed source, and not for the receiver to complain about.
+/// Adapts a resource reader to the content stream, and checks it against the offer: a folder that has changed since then is a
+/// failure of the source, not a violation for the receiver to find.
 private struct ReaderProvider: ContentProvider {
     let reader: any ResourceReader
     let offer: Offer
@@ -189,7 +191,7 @@ private struct ReaderProvider: ContentProvider {
         let isBeyond = entryCount > offer.entryCount || byteCount > offer.totalSize ?? .max
         let isShort = header == nil && (entryCount < offer.entryCount || byteCount < offer.totalSize ?? 0)
         guard !isBeyond, !isShort else {
-            throw StorageError(.changed, "what is being sent has changed since it was offered; send it again")
+            throw StorageError(.changed, "the content has changed since it was offered; send it again")
         }
         return header
     }

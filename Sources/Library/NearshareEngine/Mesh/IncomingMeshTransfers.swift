@@ -5,7 +5,7 @@ internal import NearshareMesh
 
 /// The files and texts that peers of the mesh offer or send to this node.
 struct IncomingMeshTransfers {
-    /// A file that was accepted and is still coming.
+    /// An accepted file that is still being received.
     struct File {
         let transfer: Transfer
         let sink: AcceptedSink
@@ -15,12 +15,12 @@ struct IncomingMeshTransfers {
 
     /// The sink of an accepted file.
     ///
-    /// Sendable, as one thread at a time uses it: the one that delivers.
+    /// Sendable because a single thread uses it: the one that delivers content.
     struct AcceptedSink: @unchecked Sendable {
         let sink: any ResourceSink
     }
 
-    /// A text by the id that its sender has given it.
+    /// The key of a text: its sender and the sender's id for it.
     struct TextKey: Hashable {
         let id: String
         let sender: PeerID
@@ -32,16 +32,16 @@ struct IncomingMeshTransfers {
 
     private var invitations: [MeshFileKey: WeakInvitation] = [:]
     private var files: [MeshFileKey: File] = [:]
-    /// Public files of peers whose keys are not authenticated yet.
+    /// Public files whose senders' keys are not authenticated yet.
     private var unauthenticated: [PeerID: [MeshReceivedFile]] = [:]
-    /// Texts that a person was asked about, the oldest first, and whether they were accepted: they come again until they are
+    /// Texts that were offered to the user, the oldest first, and whether they were accepted. Senders repeat a text until it is
     /// acknowledged.
     private var offeredTexts: [(key: TextKey, isAccepted: Bool)] = []
-    /// Size of the files that came without an offer, and about which nobody has decided.
+    /// Size of the files that were received without an offer and await the user's decision.
     private var undecidedByteCount = 0
     private var limiter = InvitationRateLimiter()
 
-    /// Every transfer of an accepted file.
+    /// The transfers of all accepted files.
     var transfers: [Transfer] { files.values.map(\.transfer) }
     var openInvitations: [Invitation] { invitations.values.compactMap(\.invitation) }
 
@@ -53,7 +53,7 @@ struct IncomingMeshTransfers {
         invitations[key] = WeakInvitation(invitation: invitation)
     }
 
-    /// Replaces the invitation for a file that was accepted.
+    /// Replaces the invitation for a file by the accepted file.
     mutating func accept(_ file: File, _ key: MeshFileKey) {
         invitations[key] = nil
         files[key] = file
@@ -61,15 +61,15 @@ struct IncomingMeshTransfers {
 
     mutating func removeFile(_ key: MeshFileKey) -> File? { files.removeValue(forKey: key) }
 
-    /// Removes all that is known of a file.
+    /// Removes the invitation and the transfer of a file.
     mutating func remove(_ key: MeshFileKey) -> (invitation: Invitation?, file: File?) {
         (invitations.removeValue(forKey: key)?.invitation, files.removeValue(forKey: key))
     }
 
     // MARK: Rate limit
 
-    /// - Parameter source: whose offers count together.
-    /// - Returns: false when too many were declined lately.
+    /// - Parameter source: the key under which refused offers are counted.
+    /// - Returns: false when too many offers were refused recently.
     mutating func allowsInvitation(from source: String, now: MonotonicInstant) -> Bool { limiter.allows(source, now: now) }
 
     mutating func recordRefusal(of source: String, now: MonotonicInstant) { limiter.recordRefusal(of: source, now: now) }
@@ -77,7 +77,7 @@ struct IncomingMeshTransfers {
     // MARK: Files without an offer
 
     /// Keeps a file until its sender's key is authenticated.
-    /// - Returns: false when there are too many.
+    /// - Returns: false at the limit.
     mutating func keepUnauthenticated(_ file: MeshReceivedFile) -> Bool {
         guard unauthenticated.values.reduce(0, { $0 + $1.count }) < Self.maximumUnauthenticatedCount else { return false }
         unauthenticated[file.sender, default: []].append(file)
@@ -88,8 +88,8 @@ struct IncomingMeshTransfers {
         unauthenticated.removeValue(forKey: sender) ?? []
     }
 
-    /// Reserves memory for a file until a person has decided.
-    /// - Returns: false when too much waits already.
+    /// Reserves memory for a file that awaits the user's decision.
+    /// - Returns: false at the limit.
     mutating func reserve(_ byteCount: Int) -> Bool {
         guard undecidedByteCount + byteCount <= Self.maximumUndecidedByteCount else { return false }
         undecidedByteCount += byteCount
@@ -100,7 +100,7 @@ struct IncomingMeshTransfers {
 
     // MARK: Texts
 
-    /// Whether a text that comes again was accepted; nil for one that was not offered yet.
+    /// Whether a repeated text was accepted; nil for a text that was not offered yet.
     func isAccepted(_ key: TextKey) -> Bool? { offeredTexts.first { $0.key == key }?.isAccepted }
 
     mutating func recordOffer(_ key: TextKey) {

@@ -5,10 +5,10 @@ internal import Synchronization
 extension MeshDriver {
     /// Stores and forwards bundles from now on, until the node stops. A second call returns the same driver.
     /// - Parameters:
-    ///   - profile: how far this node's bundles go, and the limit on what it does for other nodes.
-    ///   - store: where bundles wait; one of ``InMemoryBundleStore`` loses them with the process.
-    ///   - observe: called with each event before its consequences: a received message that it stores is there before the sender
-    ///     gets an acknowledgement. It may block.
+    ///   - profile: limits of this node's own bundles, and of what it forwards for other nodes.
+    ///   - store: the store of waiting bundles; ``InMemoryBundleStore`` loses them with the process.
+    ///   - observe: called with each event before its consequences: a message is stored before its sender gets an
+    ///     acknowledgement. It may block.
     package func startBundles(
         profile: PropagationProfile = .standard, store: any BundleStore = InMemoryBundleStore(),
         observing observe: @escaping @Sendable (BundleDriverEvent) -> Void = { _ in }

@@ -6,7 +6,7 @@ internal import NearshareDirect
 internal import NearshareMesh
 internal import Synchronization
 
-// The router's events, turned into transfers, invitations and texts.
+// Translates the router's events into transfers, invitations and texts.
 extension MeshDriver {
     func handle(_ event: MeshEvent) {
         switch event {
@@ -68,21 +68,21 @@ extension MeshDriver {
     }
 
     private func handlePrivateMessage(_ text: String, id: String, from peer: AuthenticatedPeer) {
-        // Phones send these when a person adds this node to their favourites; no person typed them.
+        // Phones send these when a user adds this node to the favourites; they are not typed texts.
         guard !text.hasPrefix("[FAVORITED]"), !text.hasPrefix("[UNFAVORITED]") else {
             return acknowledge(id, of: peer.id)
         }
         if !emitText(.toUs(from: peer, id: id, text: text)) { offerText(text, id: id, from: peer) }
     }
 
-    /// - Returns: whether the text was accepted; otherwise it is offered as a file is.
+    /// - Returns: whether the text was accepted; otherwise it is offered like a file.
     @discardableResult
     private func emitText(_ text: MeshText) -> Bool {
         guard let receive = texts.withLock({ $0 }) else { return false }
         return receive(text)
     }
 
-    /// Ends every transfer and invitation with the node.
+    /// Interrupts all transfers and ends all invitations, because the node stops.
     func interruptAll() {
         let outgoing = outgoing.withLock { outgoing in
             defer { outgoing = OutgoingMeshTransfers() }

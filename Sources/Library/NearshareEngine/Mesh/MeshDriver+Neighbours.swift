@@ -3,7 +3,7 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import Synchronization
 
-// Links to nodes on the same network, over which frames go from one network to the next.
+// Links to nodes on the same network, over which frames travel from one network to the next.
 extension MeshDriver {
     /// Which of two nodes connects to the other.
     enum Initiative: Sendable {
@@ -56,7 +56,7 @@ extension MeshDriver {
         while !Task.isCancelled, !isStopping, let (peer, change) = neighbours.peerOrRelease(id) {
             let start = settings.clock()
             if router.hasRoomForLinks { await connect(to: peer) }
-            // A link that lasted was a good one.
+            // The link lasted, so the back-off starts again.
             if settings.clock() - start > Self.maximumBackOff { backOff = Self.minimumBackOff }
             if await change.isFulfilled(within: backOff) {
                 // It left, or returned as another process, as each command without a node does: no reason to avoid it. Its

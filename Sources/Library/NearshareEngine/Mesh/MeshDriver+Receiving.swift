@@ -15,7 +15,7 @@ extension MeshDriver {
         update { router, now in router.acknowledge(messageID, of: peer, now: now) }
     }
 
-    /// Asks a person about a text once, however often it comes. Its sender gets a receipt when it was accepted.
+    /// Offers a text to the user once, however often it is received. Its sender gets a receipt when it was accepted.
     func offerText(_ text: String, id: String, from peer: AuthenticatedPeer) {
         let key = IncomingMeshTransfers.TextKey(id: id, sender: peer.id)
         switch incoming.withLock({ $0.isAccepted(key) }) {
@@ -59,7 +59,7 @@ extension MeshDriver {
     /// A peer that offers something.
     private struct Inviter {
         let peer: Peer
-        /// Whose refused offers count together.
+        /// The key under which refused offers are counted.
         let source: String
         /// Whether the rate limit permits another invitation.
         let isAllowed: Bool
@@ -155,7 +155,7 @@ extension MeshDriver {
         file.transfer.enter(.finishing)
         start { [self] in
             let result = await BlockingThread.run { Self.deliver(received.file, into: file.sink.sink) }
-            // Confirmed before the transfer ends, as whoever awaits it may stop the node.
+            // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
             update { router, now in
                 if result.outcome == .completed {
                     router.confirmStored(key, now: now)
@@ -167,24 +167,25 @@ extension MeshDriver {
         }
     }
 
-    /// Keeps a public file, which is signed, until a session authenticates the key by which people know its sender.
+    /// Keeps a signed public file until a session authenticates the sender's key, by which users know the sender.
     private func keepUntilAuthenticated(_ received: MeshReceivedFile) {
         guard incoming.withLock({ $0.keepUnauthenticated(received) }), invitations != nil else { return }
         update { router, now in router.ensureSession(with: received.sender, now: now) }
-        // There may be a session already.
+        // A session may exist already.
         if let sender = read({ $0.authenticatedPeer(received.sender) }) { offerAuthenticated(by: sender) }
     }
 
-    /// Offers the public files of a peer whose key is authenticated now.
+    /// Offers the public files of a peer whose key has just been authenticated.
     func offerAuthenticated(by peer: AuthenticatedPeer) {
         for file in incoming.withLock({ $0.removeUnauthenticated(from: peer.id) }) {
             offerReceived(file.file, kind: .file, from: peer, resumeKey: file.id.bytes)
         }
     }
 
-    /// Offers something that has come already, as its sender's app does not ask. It stays in memory until a person decides.
-    /// - Parameter onDelivery: called when it has its final place.
-    /// - Returns: whether a person is asked.
+    /// Offers content that has been received already, because the sender's app does not ask first. It stays in memory until the
+    /// user decides.
+    /// - Parameter onDelivery: called when the content is in its final place.
+    /// - Returns: whether the user is asked.
     @discardableResult
     private func offerReceived(
         _ file: MeshFile, kind: OfferedItem.Kind, from authenticated: AuthenticatedPeer, resumeKey: [UInt8],
@@ -193,7 +194,7 @@ extension MeshDriver {
         guard let inviter = inviter(authenticated), inviter.isAllowed else { return false }
         let size = file.content.count
         guard incoming.withLock({ $0.reserve(size) }) else {
-            settings.log.info("mesh: file dropped, as too many wait for an answer")
+            settings.log.info("mesh: file dropped: too many files await a decision")
             return false
         }
         let item = OfferedItem(
@@ -205,7 +206,7 @@ extension MeshDriver {
                 let sink = IncomingMeshTransfers.AcceptedSink(sink: sink)
                 self?.start {
                     let result = await BlockingThread.run { Self.deliver(file, into: sink.sink) }
-                    // Confirmed before the transfer ends, as whoever awaits it may stop the node.
+                    // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
                     if result.outcome == .completed { onDelivery() }
                     transfer.end(result)
                 }
@@ -245,7 +246,7 @@ extension MeshDriver {
         if let failure { throw failure }
     }
 
-    /// How long a nearshare sender waits for an answer.
+    /// Time in which a nearshare sender expects an answer.
     private static let invitationTimeout = Duration.seconds(60)
 }
 

@@ -8,16 +8,16 @@ internal import Synchronization
 extension MeshDriver {
     /// Sends a file of at most 5 MiB, or a text, to a peer of the mesh.
     ///
-    /// A nearshare peer is asked first. Phones get it unasked, and confirm little: a transfer to one is complete when all of it was
-    /// sent.
-    /// - Parameter timeout: what was not accepted by then is withdrawn, and has expired.
+    /// A nearshare peer is asked first. Phones receive it without being asked, and confirm little: a transfer to a phone is
+    /// complete when all of it was sent.
+    /// - Parameter timeout: an offer that is not accepted within this time is withdrawn, and has expired.
     /// - Throws: ``NodeError/unavailable(_:)`` for a folder or several items.
     package func send(
         _ source: any ResourceSource, to peer: MeshPeer, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
         guard source.offer.itemCount == 1, let item = source.offer.items.first, item.kind != .folder else {
             throw .unavailable(
-                "the mesh carries single files, and no folders; send directly, or an archive of at most 5 MiB")
+                "the mesh carries single files only; send directly, or send an archive of at most 5 MiB")
         }
         let progress = TransferProgress(
             id: settings.freshTransferID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
@@ -44,7 +44,7 @@ extension MeshDriver {
         return transfer
     }
 
-    /// Withdraws a transfer that was not accepted in time. Afterwards there is no limit.
+    /// Withdraws a transfer that was not accepted in time. An accepted one has no time limit.
     private func expire(_ transfer: Transfer, after timeout: Duration) {
         start { [self] in
             let isExpired = await withTaskGroup(of: Bool.self) { group in
@@ -77,7 +77,8 @@ extension MeshDriver {
         return TransferResult(outcome: outcome, detail: String(describing: error))
     }
 
-    /// The least time that a file takes to a peer, by the number and pacing of its fragments; nil for one that is too large.
+    /// The shortest possible duration of a file transfer to a peer, by the number and pacing of its fragments; nil for a file
+    /// that is too large.
     package func estimate(byteCount: UInt64, to peer: MeshPeer) -> Duration? {
         guard byteCount <= peer.software.contentLimit else { return nil }
         let content = [UInt8](repeating: 0, count: min(Int(clamping: byteCount), MeshFile.maximumContentByteCount))
@@ -89,7 +90,7 @@ extension MeshDriver {
         let file = MeshFile(
             name: String(decoding: item.name.bytes, as: UTF8.self), mediaType: item.mediaType.text, content: bytes[...])
         let size = UInt64(bytes.count)
-        // One lock over both steps, so that the file is known when its first event comes.
+        // One lock over both steps, so that the file is known when its first event is handled.
         try outgoing.withLock { outgoing in
             let key = try update { router, now in try router.sendFile(file, to: peer.id, now: now) }
             // An earlier transfer of the file has ended in the router, but its event was not handled yet.
@@ -118,7 +119,7 @@ extension MeshDriver {
         transfer.enter(.waiting)
     }
 
-    /// The text in parts of at most `limit` bytes, split between characters.
+    /// Splits a text into parts of at most `limit` bytes, between characters.
     static func split(_ text: String, limit: Int) -> [String] {
         var parts: [String] = []
         var part = ""
@@ -127,7 +128,7 @@ extension MeshDriver {
                 parts.append(part)
                 part = ""
             }
-            // A single character that exceeds a message is dropped: no text has one.
+            // A single character that exceeds the limit is dropped; real texts contain none.
             if character.utf8.count <= limit { part.append(character) }
         }
         return part.isEmpty ? parts : parts + [part]

@@ -19,9 +19,9 @@ package final class MeshDriver: Sendable {
     let router: RouterDriver
     let outgoing = Mutex(OutgoingMeshTransfers())
     let incoming = Mutex(IncomingMeshTransfers())
-    /// Stores and forwards bundles, once that was started.
+    /// The driver that stores and forwards bundles; nil until it is started.
     let bundles = Mutex<BundleDriver?>(nil)
-    /// Receives texts, and returns false for one that is to be offered as a file is; nil where all are.
+    /// The receiver of texts; it returns false for a text that is to be offered like a file. nil when all texts are offered.
     let texts = Mutex<(@Sendable (MeshText) -> Bool)?>(nil)
     /// Fulfilled when the node stops.
     let stopping = Promise<Bool>()
@@ -90,10 +90,10 @@ package final class MeshDriver: Sendable {
 
     // MARK: Peers
 
-    /// Every peer that has announced itself, neighbours and those behind relays.
+    /// All peers that have announced themselves: neighbours, and peers behind relays.
     package var peers: [MeshPeer] { read { $0.knownPeers } }
 
-    /// Waits for the peer that `text` denotes: an id, a name, or the beginning of one.
+    /// Waits for the peer that `text` selects: an id, a name, or the beginning of one.
     /// - Throws: ``PeerLookupError``; `CancellationError`.
     package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
         // Subscribed before the peers are read, so that no change is lost between the two.
@@ -105,7 +105,7 @@ package final class MeshDriver: Sendable {
                 update(self.read { $0.peer(id) }.map { .present(Self.nearby($0)) } ?? .absent(id))
             }
         }
-        // It may have left at this moment.
+        // The peer may have just left.
         guard let peer = read({ $0.peer(found.id) }) else { throw PeerLookupError.notFound(text, nearby: []) }
         return peer
     }

@@ -7,7 +7,7 @@ struct OutgoingMeshTransfers {
         let peer: MeshPeer
         /// Size of the content, in bytes.
         let size: UInt64
-        /// Withdrawn because nobody has accepted it in time.
+        /// Withdrawn because it was not accepted in time.
         var isExpired = false
     }
 
@@ -22,7 +22,7 @@ struct OutgoingMeshTransfers {
     private var files: [MeshFileKey: File] = [:]
     private var texts: [Text] = []
 
-    /// Every transfer that has not ended.
+    /// All transfers that have not ended.
     var transfers: [Transfer] { files.values.map(\.transfer) + texts.map(\.transfer) }
 
     // MARK: Files
@@ -40,7 +40,7 @@ struct OutgoingMeshTransfers {
     mutating func removeText(of transfer: Transfer) { texts.removeAll { $0.transfer === transfer } }
 
     /// Records the receipt of one message.
-    /// - Returns: the text, when this was its last one.
+    /// - Returns: the text, when this was its last missing receipt.
     mutating func recordReceipt(_ messageID: String) -> Text? {
         guard let index = texts.firstIndex(where: { $0.unacknowledged.contains(messageID) }) else { return nil }
         texts[index].unacknowledged.remove(messageID)
@@ -54,8 +54,8 @@ struct OutgoingMeshTransfers {
 
     // MARK: Expiry
 
-    /// Expires a transfer that nobody has accepted in time. A text is removed.
-    /// - Returns: the key of its file, which is to be cancelled; nil for a text, and for a file that was not sent yet.
+    /// Expires a transfer that was not accepted in time. A text is removed.
+    /// - Returns: the key of the file to cancel; nil for a text, and for a file that was not sent yet.
     mutating func expire(_ transfer: Transfer) -> MeshFileKey? {
         removeText(of: transfer)
         guard let key = files.first(where: { $0.value.transfer === transfer })?.key else { return nil }

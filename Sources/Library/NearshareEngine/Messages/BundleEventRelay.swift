@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Hands the events of a ``BundleDriver`` to a handler that is created after it; events before that wait.
+/// Passes the events of a ``BundleDriver`` to a handler that is created after it; earlier events are queued.
 final class BundleEventRelay: Sendable {
     private struct State {
         var handler: (@Sendable (BundleDriverEvent) -> Void)?
@@ -9,7 +9,7 @@ final class BundleEventRelay: Sendable {
 
     private let state = Mutex(State())
 
-    /// Called by the driver's thread alone. The lock is held during the call, so that waiting events keep their order.
+    /// Called by the driver's thread alone. The lock is held during the call, so that queued events keep their order.
     func receive(_ event: BundleDriverEvent) {
         state.withLock { state in
             if let handler = state.handler { handler(event) } else { state.waiting.append(event) }

@@ -1,7 +1,8 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// The structured messages that belong to conversations (`docs/PROTOCOL.md`, section 14). All others are for applications.
+/// The structured messages that belong to conversations (`docs/PROTOCOL.md`, section 14). All other messages are for
+/// applications.
 enum ChatContent: Sendable, Hashable {
     /// A line: `{"text": …, "id": …}`. Without an ID it has the bundle's.
     case line(id: String?, text: String)

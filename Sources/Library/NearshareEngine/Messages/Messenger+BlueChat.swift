@@ -18,7 +18,7 @@ package struct BlueChatPerson: Sendable, Hashable {
 //     say ──► stored as waiting ──► connected? ──► one thread for each peer: a text, confirmed, the next ──► delivered
 //                                  └─ waits until the peer is connected again
 extension Messenger {
-    /// The peers that are connected now.
+    /// The peers that are currently connected.
     package var blueChatPeople: [BlueChatPerson] { blueChat.near }
 
     /// Exchanges texts over BlueChat until the node stops. Returns at once without a radio.
@@ -55,7 +55,7 @@ extension Messenger {
             listeners.publish(.peerChanged(id))
         case .text(let text, let address):
             guard let person = meet(address, nil, radio, now), blueChat.admitsText(from: person.id, now: now) else {
-                return node.log.debug("a text over BlueChat is one too many, and is dropped")
+                return node.log.debug("a text over BlueChat exceeds the rate limit, and is dropped")
             }
             guard text.utf8.count <= BlueChatPeople.maximumTextByteCount, text.contains(where: { !$0.isWhitespace }) else {
                 return
@@ -96,7 +96,7 @@ extension Messenger {
             do throws(LinkError) {
                 try send(next)
             } catch {
-                node.log.debug("a line waits: \(error)")
+                node.log.debug("a line is kept for later: \(error)")
                 let (ids, isLinkedAnew) = blueChat.giveUp(on: peer, link: next.link)
                 for id in [next.entry.id] + ids { release(id) }
                 if isLinkedAnew { attempt { () throws(StorageError) in try sendPlainly(to: peer) } }
@@ -186,8 +186,8 @@ final class BlueChatPeople: Sendable {
 
     func isNear(_ id: PeerID) -> Bool { state.withLock { $0.people[id]?.isNear == true } }
 
-    /// A peer is connected.
-    /// - Returns: nil when there are too many peers, or too many new ones lately.
+    /// Records that a peer has connected.
+    /// - Returns: nil when there are too many peers, or too many new ones recently.
     func meet(
         _ id: PeerID, at address: LinkAddress, _ name: DisplayName?, over radio: any ChatRadio, now: MonotonicInstant
     ) -> BlueChatPerson? {
@@ -226,8 +226,8 @@ final class BlueChatPeople: Sendable {
         return true
     }
 
-    /// A connection has ended.
-    /// - Returns: the peer; nil for one that is not known.
+    /// Records that a connection has ended.
+    /// - Returns: the peer; nil for an unknown one.
     func lose(_ address: LinkAddress) -> PeerID? {
         let id = Self.id(of: address)
         return state.withLock { state in
@@ -263,7 +263,7 @@ final class BlueChatPeople: Sendable {
         }
     }
 
-    /// The next line; nil ends the sending.
+    /// Returns the next line to send; nil ends the sending.
     func next(to id: PeerID) -> Sending? {
         state.withLock { state in
             guard var person = state.people[id], !person.outgoing.isEmpty else {

@@ -9,7 +9,7 @@ internal import NearshareMesh
 extension Messenger {
     // MARK: Sending
 
-    /// How a line is sent.
+    /// The transport that is selected for a line.
     enum SendPlan {
         case bundles([BundleDriver.Prepared])
         /// To a peer in range without support for bundles, such as a phone: texts of the mesh's own size.
@@ -66,7 +66,7 @@ extension Messenger {
         }
     }
 
-    /// Sends a line that is stored and waits.
+    /// Sends a stored line that waits.
     private func dispatch(_ entry: ChatMessage) throws(StorageError) {
         let plan = plan(for: entry)
         if !plan.parts.isEmpty { try store.recordParts(plan.parts, of: entry.id, in: entry.conversation) }
@@ -82,7 +82,7 @@ extension Messenger {
             }
         } catch {
             // The queue of the peer is full, or it has just left: the line is sent when it is in range again.
-            node.log.debug("a line waits: \(error)")
+            node.log.debug("a line is kept for later: \(error)")
             release(entry.id)
         }
     }

@@ -97,7 +97,7 @@ package final class Messenger: Sendable {
         return settings.contact(id) ?? messages.contact(id)
     }
 
-    /// The least time that a file takes to a peer, and whether it takes a Bluetooth hop; nil when unknown.
+    /// The shortest possible duration of a file transfer to a peer, and whether it takes a Bluetooth hop; nil when unknown.
     package func estimate(byteCount: UInt64, to id: PeerID) -> (time: Duration, needsRadio: Bool)? {
         guard let (peer, needsRadio) = mesh.read({ router in router.peer(id).map { ($0, router.needsRadio(to: id)) } }),
             let time = mesh.estimate(byteCount: byteCount, to: peer)
@@ -130,10 +130,10 @@ package final class Messenger: Sendable {
         try submit(.structured(content), using: route, isEncrypted: isEncrypted, isPrivate: isPrivate, fileByteCount: nil)
     }
 
-    /// Sends a message with a file to a peer in range. The receiver is asked about the file as about any other.
+    /// Sends a message with a file to a peer in range. The receiver's user is asked about the file as about any other.
     /// - Parameters:
     ///   - file: one file, of at most 5 MiB.
-    ///   - timeout: when nobody has answered after that, the file is withdrawn.
+    ///   - timeout: the file is withdrawn when it is not answered within this time.
     package func send(
         _ content: StructuredValue, with file: any ResourceSource, to peer: PeerID, isEncrypted: Bool? = nil,
         timeout: Duration = .seconds(60)
@@ -151,13 +151,13 @@ package final class Messenger: Sendable {
     }
 
     /// Offers a file to a peer in the mesh.
-    /// - Parameter timeout: when nobody has answered after that, it is withdrawn.
+    /// - Parameter timeout: the file is withdrawn when it is not answered within this time.
     /// - Throws: ``NodeError``, also when the peer is not known.
     package func send(
         _ file: any ResourceSource, to peer: PeerID, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
         guard let meshPeer = mesh.read({ $0.peer(peer) }) else {
-            throw .unreachable("they are not in range; files go to those who are")
+            throw .unreachable("the peer is not in range; files can only be sent to peers in range")
         }
         return try mesh.send(file, to: meshPeer, timeout: timeout)
     }
@@ -187,7 +187,7 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// Stores a line, and sends it now or when a peer is in range that can receive it.
+    /// Stores a line, and sends it now or when a peer that can receive it is in range.
     /// - Parameter text: of 1 to ``ChatMessage/maximumTextByteCount`` bytes.
     package func say(_ text: String, in conversation: Conversation) async throws(MessengerError) -> ChatMessage {
         guard text.contains(where: { !$0.isWhitespace }) else { throw .nothingToSay }
@@ -240,7 +240,7 @@ package final class Messenger: Sendable {
         await BlockingThread.run { self.messages.isStored(id) }
     }
 
-    /// Runs blocking calls of the store on a thread of their own.
+    /// Runs blocking calls of the store on a dedicated thread.
     private func stored<Result: Sendable>(
         _ body: @escaping @Sendable () throws(StorageError) -> Result
     ) async throws(MessengerError) -> Result {
@@ -309,7 +309,7 @@ package final class Messenger: Sendable {
     /// The ID under which a message was announced.
     func original(of id: BundleID) -> BundleID { fallbacks.withLock { $0.original(of: id) } }
 
-    /// The progress of a message has ended.
+    /// Forgets a message whose progress has ended.
     func finish(_ id: BundleID) {
         fallbacks.withLock { $0.finish(id) }
     }

@@ -6,27 +6,27 @@ package import NearshareInterfaces
 package struct MessengerSettings: Sendable {
     /// Limits of this node's own messages, and of what it forwards for others.
     package var profile = PropagationProfile.standard
-    /// Where bundles wait.
+    /// The store of waiting bundles.
     package var carried: any BundleStore
-    /// Where conversations and received messages are stored.
+    /// The store of conversations and received messages.
     package var conversations: any ConversationStore
-    /// Keys of peers that are out of range: from an earlier session, or imported.
+    /// Returns the keys of peers that are out of range: from an earlier session, or imported.
     package var contact: @Sendable (PeerID) -> EndpointKeys?
-    /// Whether an unauthenticated sender is blocked: its texts are not stored.
+    /// Returns whether an unauthenticated sender is blocked: its texts are not stored.
     package var isBlocked: @Sendable (ClaimedSender) -> Bool = { _ in false }
-    /// Whether a text that a peer sends in the mesh's own packets becomes a line of a conversation; otherwise it is offered, as a file is.
+    /// Returns whether a text in the mesh's own packets becomes a line of a conversation; otherwise it is offered like a file.
     package var acceptsTexts: @Sendable () -> Bool = { true }
     /// Notifies authors that their lines were read.
     package var sendsReadMarks = true
-    /// Those who run BlueChat find this node under its name, where it has a radio, and are talked with: in the clear, and nobody
-    /// proves who they are.
+    /// Advertises this node to BlueChat devices where it has a radio, and exchanges texts with them. The texts are not
+    /// encrypted, and their senders are not authenticated.
     package var usesBlueChat = false
 
-    /// The standard profile.
+    /// Creates settings with the standard profile.
     /// - Parameters:
-    ///   - carried: where bundles wait.
-    ///   - conversations: where conversations are stored.
-    ///   - contact: keys of peers that are out of range; nil for unknown ones.
+    ///   - carried: the store of waiting bundles.
+    ///   - conversations: the store of conversations.
+    ///   - contact: returns the keys of peers that are out of range; nil for unknown ones.
     package init(
         carried: any BundleStore, conversations: any ConversationStore,
         contact: @escaping @Sendable (PeerID) -> EndpointKeys? = { _ in nil }
@@ -39,9 +39,9 @@ package struct MessengerSettings: Sendable {
 
 /// The unauthenticated sender of a text that everyone can read.
 package enum ClaimedSender: Sendable, Hashable {
-    /// In the public room, by the ID in its announcement.
+    /// Of a text in the public room, by the ID in its announcement.
     case announced(PeerID)
-    /// In a message that is not sealed, by the key that signed it.
+    /// Of a message that is not sealed, by the key that signed it.
     case signing(EndpointID)
 }
 
@@ -111,7 +111,7 @@ package enum MessageProgress: Sendable, Hashable {
     case failed(String)
 }
 
-/// Why a line or a message cannot be sent.
+/// The reason why a line or a message cannot be sent.
 package enum MessengerError: Error, Sendable, CustomStringConvertible {
     /// An empty line.
     case nothingToSay
@@ -126,8 +126,8 @@ package enum MessengerError: Error, Sendable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .nothingToSay: "there is nothing in it to be sent; write something"
-        case .tooLong(let limit): "a text has at most \(limit) bytes; send it as a file"
+        case .nothingToSay: "the text is empty; enter a text"
+        case .tooLong(let limit): "the text exceeds \(limit) bytes; send it as a file"
         case .rule(let rule): rule.description
         case .file(let error): error.description
         case .storage(let error): error.description

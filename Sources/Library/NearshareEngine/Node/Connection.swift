@@ -18,13 +18,13 @@ public final class Connection: Sendable {
     package let destination: PeerDestination
     /// The peer, whose key the link has proven.
     package let proven: AuthenticatedPeer
-    /// Where they answered.
+    /// The address at which the peer answered.
     package let address: LinkAddress
     private let driver: LinkDriver
     private let settings: NodeSettings
     private let transfers: TransferProgressManager
     private let state = Mutex(State())
-    /// For those who wait until something of it is known.
+    /// Wakes tasks that wait for the peer's name, the short code, the comparison or the end.
     private let news = AsyncCondition()
 
     private init(
@@ -39,7 +39,7 @@ public final class Connection: Sendable {
         self.transfers = transfers
     }
 
-    /// How the peer stands with us by its key and the name under which it was looked for.
+    /// The trust in the peer's key and in the name under which it was looked up.
     public var trustStatus: TrustStatus { settings.trustStatus(proven, destination.name) }
 
     /// Waits for the name that the peer claims.
@@ -48,7 +48,7 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.name } }
     }
 
-    /// How much later the peer's clock is than ours, give or take the time that its greeting was on its way.
+    /// Difference between the peer's clock and this node's, including the transit time of the peer's greeting.
     package var clockDifference: Duration {
         get async throws { try await waitFor { $0.clockDifference } }
     }
@@ -58,14 +58,14 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.code } }
     }
 
-    /// Asks the other person whether their screen shows the same short code. Both persons answer: see
-    /// ``answerComparison(isSame:)`` and ``isSameThere``.
+    /// Asks the other user to compare the short authentication strings. Both users answer: see ``answerComparison(isSame:)``
+    /// and ``isSameThere``.
     package func askComparison() async throws {
         _ = try await shortCode
         driver.askComparison()
     }
 
-    /// Tells them what the person here has seen.
+    /// Sends the local user's answer about the short authentication string.
     package func answerComparison(isSame: Bool) {
         driver.answerComparison(isSame: isSame)
     }
@@ -76,7 +76,7 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.isSameThere } }
     }
 
-    /// Waits until the link has ended: why.
+    /// Waits until the link has ended, and returns the reason.
     package var ending: NodeError {
         get async throws { try await waitFor { $0.end } }
     }
@@ -84,10 +84,10 @@ public final class Connection: Sendable {
     /// The reason why the link has ended; nil while it is open.
     package var end: NodeError? { state.withLock { $0.end } }
 
-    /// Invites the peer to take something, and sends it when it is accepted.
+    /// Offers a resource, and sends it when the peer accepts.
     /// - Parameters:
-    ///   - resumeKey: 32 bytes, same for the same send repeated.
-    ///   - timeout: how long the other person may think about it; 1 to 600 seconds.
+    ///   - resumeKey: 32 bytes, equal for repeated sends of the same content.
+    ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
     package func send(_ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8] = [], timeout: Duration) -> Transfer {
         precondition(resumeKey.count == 32 && context.count <= TransferOffer.maximumContextByteCount)
         return driver.send(
@@ -106,8 +106,8 @@ public final class Connection: Sendable {
             case .established(let peer, _):
                 if let expected = destination.id, peer.id != expected {
                     throw .identityMismatch(
-                        "whoever answers at \(address) is not who was announced there (\(peer.id) instead of \(expected)); "
-                            + "somebody may be pretending to be \(destination.name?.shown ?? "that peer")")
+                        "the peer at \(address) is \(peer.id), not \(expected) as announced; "
+                            + "it may be impersonating \(destination.name?.shown ?? "the expected peer")")
                 }
                 let connection = Connection(peer, driver, address, destination, settings, transfers)
                 if connection.trustStatus.isBlocked { throw .blocked(destination.name?.shown ?? peer.id.hex) }
@@ -119,7 +119,7 @@ public final class Connection: Sendable {
         throw .connectionLost("the connection ended before it was established")
     }
 
-    /// Runs `body` while the link's events are followed.
+    /// Runs `body` while the link's events are handled.
     func following<Result: Sendable>(_ body: @Sendable @escaping (Connection) async throws -> Result) async throws -> Result {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await self.follow() }

@@ -21,7 +21,7 @@ public struct Listener: Sendable {
     public let port: UInt16
     /// Offers of peers, for one reader. An invitation released unanswered is declined.
     public let invitations: AsyncStream<Invitation>
-    /// Others who want the short code compared.
+    /// Requests of peers to compare the short code.
     package let comparisons: AsyncStream<VerificationRequest>
     /// Invitations into sessions, for one reader. An invitation released unanswered is declined.
     public let sessionInvitations: AsyncStream<SessionInvitation>
@@ -30,8 +30,8 @@ public struct Listener: Sendable {
     let record: SharedRecord
     let radioEvent: Promise<Node.RadioState>
 
-    /// Waits until it is known whether others can reach this node over its radio; for ever where it has none. nil when the task
-    /// is cancelled before.
+    /// Waits until the radio is ready or has failed; never returns a state for a node without a radio. nil when the task is
+    /// cancelled first.
     package var radio: Node.RadioState? {
         get async { await radioEvent.value }
     }
@@ -42,7 +42,7 @@ public struct Listener: Sendable {
         _ policy: InvitationPolicy, settings: SessionSettings = SessionSettings()
     ) -> some AsyncSequence<Session, Never> & Sendable {
         sessionInvitations.compactMap { invitation -> Session? in
-            // Dropped here, it is declined.
+            // Released unanswered, the invitation is declined.
             guard await policy.accepts(invitation) else { return nil }
             if policy.isProof { return try? invitation.accept(settings) }
             guard let code = await invitation.shortCode else { return nil }
@@ -84,13 +84,13 @@ public struct Listener: Sendable {
 package struct VerificationRequest: Sendable {
     /// The requesting peer.
     package let peer: Peer
-    /// The eight digits that should be the same there.
+    /// The short authentication string; the same on both ends unless the link is intercepted.
     package let shortCode: ShortAuthenticationDigits
     let link: LinkDriver
     let end: Promise<TransferOutcome>
     let seenThere: Promise<Bool>
 
-    /// Waits until the link is over, and with it the question; nil when the task is cancelled before.
+    /// Waits until the link, and with it the request, has ended; nil when the task is cancelled first.
     package var ended: TransferOutcome? {
         get async { await end.value }
     }
@@ -109,7 +109,7 @@ package struct VerificationRequest: Sendable {
         }
     }
 
-    /// Tells them what the person here has seen.
+    /// Sends the local user's answer.
     package func answer(isSame: Bool) {
         link.answerComparison(isSame: isSame)
     }

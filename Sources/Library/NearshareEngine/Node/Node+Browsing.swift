@@ -7,13 +7,13 @@ extension Node {
     package enum Nearby: Sendable, Hashable {
         /// A peer was found, has changed, or is gone.
         case change(PeerTable.Change)
-        /// All who were there should have been told of by now.
+        /// All peers that were there when browsing began have been reported.
         case settled
     }
 
-    /// Follows who is nearby on the network for as long as it is iterated; ends with an error when discovery breaks. A peer
-    /// that is seen on several interfaces is one peer.
-    /// - Parameter service: the type that the others advertise.
+    /// Browses the network for as long as the sequence is iterated; ends with an error when discovery breaks. A peer that is
+    /// seen on several interfaces is one peer.
+    /// - Parameter service: the type that the peers advertise.
     func browseNetwork(for service: ServiceType = .nearshare) throws(NodeError) -> NearbyChanges {
         guard let discovery = settings.discovery else {
             throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
@@ -33,9 +33,8 @@ extension Node {
         return NearbyChanges(events: events, ownID: id)
     }
 
-    /// Follows who is nearby on the media asked for. A peer on several is one peer, its addresses in the order in which they
-    /// are worth trying.
-    /// - Throws: where none of the media can be looked at; one that fails beside another is only noted in the log.
+    /// Browses the given media. A peer on several is one peer, with its addresses in the order in which they are worth trying.
+    /// - Throws: when none of the media can be browsed; the failure of one of several is only logged.
     package func browse(
         _ media: Set<LinkAddress.Medium>, for service: ServiceType = .nearshare
     ) async throws(NodeError) -> NearbyChanges {
@@ -54,16 +53,16 @@ extension Node {
                 found.append(try browse(try await openRadio().discovery, for: service, interface: nil))
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
-                // Most have no radio; what is wrong with the network is what they have to mend.
+                // The network's failure is reported, because most machines have no radio.
                 failure = failure ?? error
             }
         }
-        guard let first = found.first else { throw failure ?? .unavailable("there is no medium to look at") }
+        guard let first = found.first else { throw failure ?? .unavailable("there is no medium to browse") }
         return found.count == 1 ? first : NearbyChanges(events: merged(found.map(\.events)), ownID: id)
     }
 
-    /// What several engines tell, as one: all that was there has been told when all have told it. Runs until nobody listens any
-    /// more, or the node stops.
+    /// Merges the events of several discovery engines; ``DiscoveryEvent/settled`` follows when all engines have settled. Runs
+    /// until the reader has gone, or the node stops.
     private func merged(
         _ sources: [AsyncThrowingStream<DiscoveryEvent, any Error>]
     ) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
@@ -128,10 +127,10 @@ extension Node {
         try await find(name, for: service, timeout: timeout, on: media)
     }
 
-    /// Looks for the peer that a person means.
+    /// Finds the peer that the user's text means.
     ///
-    /// A whole name or an id that is found is given a moment for a second one of the same name to show itself; the
-    /// beginning of a name is decided when everybody has had time to answer.
+    /// After a match of a whole name or an id, the search goes on for a moment, so that a second peer of the same name is
+    /// noticed. The beginning of a name counts only when all peers have had time to answer.
     /// - Throws: ``PeerLookupError``.
     package func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
@@ -159,11 +158,11 @@ public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
             let shown = TerminalText.escaped(text)
             let names = nearby.prefix(8).map(\.name.shown).joined(separator: ", ")
             return nearby.isEmpty
-                ? "nobody is nearby; is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
+                ? "no peers found; is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
                 : "\(shown) is not nearby; these are: \(names)"
         case .ambiguous(let text, let peers):
             let list = peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
-            return "\(TerminalText.escaped(text)) can mean several peers; say which by its id:\(list)"
+            return "\(TerminalText.escaped(text)) matches several peers; use the id of one:\(list)"
         }
     }
 }

@@ -3,31 +3,31 @@ internal import NearshareBase
 internal import NearshareDirect
 package import NearshareInterfaces
 
-// The second medium: a radio beside the network. It is opened when it is first needed, and what it finds, carries and takes is
-// treated as what comes over the network is.
+// The radio, a second medium beside the network. It is opened on first use; its sightings, links and frames are handled like
+// those of the network.
 extension Node {
     /// The state of the radio of a listening node.
     package enum RadioState: Sendable, Hashable {
         /// Advertised: others find this node over it.
         case on(channel: UInt16)
-        /// Not to be had; why, for people.
+        /// Not available, with the reason for the user.
         case unavailable(String)
     }
 
-    /// Whether its settings have one; it may still turn out not to be there.
+    /// Whether the settings contain a radio, which may still fail to open.
     package var hasRadio: Bool { settings.radio != nil }
 
-    /// Whether it has one, and that one can be used.
+    /// Whether the settings contain a radio, and it can be opened.
     package func opensRadio() async -> Bool { (try? await openRadio()) != nil }
 
-    /// The radio's plain texts, for those who speak nothing else: in the clear, and from anybody.
-    /// - Throws: ``NodeError/unavailable(_:)`` where this node has no radio, or one without them.
+    /// The BlueChat service of the radio: unencrypted texts from any peer.
+    /// - Throws: ``NodeError/unavailable(_:)`` when the node has no radio, or a radio without this service.
     package func openChatRadio() async throws(NodeError) -> any ChatRadio {
         guard let chat = try await openRadio().chat else { throw .unavailable("this radio carries no plain texts") }
         return chat
     }
 
-    /// Receives over the radio as well, from when it is there until the node shuts down.
+    /// Advertises and accepts links over the radio, from when it is ready until the node shuts down.
     func startRadio(_ mesh: MeshDriver?, _ waiting: Listener.Continuations, _ told: Promise<RadioState>) {
         start { [self] in
             do throws(NodeError) {

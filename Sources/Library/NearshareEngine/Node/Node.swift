@@ -5,7 +5,7 @@ public import NearshareDirect
 public import NearshareInterfaces
 internal import Synchronization
 
-/// Runs a node for as long as `body` does: then what runs is cancelled, all links end, and all its threads with them.
+/// Runs a node for the duration of `body`, then cancels its tasks, closes its links and ends its threads.
 package func withNode<Result: Sendable>(
     _ settings: NodeSettings, body: @Sendable (Node) async throws -> Result
 ) async throws -> Result {
@@ -45,7 +45,7 @@ public final class Node: Sendable {
     /// All transfers that this node takes part in, in either direction.
     public let transfers = TransferProgressManager()
     let settings: NodeSettings
-    /// The node stops.
+    /// Fulfilled when the node begins to stop.
     let stopping = Promise<Bool>()
     private let state = Mutex(State())
     private let jobs: AsyncStream<Job>
@@ -58,7 +58,7 @@ public final class Node: Sendable {
 
     /// The name that other peers see.
     public var name: DisplayName { settings.name }
-    /// How long a secure session in the mesh is used.
+    /// Lifetime of a secure session in the mesh.
     package var sessionLifetime: Duration { settings.meshSessionLifetime }
     /// The node's identifier: the first 8 bytes of its fingerprint.
     public var id: PeerID { settings.identity.peerID }
@@ -73,12 +73,12 @@ public final class Node: Sendable {
         }
     }
 
-    /// Something that runs beside, and that the node's end waits for.
+    /// Starts a task that the node awaits before it ends.
     func start(_ job: @escaping Job) {
         jobContinuation.yield(job)
     }
 
-    /// Ends everything in order: invitations are declined, transfers stop so that they can be resumed, others are told.
+    /// Begins an orderly shutdown: declines invitations, stops transfers so that they can be resumed, and informs the peers.
     package func beginShutdown() {
         let (links, listeners, advertisements, mesh, sessions) = state.withLock { state in
             state.isShuttingDown = true
@@ -98,14 +98,13 @@ public final class Node: Sendable {
 
     // MARK: Receiving
 
-    /// Listens, tells the networks of it, and gives what others offer. Ends when the node shuts down.
+    /// Listens, advertises, and delivers what peers offer. Ends when the node shuts down.
     /// - Parameters:
-    ///   - service: the type under which it is found.
-    ///   - info: what browsers are told besides; ``Listener/update(info:)`` changes it.
-    ///   - port: 0 for one that is free.
-    ///   - usesRadio: over the radio as well, where the settings have one; it comes a moment later.
-    ///   - joinsMesh: passes on what is for others, and takes what comes that way. Of several processes with one key one only
-    /// may.
+    ///   - service: the service type to advertise.
+    ///   - info: key-value pairs to advertise; ``Listener/update(info:)`` changes them.
+    ///   - port: 0 for a free port.
+    ///   - usesRadio: listens over the radio as well, where the settings have one; it is ready a moment later.
+    ///   - joinsMesh: relays frames for other peers, and receives over the mesh. Only one process per key may do so.
     public func listen(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool = true
@@ -122,7 +121,7 @@ public final class Node: Sendable {
             do {
                 advertisement = try discovery.advertise(
                     Advertisement(
-                        // One identity may receive twice on one machine; the tag keeps the two apart.
+                        // Two processes with one identity may listen on one machine; the tag distinguishes them.
                         instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
                         txt: PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info).strings,
                         interface: settings.interface))
@@ -153,7 +152,8 @@ public final class Node: Sendable {
             advertisement: advertisement, record: record, radioEvent: radioState)
     }
 
-    /// Until the node shuts down, which it may have begun to.
+    /// Keeps a listener and its advertisement until the node shuts down.
+    /// - Returns: false when it is shutting down already.
     func keep(_ listener: any StreamListener, _ advertisement: any RunningAdvertisement) -> Bool {
         let isKept = state.withLock { state in
             guard !state.isShuttingDown else { return false }
@@ -181,8 +181,8 @@ public final class Node: Sendable {
 
     // MARK: The mesh
 
-    /// Becomes a part of the mesh through those who are nearby, without being found by anybody: for sending.
-    /// - Parameter usesRadio: through the radio's neighbours as well, where the settings have one.
+    /// Joins the mesh through the neighbours nearby, without advertising this node: for sending.
+    /// - Parameter usesRadio: also through the radio's neighbours, where the settings have one.
     package func joinMesh(usesRadio: Bool = true) -> MeshDriver {
         let mesh = startMesh(.always, invitations: nil)
         if usesRadio, settings.radio != nil {
@@ -241,7 +241,7 @@ public final class Node: Sendable {
         return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
     }
 
-    /// Where others reach this node; nil when it does not listen.
+    /// The TCP port of the first listener; nil when the node does not listen.
     var listeningPort: UInt16? { state.withLock { $0.listeners.first?.port } }
 
     private func listenForMembers() throws(NodeError) {
@@ -255,7 +255,7 @@ public final class Node: Sendable {
         start { [self] in await BlockingThread.run { self.acceptLoop(listener, nil, nil) } }
     }
 
-    /// The session of this id; there is one at most.
+    /// Returns the session with this id, or creates it; there is at most one.
     func makeSession(_ id: SessionID, _ settings: SessionSettings) -> Session {
         let made = Session(id, settings, self)
         let (session, isShuttingDown) = state.withLock { state in
@@ -280,7 +280,7 @@ public final class Node: Sendable {
         }
     }
 
-    // MARK: Links that others open
+    // MARK: Incoming links
 
     func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?) {
         while true {
@@ -327,7 +327,8 @@ public final class Node: Sendable {
         await mesh.run(over: link)
     }
 
-    /// - Parameter waiting: where what others offer goes; nil on a link for a session that we are in.
+    /// Handles an incoming link until it ends.
+    /// - Parameter waiting: receives the peer's offers; nil on a link for a session of this node.
     func serve(_ link: any StreamLink, _ waiting: Listener.Continuations? = nil) async {
         let driver = makeDriver(link, .responder)
         await run(driver) { [self] in
@@ -357,7 +358,7 @@ public final class Node: Sendable {
                         session.take(offer, until: expiry, on: driver, known, &open, sessionLink)
                         continue
                     }
-                    // An offer may come with the handshake's last message, before a blocked peer is shown the door.
+                    // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
                     guard let peer = known.peer(settings), let waiting else { continue }
                     guard mayAsk(peer, link.remote) else {
                         driver.decline(offer.id, because: .busy)
@@ -378,7 +379,7 @@ public final class Node: Sendable {
         }
     }
 
-    /// Strangers who were refused are heard less and less (R4).
+    /// Whether a peer may ask the user now: untrusted peers of one address are limited after refusals (R11).
     func mayAsk(_ peer: Peer, _ address: LinkAddress) -> Bool {
         peer.trustStatus.isFriend || state.withLock { $0.limiter.allows(address.host, now: settings.clock()) }
     }
@@ -390,7 +391,7 @@ public final class Node: Sendable {
     func makeInvitation(
         _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver
     ) -> Invitation {
-        // The peer's id is good on its own link only; ours names the transfer in this node (A4).
+        // The peer's id is unique on its own link only; the local one identifies the transfer in this node (A4).
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: offer.offer.totalSize,
             totalEntries: offer.offer.entryCount)
@@ -405,8 +406,8 @@ public final class Node: Sendable {
 
     // MARK: Sending
 
-    /// Connects to a peer. What one may do there ends with `body`.
-    /// - Parameter body: is given the peer, whose key is proven and is the expected one.
+    /// Connects to a peer. Transfers and requests on the connection end with `body`.
+    /// - Parameter body: receives the connection, whose peer has proven the expected key.
     public func withConnection<Result: Sendable>(
         to destination: PeerDestination, body: @Sendable @escaping (Connection) async throws -> Result
     ) async throws -> Result {

@@ -57,14 +57,14 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
 
     init(_ closure: DirectClosure) {
         switch closure {
-        case .lost: self = .connectionLost("the connection was lost; the same command goes on where it stopped")
-        case .closed(by: _, .verificationFailed): self = .identityMismatch("the short code could not be agreed on")
-        case .closed(by: .remote, .blocked): self = .refused("the other side does not want to hear from this machine")
+        case .lost: self = .connectionLost("the connection was lost; repeat the command to resume")
+        case .closed(by: _, .verificationFailed): self = .identityMismatch("the short codes could not be agreed on")
+        case .closed(by: .remote, .blocked): self = .refused("the other side has blocked this machine")
         case .closed(by: .remote, .violation):
-            self = .connectionLost("the other side says that this one broke the protocol; update the older of the two")
+            self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
-        case .closed: self = .connectionLost("the other side is going away; the same command goes on where it stopped")
-        case .violation(let what): self = .connectionLost("the other side broke the protocol: \(what)")
+        case .closed: self = .connectionLost("the other side is shutting down; repeat the command to resume")
+        case .violation(let what): self = .connectionLost("the other side violated the protocol: \(what)")
         }
     }
 }

@@ -6,38 +6,38 @@ package import NearshareInterfaces
 
 /// The parameters of a node: its identity, its adapters, and functions for time, randomness and trust.
 package struct NodeSettings: Sendable {
-    /// Its key.
+    /// The node's key pairs.
     package var identity: LocalIdentity
     /// The name that other peers see.
     package var name: DisplayName
-    /// How links are opened and taken.
+    /// The transport that opens and accepts stream links.
     package var transport: any StreamTransport
-    /// nil for a node that neither advertises nor browses: addresses are given by hand.
+    /// The discovery adapter; nil for a node that neither advertises nor browses, and uses given addresses only.
     package var discovery: (any Discovery)?
-    /// The network interface that it keeps to, listening and looking; nil for all.
+    /// The network interface to which listening and browsing are restricted; nil for all.
     package var interface: String?
-    /// Opens the radio, which may take a moment; nil for a node without one. The error says what to try.
+    /// Opens the radio, which may take a moment; nil for a node without one. The error suggests what to try.
     package var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
     /// Limits on the resources that untrusted peers can use.
     package var limits = NodeLimits()
-    /// For all links of this node.
+    /// The encryption preference of all links.
     package var encryption = EncryptionPreference.required
-    /// How long a session with a single peer in the mesh counts as secure; whatever comes in it renews it.
+    /// Lifetime of a secure session with a peer in the mesh; each received message renews it.
     package var meshSessionLifetime = Duration.seconds(86_400)
-    /// For unreliable messages; nil where they share the links with all else.
+    /// The transport of unreliable messages; nil to send them over the stream links.
     package var datagrams: (any DatagramTransport)?
-    /// Time that only goes forward.
+    /// The monotonic clock.
     package var clock: @Sendable () -> MonotonicInstant
-    /// Time that people read.
+    /// The wall clock, for timestamps that users see.
     package var wallClock: @Sendable () -> WallTime
-    /// Fresh random bytes from the kernel, as many as asked for.
+    /// Returns the given number of random bytes from the kernel.
     package var random: @Sendable (Int) -> [UInt8]
-    /// How a peer stands with the local person, by the key that it has proven.
+    /// Returns the local user's trust in a proven key and in a claimed name.
     package var trustStatus: @Sendable (AuthenticatedPeer, DisplayName?) -> TrustStatus
-    /// For people who look for a fault; names of files and peers are not written there.
+    /// The log for diagnosis; it contains no names of files or peers.
     package var log: Logger
 
-    /// Puts settings together; the rest is as most nodes have it.
+    /// Creates settings with defaults for the other properties.
     package init(
         identity: LocalIdentity, name: DisplayName, transport: any StreamTransport, discovery: (any Discovery)?,
         clock: @escaping @Sendable () -> MonotonicInstant, wallClock: @escaping @Sendable () -> WallTime,
@@ -57,22 +57,22 @@ package struct NodeSettings: Sendable {
 }
 
 extension NodeSettings {
-    /// 64 random bits.
+    /// Returns 64 random bits.
     func randomInteger() -> UInt64 { random(8).reduce(0) { $0 << 8 | UInt64($1) } }
 
-    /// For a transfer that begins.
+    /// Returns the identifier of a new transfer.
     func freshTransferID() -> TransferID { TransferID(rawValue: randomInteger()) }
 }
 
 /// Limits on the resources that untrusted peers can use.
 package struct NodeLimits: Sendable {
-    /// Links that others have opened to us, in all and from one address (R3).
+    /// Limit on incoming links in total (R3).
     package var links = 64
-    /// From one address.
+    /// Limit on incoming links from one address (R3).
     package var linksPerAddress = 8
-    /// On each link.
+    /// Limits of each link's protocol.
     package var connection = DirectLimits()
-    /// How long one address is tried.
+    /// Timeout of a connection attempt to one address.
     package var connectTime = Duration.seconds(5)
 
     /// The default limits.

@@ -6,7 +6,7 @@ public import NearshareInterfaces
 public struct Peer: Sendable, Hashable {
     /// Its key, which the link has proven.
     package let proven: AuthenticatedPeer
-    /// Claimed.
+    /// The claimed name.
     public let name: DisplayName
     /// Trust in the key, and in its claim to the name.
     public let trustStatus: TrustStatus
@@ -21,14 +21,14 @@ public struct Peer: Sendable, Hashable {
 
 /// Addresses of a peer, and the identity expected there.
 public struct PeerDestination: Sendable, Hashable {
-    /// Tried in this order.
+    /// The addresses to try, in order.
     package var addresses: [LinkAddress]
     /// The expected identifier; nil accepts any peer that answers at the address.
     package var id: PeerID?
     /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
 
-    /// A destination, such as from an address that the user typed.
+    /// Creates a destination, such as from an address that the user typed.
     public init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
         self.addresses = addresses
         self.id = id

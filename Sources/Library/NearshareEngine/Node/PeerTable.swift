@@ -10,12 +10,12 @@ public struct NearbyPeer: Sendable, Hashable {
     public var name: DisplayName
     /// Addresses to connect to, best first.
     public var addresses: [LinkAddress]
-    /// Those of the addresses at which links are taken that carry frames of the mesh.
+    /// The addresses that accept mesh links.
     package var frameAddresses: [LinkAddress]
     /// Key-value pairs that its program advertises.
     public var info: DiscoveryInfo
 
-    /// Puts a peer together, such as for a test.
+    /// Creates a peer, such as for a test.
     package init(
         id: PeerID, name: DisplayName, addresses: [LinkAddress], frameAddresses: [LinkAddress] = [], info: DiscoveryInfo = .none
     ) {
@@ -48,7 +48,7 @@ package struct PeerTable: Sendable {
             }
         }
 
-        /// The peer is there, rather than gone.
+        /// Whether the peer is present after the change.
         package var isThere: Bool { if case .lost = self { false } else { true } }
     }
 
@@ -58,7 +58,7 @@ package struct PeerTable: Sendable {
         var order: UInt64
     }
 
-    /// Further ones are not taken in (R6).
+    /// Limit on known peers; further ones are ignored (R6).
     package static let maximumPeers = 1024
     private static let maximumSightings = 4096
     private static let maximumAddresses = 16
@@ -70,20 +70,21 @@ package struct PeerTable: Sendable {
     /// The peers by identifier.
     package private(set) var peers: [PeerID: NearbyPeer] = [:]
 
-    /// - Parameter ownID: who looks; it does not meet itself.
+    /// Creates an empty table.
+    /// - Parameter ownID: the local node's id, which is left out of the table.
     package init(ownID: PeerID) {
         self.ownID = ownID
     }
 
-    /// By name, then by id.
+    /// The peers by name, then by id.
     package var sorted: [NearbyPeer] { Self.sorted(peers) }
 
-    /// The order in which people are shown peers.
+    /// Returns peers in the order in which they are shown: by name, then by id.
     package static func sorted(_ peers: [PeerID: NearbyPeer]) -> [NearbyPeer] {
         peers.values.sorted { ($0.name.claimed.lowercased(), $0.id.hex) < ($1.name.claimed.lowercased(), $1.id.hex) }
     }
 
-    /// Takes one event of discovery.
+    /// Applies a discovery event, and returns the resulting changes.
     package mutating func take(_ event: DiscoveryEvent) -> [Change] {
         switch event {
         case .settled: return []
@@ -96,7 +97,7 @@ package struct PeerTable: Sendable {
                 return refresh(old.record.id)
             }
             let before = sightings[seen.key]
-            // A flood of made-up services does not push out who is known already.
+            // Known peers stay: a flood of forged services cannot displace them.
             if before == nil {
                 let isFull =
                     sightings.count >= Self.maximumSightings
@@ -119,12 +120,13 @@ package struct PeerTable: Sendable {
         }
         var addresses: [LinkAddress] = []
         for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
-        // Link-local addresses work only through their own interface; others are tried first, and a network before a radio.
+        // Link-local addresses work only through their own interface, so other ones come first; network addresses come before
+        // radio addresses.
         let isLocal = { (address: LinkAddress) in address.host.contains("%") }
         let network = addresses.filter { $0.medium == .network }
         let ranked = network.filter { !isLocal($0) } + network.filter(isLocal) + addresses.filter { $0.medium != .network }
         let known = Array(ranked.prefix(Self.maximumAddresses))
-        // Two processes with one key may be there, of which one has the key's place in the mesh.
+        // Two processes may share one key; only one of them accepts mesh links.
         let taking = Set(own.filter(\.record.acceptsMeshLinks).map(\.address))
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: known, frameAddresses: known.filter { taking.contains($0) },
@@ -138,9 +140,9 @@ package struct PeerTable: Sendable {
 
     /// The result of a search by name.
     package enum Match: Sendable, Hashable {
-        /// One peer; exact by its id or its whole name, else by the beginning of it.
+        /// One peer. An exact match is by its id or its whole name, any other by the beginning of its name.
         case one(NearbyPeer, isExact: Bool)
-        /// Two or more that are equally meant.
+        /// Two or more peers match equally well.
         case several([NearbyPeer])
         /// No peer.
         case none

@@ -6,7 +6,7 @@ public import NearshareDirect
 ///
 /// Releasing it without ``finish()`` resets the stream; after ``finish()`` all written bytes still arrive.
 public final class ByteStream: Sendable {
-    /// The name given by the program that opened it.
+    /// The name that the opening program chose.
     public let name: StreamName
     let id: StreamID
     private let streams: LinkStreams
@@ -29,13 +29,13 @@ public final class ByteStream: Sendable {
         try await streams.read(id, upTo: limit)
     }
 
-    /// Waits until all of it is on its way, as far as the other side's window allows.
+    /// Waits until the flow-control window has accepted all bytes.
     /// - Throws: as ``read(upTo:)``.
     public func write(_ bytes: [UInt8]) async throws {
         try await streams.write(bytes, on: id)
     }
 
-    /// Ends our direction: the other side reads all that was written, then the end. Reading goes on.
+    /// Ends the outgoing direction: the other side reads all that was written, then the end. Reading remains possible.
     public func finish() {
         streams.finish(id)
     }
@@ -61,7 +61,7 @@ public final class ByteStream: Sendable {
 
     func writeBlocking(_ bytes: ArraySlice<UInt8>) throws(StreamError) { try streams.writeBlocking(bytes, on: id) }
 
-    /// Ends both directions at once; what is on its way is lost.
+    /// Ends both directions at once; bytes in flight are lost.
     public func cut() {
         streams.reset(id, because: .cancelled)
     }
@@ -74,6 +74,6 @@ extension ByteStream: AsyncSequence {
         public mutating func next() async throws -> [UInt8]? { try await stream.read() }
     }
 
-    /// The bytes in portions as they come, until the end.
+    /// The bytes in portions as they arrive, until the end.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: self) }
 }

@@ -15,7 +15,7 @@ final class IncomingSessionLink: Sendable {
         var invitation: WeakInvitation?
         /// The time at which the invitation expires.
         var expiry: MonotonicInstant?
-        /// One invitation on a link, answered or not.
+        /// At most one invitation is accepted on a link, answered or not.
         var isInvited = false
         var isOver = false
     }
@@ -34,7 +34,7 @@ final class IncomingSessionLink: Sendable {
 
     var joined: (Session, SessionLink)? { state.withLock { $0.joined } }
 
-    /// - Returns: false for all but the first.
+    /// - Returns: true for the first invitation of the link only.
     func mayInvite() -> Bool {
         state.withLock { state in
             defer { state.isInvited = true }
@@ -60,10 +60,10 @@ final class IncomingSessionLink: Sendable {
     func withdraw(now: MonotonicInstant) {
         let isLate = state.withLock { $0.expiry }.map { now >= $0 } ?? true
         invitation?.end(
-            isLate ? .timedOut("the invitation was not answered in time") : .unavailable("the invitation was taken back"))
+            isLate ? .timedOut("the invitation was not answered in time") : .unavailable("the invitation was withdrawn"))
     }
 
-    /// Takes the link into the session, and says so.
+    /// Adds the link to the session, and sends the acceptance.
     func join(_ session: Session, _ known: LinkPeerInfo) -> Bool {
         guard let sessionLink = session.join(driver, link, known, isInitiator: false) else {
             driver.send(.refuse(session.id, .full))
@@ -73,16 +73,16 @@ final class IncomingSessionLink: Sendable {
             state.joined = (session, sessionLink)
             return state.isOver
         }
-        // Its end came while it was on its way in.
+        // The link ended while it was being added.
         if isOver { session.lose(sessionLink) }
         driver.send(.accept(session.id))
         return true
     }
 
-    /// The link has ended.
+    /// Records that the link has ended, and ends its invitation.
     func end() {
         shortCode.fulfil(nil)
-        invitation?.end(.unavailable("the connection to who invites was lost"))
+        invitation?.end(.unavailable("the connection to the inviting peer was lost"))
         let joined = state.withLock { state in
             state.isOver = true
             return state.joined
@@ -122,7 +122,7 @@ extension Node {
                     return session
                 },
                 refuse: { [self] reason in
-                    // First: the next one may come as soon as they have read it.
+                    // Recorded first: the peer may send the next invitation as soon as it has read the refusal.
                     noteRefusal(visit.link.remote)
                     visit.driver.send(.refuse(id, reason))
                 })
@@ -136,7 +136,7 @@ extension Node {
         }
     }
 
-    /// Joins a session when the key of who invites is trusted.
+    /// Joins a session when the inviting peer's key is trusted.
     private func letIn(
         _ peer: Peer, who visit: IncomingSessionLink, invitesInto session: Session, _ known: LinkPeerInfo
     ) async {
@@ -157,7 +157,7 @@ extension Node {
         if session.members.isEmpty { session.end() }
     }
 
-    /// A member has opened a link to us.
+    /// Accepts a link that another member of the session has opened.
     private func welcome(_ peer: Peer, back session: Session, _ visit: IncomingSessionLink, _ known: LinkPeerInfo) async {
         guard let code = await visit.shortCode.value ?? nil else { return }
         let voucher = session.members.first { $0.id != peer.id }?.id

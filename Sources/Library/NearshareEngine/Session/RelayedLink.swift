@@ -2,8 +2,8 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// A link to a member of a session through another member: whatever goes over it is encrypted for its end, and the one in
-/// between moves bytes that it can't read or alter unseen (`docs/PROTOCOL.md`, section 12.3).
+/// A link to a member of a session through another member. Its bytes are encrypted for the far end, so that the relaying member
+/// can neither read them nor alter them undetected (`docs/PROTOCOL.md`, section 12.3).
 final class RelayedLink: StreamLink {
     let remote: LinkAddress
     let localHost: String? = nil
@@ -23,7 +23,7 @@ final class RelayedLink: StreamLink {
             buffer.copyBytes(from: bytes)
             return bytes.count
         } catch {
-            throw LinkError(.broken, "the way to \(remote) broke: \(error)")
+            throw LinkError(.broken, "the relayed link to \(remote) broke: \(error)")
         }
     }
 
@@ -31,7 +31,7 @@ final class RelayedLink: StreamLink {
         do throws(StreamError) {
             try stream.writeBlocking(Array(bytes)[...])
         } catch {
-            throw LinkError(.broken, "the way to \(remote) broke: \(error)")
+            throw LinkError(.broken, "the relayed link to \(remote) broke: \(error)")
         }
     }
 
@@ -39,7 +39,7 @@ final class RelayedLink: StreamLink {
         do throws(StreamError) {
             return try stream.writeWithoutBlocking(Array(bytes)[...], onRoom: {})
         } catch {
-            throw LinkError(.broken, "the way to \(remote) broke: \(error)")
+            throw LinkError(.broken, "the relayed link to \(remote) broke: \(error)")
         }
     }
 

@@ -8,20 +8,22 @@ internal import Synchronization
 extension Session {
     /// Invites a peer, and waits for the answer.
     /// - Parameters:
-    ///   - context: bytes for the program there: at most `SessionFrame.maximumContextByteCount`.
+    ///   - context: bytes for the invited program: at most `SessionFrame.maximumContextByteCount`.
     ///   - secret: proven to the other side, not sent; see ``InvitationPolicy/secret(_:)``.
-    ///   - timeout: how long the other person may think about it; 1 to 600 seconds.
-    /// - Returns: who joined, once both sides agree.
-    /// - Throws: ``SessionError``. Cancelling the task takes the invitation back.
+    ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
+    /// - Returns: the new member's identifier, once both sides agree.
+    /// - Throws: ``SessionError``. Cancelling the task withdraws the invitation.
     public func invite(
         _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> PeerID {
         guard context.count <= SessionFrame.maximumContextByteCount else {
             throw .invalidParameter(
-                "the context of an invitation has \(context.count) bytes; \(SessionFrame.maximumContextByteCount) are possible")
+                "the context of the invitation has \(context.count) bytes; the limit is \(SessionFrame.maximumContextByteCount)"
+            )
         }
         guard (.seconds(1)...SessionFrame.maximumTimeout).contains(.seconds(timeout.components.seconds)) else {
-            throw .invalidParameter("an invitation stands for 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")
+            throw .invalidParameter(
+                "the timeout of an invitation must be 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")
         }
         let refusal: SessionError? = state.withLock { state in
             if state.isOver { return .left }
@@ -50,11 +52,12 @@ extension Session {
         case nil:
             driver.send(.withdraw(id))
             driver.close(.done)
-            throw Task.isCancelled ? .cancelled : .timedOut("nobody there answered the invitation in time")
+            throw Task.isCancelled ? .cancelled : .timedOut("the invitation was not answered in time")
         }
     }
 
-    /// - Returns: nil when it took too long, or the task was cancelled.
+    /// Waits for an event.
+    /// - Returns: nil at the timeout, or when the task is cancelled.
     private static func first<Value>(_ event: Promise<Value>, within time: Duration) async -> Value? {
         await withTaskGroup(of: Value?.self) { group in
             group.addTask { await event.value }
@@ -67,14 +70,14 @@ extension Session {
         }
     }
 
-    /// For the answer's way back.
+    /// Additional time for the answer to arrive.
     private static var answerGrace: Duration { .seconds(2) }
 
     func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.roster.member(id) != nil } }
 
-    // MARK: Links that we open
+    // MARK: Outgoing links
 
-    /// Tries to reach a member.
+    /// Connects to a member, directly or through a relay.
     func approach(_ approach: SessionRoster.ConnectionAttempt) async {
         let member = approach.member
         let link: (any StreamLink)?
@@ -97,7 +100,7 @@ extension Session {
         failed(member.id)
     }
 
-    /// A member that announced another one vouches for its key.
+    /// A member that announced the peer vouches for its key.
     private func anyOther(than id: PeerID) -> PeerID? { state.withLock { $0.roster.others.first { $0.id != id }?.id } }
 
     private func failed(_ id: PeerID) {
@@ -140,7 +143,7 @@ extension Session {
                             self.join(driver, link, acquaintance, isInitiator: true)
                         }
                         guard isTrusted else { return give(up: driver, approach) }
-                        // The link may have ended while a person thought about it.
+                        // The link may have ended while a user was deciding.
                         if approach.isOver, let sessionLink = approach.link { lose(sessionLink) }
                         for (frame, sessionLink) in early { take(frame, from: sessionLink) }
                     }
@@ -169,7 +172,7 @@ extension Session {
     private func give(up driver: LinkDriver, _ approach: OutgoingSessionLink) {
         approach.outcome.fulfil(
             .failure(
-                .untrusted("the short codes were not found to be the same; somebody may be pretending to be who you invited")))
+                .untrusted("the short codes were not confirmed; the peer may be impersonating the one you invited")))
         driver.send(.withdraw(id))
         driver.close(.verificationFailed)
     }
@@ -185,10 +188,10 @@ extension Session {
         emit(invitation)
     }
 
-    // MARK: Both ends agree
+    // MARK: Joining
 
-    /// The link belongs to the session from now on.
-    /// - Returns: nil when there is no room, or the session is over.
+    /// Adds a link to the session.
+    /// - Returns: nil when the session is full or over.
     func join(_ driver: LinkDriver, _ link: any StreamLink, _ known: LinkPeerInfo, isInitiator: Bool) -> SessionLink? {
         guard let peer = known.proven, let name = known.name, let secrets = known.secrets else { return nil }
         let now = node.settings.clock()
@@ -219,7 +222,7 @@ extension Session {
         if isInitiator {
             // Safe: the empty name is within the limit.
             guard let stream = driver.openStream(.messages, StreamName("")!) else {
-                // The link has ended meanwhile.
+                // The link ended in the meantime.
                 lose(sessionLink)
                 return nil
             }
@@ -233,12 +236,12 @@ extension Session {
         noteTaken(&state)
         // A member that leaves and returns finds its window as full as before.
         let stale = inbox.elements.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
-        // 0 means that no life is known.
+        // 0 means that no epoch is known.
         let life = node.settings.randomInteger() | 1
         return Membership(channel: MessageChannel(epoch: life, limits: settings.channel, stale: stale))
     }
 
-    /// Both ends take streams and transfers on it by now.
+    /// Completes the joining of a link: both ends accept streams and transfers on it.
     private func ready(_ link: SessionLink) {
         change { state in
             noteLinks(of: link.peer, &state)
@@ -256,7 +259,7 @@ extension Session {
         }
     }
 
-    /// How a member is reached, by the links that there are.
+    /// Updates how a member is reached, from its current links.
     private func noteLinks(of member: PeerID, _ state: inout State) {
         let links = state.members[member]?.links ?? []
         if links.contains(where: { $0.relay == nil }) {
@@ -293,7 +296,7 @@ extension Session {
 
     // MARK: Streams
 
-    /// Deals with what the other end opens.
+    /// Handles the streams that the peer opens.
     private func followStreams(of link: SessionLink) async {
         var hasMessages = link.isInitiator
         for await (streamID, purpose, name) in link.driver.streams.opened {
@@ -302,7 +305,7 @@ extension Session {
             case .bytes: emit(ReceivedStream(sender: link.peer, stream: stream))
             case .messages:
                 guard !hasMessages else {
-                    link.driver.violated(MalformedInput("session: another stream for messages on one link"))
+                    link.driver.violated(MalformedInput("session: a second message stream on one link"))
                     continue
                 }
                 hasMessages = true
@@ -379,13 +382,13 @@ enum RelayName {
     }
 }
 
-/// A link on its way into a session, from the side that opened it: it belongs there once the other side has accepted and this
-/// one trusts its key, whichever comes last.
+/// An outgoing link that is about to join a session: it joins once the peer has accepted and its key is trusted here, in either
+/// order.
 final class OutgoingSessionLink: Sendable {
     private struct State {
         var isAccepted = false
         var isTrusted: Bool?
-        /// Both sides' word was there first for one of those who brought it.
+        /// Set by the first thread that sees both decisions.
         var isJoining = false
         var isOver = false
         var link: SessionLink?
@@ -415,7 +418,7 @@ final class OutgoingSessionLink: Sendable {
     func objection(to peer: AuthenticatedPeer, at address: LinkAddress, _ settings: NodeSettings) -> SessionError? {
         if let expected, peer.id != expected {
             return .untrusted(
-                "whoever answers at \(address) is not who was expected there (\(peer.id.hex), not \(expected.hex))")
+                "the peer at \(address) is \(peer.id.hex), not \(expected.hex) as expected")
         }
         return settings.trustStatus(peer, nil).isBlocked ? SessionError(NodeError.blocked(peer.id.hex)) : nil
     }
@@ -430,7 +433,7 @@ final class OutgoingSessionLink: Sendable {
 
     var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// The link has ended.
+    /// Records that the link has ended.
     func end() -> SessionLink? {
         state.withLock { state in
             state.isOver = true

@@ -6,19 +6,20 @@ internal import Synchronization
 extension Session {
     /// Sends a message.
     ///
-    /// Reliably, it returns when all members' windows have taken it over: the message arrives, after a break too, unless its
-    /// receiver goes for good (``Change/left(_:)``) or begins anew (``Change/restarted(_:lost:)``). Who is named and goes while
-    /// others are waited for is an error; who goes from among everybody is not. Unreliably, it returns at once.
+    /// A reliable send returns when the windows of all receivers have accepted the message. It then arrives, also after a lost
+    /// link, unless its receiver leaves for good (``Change/left(_:)``) or restarts (``Change/restarted(_:lost:)``). When a
+    /// receiver leaves while others are waited for, the send fails if the receiver was listed in `members`, and goes on if the
+    /// message is for all members. An unreliable send returns at once.
     /// - Parameter members: the receivers; nil for all members.
-    /// - Throws: ``SessionError``: nobody is named, or nobody else is in the session; somebody is named who is not in it; the
-    ///   message is too long; cancelled.
+    /// - Throws: ``SessionError``: the list is empty, or the session has no other members; a receiver is not in the session;
+    ///   the message is too long; cancelled.
     public func send(
         _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
     ) async throws(SessionError) {
         let limit = mode == .reliable ? SessionMessage.maximumByteCount : Self.maximumUnreliableByteCount
         guard message.bytes.count <= limit else {
             throw .invalidParameter(
-                "the message has \(message.bytes.count) bytes, \(limit) are possible; send a resource, or write to a stream")
+                "the message has \(message.bytes.count) bytes; the limit is \(limit); send a resource, or write to a stream")
         }
         let targets = try targets(members)
         switch mode {
@@ -39,7 +40,7 @@ extension Session {
     }
 
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
-        if let members, members.isEmpty { throw .invalidParameter("nobody is named to whom it should go") }
+        if let members, members.isEmpty { throw .invalidParameter("the list of receivers is empty") }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
             if state.isOver { return .failure(.left) }
             guard let members else {
@@ -53,7 +54,7 @@ extension Session {
     }
 
     private static var nobody: SessionError {
-        .invalidParameter("nobody else is in the session; wait until somebody joins, or invite somebody")
+        .invalidParameter("the session has no other members; wait until one joins, or invite a peer")
     }
 
     private func append(_ message: SessionMessage, for member: PeerID) async throws(SessionError) {
@@ -63,13 +64,13 @@ extension Session {
                 if state.isOver { return .failure(.left) }
                 if state.members[member] == nil {
                     guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
-                    // Told of by others and not met yet: kept until then.
+                    // Announced by other members and not connected yet: the message is kept until then.
                     state.members[member] = makeMembership(for: member, &state)
                 }
                 return .success(state.members[member]?.take(message))
             }
             if let (links, isAlone) = try attempt.get() {
-                // Alone it goes out from here, at once; in company, the writing thread sends many together.
+                // A single message is sent from here at once; several are batched by the writer thread.
                 for link in links { isAlone ? link.flush() : link.wake() }
                 return
             }
@@ -79,8 +80,8 @@ extension Session {
         }
     }
 
-    /// Moves messages over one link until it ends. They are read where the link's bytes come in, and written where its frames
-    /// are made: each change of thread on the way costs more than all the rest.
+    /// Moves messages over one link until it ends. They are decoded on the thread that reads the link, and encoded on the
+    /// thread that writes its frames: a change of threads would cost more than all other steps.
     func exchangeMessages(on link: SessionLink, _ stream: ByteStream) {
         link.output.withLock { $0.stream = stream }
         link.driver.streams.setSupply { [self] in supply(link) }
@@ -103,7 +104,7 @@ extension Session {
         link.wake()
     }
 
-    /// Writes what is due on a link, as far as there is room.
+    /// Writes due frames to the link's message stream, as far as its window allows.
     private func supply(_ link: SessionLink) {
         link.output.withLock { output in
             guard let stream = output.stream else { return }
@@ -114,7 +115,7 @@ extension Session {
                 }
                 guard let count = try? stream.writeWithoutBlocking(output.pending, isFlushed: true, onRoom: { link.wake() })
                 else {
-                    // The link has ended; what it did not take goes over another one.
+                    // The link has ended; unsent frames go over another one.
                     output = SessionLink.Output()
                     return
                 }
@@ -137,7 +138,7 @@ extension Session {
     private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
         let arrival = state.withLock { state in
             let arrival = state.members[link.peer]?.receive(frames, on: link)
-            // Under the lock, before another link of the same member brings the next messages.
+            // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
             return arrival
         }
@@ -149,8 +150,8 @@ extension Session {
         if let failure = arrival.failure { throw failure }
     }
 
-    /// Records that the program has taken a message. The channel is updated for several at once: taking the session's lock
-    /// for each would wait every time for the thread that reads.
+    /// Records that the program has received a message. Channels are updated for several messages at once: taking the session's
+    /// lock for each would contend with the reader thread.
     func notePassedOn(_ received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
         let (isMuch, isFirst) = taken.withLock { taken in
@@ -171,7 +172,7 @@ extension Session {
         if isFirst { alarm.update { $0.isDue = true } }
     }
 
-    /// Tells the channels what the program has taken.
+    /// Reports the messages that the program has received to their channels.
     func noteTaken(_ state: inout State) {
         taken.withLock { taken in
             for received in taken.messages { state.members[received.sender]?.channel.recordDelivery(of: received.message) }
@@ -197,12 +198,12 @@ extension Session {
     private static var maximumTakenCount: Int { 32 }
     private static var maximumTakenByteCount: Int { 64 << 10 }
 
-    /// How long news waits for a message to carry it.
+    /// Delay of an acknowledgement, in which a message may carry it.
     private static var acknowledgementDelay: Duration { .milliseconds(20) }
 
     private static var batchByteCount: Int { 64 << 10 }
 
-    // MARK: What may be lost
+    // MARK: Unreliable messages
 
     private func sendUnreliably(_ message: SessionMessage, to member: PeerID) {
         let links = linksTo(member)
@@ -227,38 +228,39 @@ extension Session {
         if let payload = datagrams?.open(packet, on: link) { take(datagram: payload, from: link.peer) }
     }
 
-    /// Limit on waiting messages, beyond which unreliable ones are dropped.
+    /// Limit on unread messages, beyond which unreliable ones are dropped.
     private static var maximumWaitingDatagrams: Int { 1024 }
 
     // MARK: Streams and resources
 
     /// Opens a byte stream to a member.
-    /// - Parameter name: for the program there: at most `StreamName.maximumByteCount` bytes.
+    /// - Parameter name: for the other program: at most `StreamName.maximumByteCount` bytes.
     /// - Throws: ``SessionError/notConnected(_:)`` while the member can't be reached.
     public func openStream(named name: String, to member: PeerID) throws(SessionError) -> ByteStream {
         guard let streamName = StreamName(name) else {
             throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")
         }
         guard let stream = try bestLink(to: member).driver.openStream(.bytes, streamName) else {
-            throw .unavailable("too many streams are open, or the link is just breaking; close some, or try again")
+            throw .unavailable("too many streams are open, or the link is breaking; close some streams, or try again")
         }
         return stream
     }
 
     /// Offers a resource to members, each of which accepts or declines.
     /// - Parameters:
-    ///   - resumeKey: 32 bytes, same for the same send repeated: what has arrived of an earlier try is not sent again.
-    ///   - timeout: how long the other person may think about it; 1 to 600 seconds.
+    ///   - resumeKey: 32 bytes, equal for repeated sends of the same content: bytes that arrived before are not sent again.
+    ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
     /// - Returns: one handle for each member: await its result, follow its progress, cancel it.
-    /// - Throws: ``SessionError/notConnected(_:)`` when one of them can't be reached; then nothing is offered to anybody.
+    /// - Throws: ``SessionError/notConnected(_:)`` when one of them can't be reached; then no offer is sent.
     package func sendResource(
         _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
         timeout: Duration = .seconds(30)
     ) throws(SessionError) -> [PeerID: Transfer] {
-        guard !members.isEmpty else { throw .invalidParameter("nobody is named to whom it should go") }
-        guard Set(members).count == members.count else { throw .invalidParameter("somebody is named twice") }
+        guard !members.isEmpty else { throw .invalidParameter("the list of receivers is empty") }
+        guard Set(members).count == members.count else { throw .invalidParameter("a receiver is listed twice") }
         guard resumeKey.count == 32, context.count <= TransferOffer.maximumContextByteCount else {
-            throw .invalidParameter("a resume key has 32 bytes, a context at most \(TransferOffer.maximumContextByteCount)")
+            throw .invalidParameter(
+                "a resume key must have 32 bytes, a context at most \(TransferOffer.maximumContextByteCount)")
         }
         var links: [PeerID: SessionLink] = [:]
         for member in members { links[member] = try bestLink(to: member) }
@@ -270,7 +272,7 @@ extension Session {
 
     private func bestLink(to member: PeerID) throws(SessionError) -> SessionLink {
         let (isOver, links) = state.withLock { state in
-            // Before the other end has let us in as well it would refuse what is opened (A1).
+            // The peer refuses streams and offers until it has joined as well (A1).
             let isReady = state.roster.state(of: member).isConnected
             return (state.isOver, isReady ? state.members[member]?.links ?? [] : [])
         }
@@ -280,12 +282,12 @@ extension Session {
     }
 }
 
-/// Messages of a session, for one reader. A reliable message is acknowledged when it is taken from this sequence; senders of
-/// messages that are not taken wait.
+/// The received messages of a session, for one reader. A reliable message is acknowledged when it is read from this sequence;
+/// while it is not read, its sender waits.
 public struct ReceivedMessages: AsyncSequence, Sendable {
     let session: Session
 
-    /// Receives the messages one after the other.
+    /// An iterator that receives the messages in order.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let session: Session
 

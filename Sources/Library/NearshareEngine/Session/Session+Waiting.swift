@@ -3,7 +3,8 @@ public import NearshareBase
 extension Session {
     /// Waits until a member can be reached, directly or through another one: streams and resources can be sent from then on.
     ///
-    /// A program that has just accepted an invitation calls this, because the peer has still to decide about this node's key.
+    /// A program that has just accepted an invitation calls this, because the inviting peer has yet to decide about this node's
+    /// key.
     /// - Throws: ``SessionError``: the member has left, or this node has; cancelled.
     public func waitUntilConnected(to member: PeerID) async throws(SessionError) {
         while true {

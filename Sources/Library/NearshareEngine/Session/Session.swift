@@ -69,10 +69,11 @@ public final class Session: Sendable {
 
     struct Membership {
         var channel: MessageChannel
-        /// In the order in which they came.
+        /// In the order in which they were opened.
         var links: [SessionLink] = []
 
-        /// - Returns: links over which it may go, and whether it is the only one that is under way; nil while there is no room.
+        /// - Returns: links over which the message may go, and whether it is the only one in transit; nil while the window is
+        ///   full.
         mutating func take(_ message: SessionMessage) -> (links: [SessionLink], isAlone: Bool)? {
             guard channel.hasRoom else { return nil }
             channel.append(message)
@@ -144,26 +145,26 @@ public final class Session: Sendable {
         }
     }
 
-    /// Messages taken by the program that are not reported to their channels yet.
+    /// Messages received by the program that are not reported to their channels yet.
     struct Taken {
         var messages: [ReceivedMessage] = []
         var byteCount = 0
-        /// They will be told before long, whatever else happens: ``State/acknowledgements`` says when.
+        /// A report is scheduled, at ``State/acknowledgements``.
         var isTimed = false
     }
 
     struct State {
         var roster: SessionRoster
         var members: [PeerID: Membership] = [:]
-        /// Keys that have been decided about: whose link breaks comes back without a question.
+        /// Keys that were decided about: a member that reconnects is accepted without a question.
         var trusted: [PeerID: Fingerprint] = [:]
         /// Number of outgoing invitations without an answer.
         var pendingInvitations = 0
-        /// Links that were opened from here, until they have ended.
+        /// Outgoing links that have not ended.
         var openings: [ObjectIdentifier: (driver: LinkDriver, approach: OutgoingSessionLink)] = [:]
-        /// Our own addresses, the latest first.
+        /// This node's addresses, the latest first.
         var addresses: [SessionMember.Address] = []
-        /// When what has been passed on is to be told at the latest.
+        /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
         var isOver = false
     }
@@ -187,9 +188,9 @@ public final class Session: Sendable {
     let settings: SessionSettings
     let state: Mutex<State>
     let inbox = AsyncQueue<ReceivedMessage>()
-    /// Locked behind ``state`` where both are needed.
+    /// Locked after ``state`` where both are needed.
     let taken = Mutex(Taken())
-    /// For those who wait until a message can be taken over, or has been passed on.
+    /// Wakes tasks that wait for room in a window, or for a delivery.
     let progress = AsyncCondition()
     let alarm = Monitor(Alarm())
     let datagrams: SessionDatagrams?
@@ -217,7 +218,7 @@ public final class Session: Sendable {
         state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
         let (changes, changeContinuation) = AsyncStream.makeStream(
             of: Change.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
-        // What is one too many is dropped, which cuts a stream, declines an offer, and answers a question with no.
+        // Events beyond the limit are dropped, which resets a stream, declines an offer, and answers a question with no.
         let (streams, streamContinuation) = AsyncStream.makeStream(
             of: ReceivedStream.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
         let (resources, resourceContinuation) = AsyncStream.makeStream(
@@ -274,7 +275,7 @@ public final class Session: Sendable {
         while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
     }
 
-    /// Over at once.
+    /// Ends the session at once.
     func end() {
         let (links, openings) = state.withLock { state in
             defer { (state.members, state.openings) = ([:], [:]) }
@@ -300,17 +301,17 @@ public final class Session: Sendable {
 
     var links: [SessionLink] { state.withLock { $0.members.values.flatMap(\.links) } }
 
-    // MARK: Telling
+    // MARK: Changes
 
-    /// Changes who is in the session and how they are reached, and tells programs and members of it.
+    /// Updates the members and how they are reached, and reports the changes to the program and to the members.
     @discardableResult
     func change<Result>(_ body: (inout State) -> Result) -> Result {
-        // Other deadlines may hold now.
+        // Deadlines may have changed.
         defer { alarm.update { $0.isDue = true } }
         return changeInTime(body)
     }
 
-    /// The form of ``change(_:)`` for the thread that keeps the deadlines.
+    /// The form of ``change(_:)`` for the thread that waits for the deadlines.
     private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, changes, news, links, gone) = state.withLock { state in
             let result = body(&state)
@@ -331,7 +332,7 @@ public final class Session: Sendable {
         return result
     }
 
-    /// - Returns: whether the key is trusted.
+    /// Decides whether a peer's key is trusted, by the policy or the user.
     func judge(_ check: IdentityCheck) async -> Bool {
         let proven = check.peer.proven
         if state.withLock({ $0.trusted[proven.id] == proven.fingerprint }) { return true }

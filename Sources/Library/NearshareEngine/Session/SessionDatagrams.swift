@@ -4,12 +4,12 @@ internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// The packets of one session (`docs/PROTOCOL.md`, section 12.5): tag u64, then what is sealed under a key of the link's
-/// handshake.
+/// The UDP datagrams of one session (`docs/PROTOCOL.md`, section 12.5): a tag (u64), then a ciphertext under a key of the
+/// link's handshake.
 ///
 ///     a link's packets:   unknown ── their port and tag ──► probing ── an answer ──► proven
 ///
-/// Before that, and through relays, what may be lost goes over the link itself.
+/// Until the path is proven, and on relayed links, unreliable messages travel over the link itself.
 final class SessionDatagrams: Sendable {
     private enum Kind {
         static let probe: UInt8 = 0
@@ -25,7 +25,7 @@ final class SessionDatagrams: Sendable {
             guard let socket = try settings.datagrams?.open(port: 0, interface: settings.interface) else { return nil }
             self.socket = socket
         } catch {
-            settings.log.info("no packets for unreliable messages: \(error)")
+            settings.log.info("no UDP socket for unreliable messages: \(error)")
             return nil
         }
     }
@@ -36,7 +36,7 @@ final class SessionDatagrams: Sendable {
         socket.close()
     }
 
-    /// Until the socket is closed.
+    /// Passes received packets to `take` until the socket is closed.
     func receiveLoop(_ take: (_ packet: [UInt8], _ tag: UInt64) -> Void) {
         while let (bytes, _) = socket.receive(upTo: Self.maximumByteCount) {
             guard bytes.count > 8 else { continue }
@@ -44,17 +44,17 @@ final class SessionDatagrams: Sendable {
         }
     }
 
-    /// The other end has said where it takes packets: at the host that its link leads to, and nowhere else.
+    /// Records where the peer receives packets: a port of the host that its link leads to, never another host.
     func learn(_ link: SessionLink, port: UInt16, tag: UInt64) {
         guard link.relay == nil, port > 0 else { return }
         link.datagramPath.withLock { $0.theirs = (LinkAddress(host: link.remote.host, port: port), tag) }
         write(Kind.probe, [], on: link)
     }
 
-    /// - Returns: false where packets are not known to arrive.
+    /// - Returns: false while packets are not known to arrive.
     func send(_ payload: [UInt8], on link: SessionLink) -> Bool {
         guard link.datagramPath.withLock({ $0.isProven }) else {
-            // The first probe may have been lost, as packets are.
+            // The first probe may have been lost.
             write(Kind.probe, [], on: link)
             return false
         }
@@ -70,7 +70,8 @@ final class SessionDatagrams: Sendable {
         if let packet { socket.send(packet.bytes, to: packet.to) }
     }
 
-    /// - Returns: the payload; nil for what is not genuine, came before, or is no payload.
+    /// Decrypts a packet, and answers a probe.
+    /// - Returns: the payload; nil for a forged or replayed packet, a probe or an answer.
     func open(_ packet: [UInt8], on link: SessionLink) -> [UInt8]? {
         guard let plaintext = link.datagramPath.withLock({ try? $0.cipher.open(packet[...]) }) else { return nil }
         switch plaintext.first {

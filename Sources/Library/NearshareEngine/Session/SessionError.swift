@@ -30,10 +30,10 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .invalidParameter(let text), .timedOut(let text), .unavailable(let text), .untrusted(let text),
             .incompatible(let text):
             text
-        case .cancelled: "it was cancelled here"
+        case .cancelled: "the operation was cancelled"
         case .declined: "the invitation was declined"
-        case .full: "the session has as many members as it may have; raise the limit or let somebody leave"
-        case .left: "the session was left; begin or join another one"
+        case .full: "the session is full; raise the member limit, or wait until a member leaves"
+        case .left: "this node has left the session; start or join another one"
         }
     }
 
@@ -50,9 +50,9 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     init(_ refusal: SessionRefusal) {
         switch refusal {
         case .declined: self = .declined
-        case .expired: self = .timedOut("nobody there answered the invitation in time")
+        case .expired: self = .timedOut("the invitation was not answered in time")
         case .full: self = .full
-        case .unknown: self = .unavailable("the other side knows nothing of this session")
+        case .unknown: self = .unavailable("the other side does not know this session")
         case .untrusted: self = .untrusted("the other side does not trust this machine's key; compare the short codes")
         }
     }

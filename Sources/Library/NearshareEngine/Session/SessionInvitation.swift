@@ -57,9 +57,9 @@ public final class SessionInvitation: Sendable {
     /// Joins the session, and returns it. A node that is a member already gets its existing session.
     ///
     /// A user who accepts has seen the peer's name and ``shortCode``.
-    /// - Parameter asksTrust: for programs that accept by themselves: the settings' trust policy decides about who invites as
-    ///   about all others, perhaps with a question in ``Session/identityQuestions``. Until it has, nobody else is in the
-    ///   session; where the key is not trusted, the invitation is refused, and the session is over.
+    /// - Parameter asksTrust: for programs that accept without a user: the trust policy decides about the inviting peer as
+    ///   about any other, perhaps with a question in ``Session/identityQuestions``. Until it has decided, the session has no
+    ///   other members. When the key is not trusted, the invitation is refused, and the session is over.
     /// - Throws: ``SessionError`` when the invitation is over, or the session is full.
     public func accept(
         _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false

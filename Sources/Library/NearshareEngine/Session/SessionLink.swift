@@ -4,20 +4,20 @@ internal import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// A link to a member of a session, from the moment at which both ends agree on that.
+/// A link to a member of a session, created when both ends have agreed.
 final class SessionLink: Sendable {
-    /// Where datagrams go, as far as it is known.
+    /// The address for datagrams, as far as it is known.
     struct DatagramPath {
         var cipher: NoiseDatagrams
         var theirs: (address: LinkAddress, tag: UInt64)?
-        /// An answer has come back this way.
+        /// The peer has answered a probe on this path.
         var isProven = false
     }
 
     let peer: PeerID
     let driver: LinkDriver
     let remote: LinkAddress
-    /// Our own host as seen on it.
+    /// This node's host address on the link.
     let localHost: String?
     /// The relaying member; nil for a direct link.
     let relay: PeerID?
@@ -50,7 +50,7 @@ final class SessionLink: Sendable {
         datagramPath = Mutex(DatagramPath(cipher: cipher))
     }
 
-    /// Something may be due on the message stream: the thread that writes the link looks.
+    /// Schedules a turn of the link's writer thread, because the message stream may have frames to send.
     func wake() {
         driver.streams.callForSupply()
     }

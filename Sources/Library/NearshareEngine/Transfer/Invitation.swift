@@ -12,9 +12,9 @@ public final class Invitation: Sendable {
     public let offer: Offer
     /// Untrusted bytes from the sending program, at most 1024.
     public let context: [UInt8]
-    /// Same for the same send repeated: where an earlier try is found again, together with the peer's key.
+    /// Equal for repeated sends of the same content; together with the peer's key it identifies a partial transfer.
     package let resumeKey: [UInt8]
-    /// After this it declines itself.
+    /// The time at which the invitation is declined automatically.
     package let expiry: MonotonicInstant
     private let answering: Answering
     private let transfer: Transfer
@@ -23,7 +23,7 @@ public final class Invitation: Sendable {
     private let codeEvent = Promise<ShortAuthenticationDigits?>()
     private let endEvent = Promise<TransferOutcome>()
 
-    /// The actions of an answer, on the path by which the offer came.
+    /// The actions that answer an offer, for the path on which it was received.
     struct Answering: Sendable {
         var accept: @Sendable (Transfer, any ResourceSink, _ keepsPartial: Bool) -> Void
         var decline: @Sendable (DeclineReason) -> Void
@@ -53,13 +53,14 @@ public final class Invitation: Sendable {
         get async { await codeEvent.value ?? nil }
     }
 
-    /// Waits until it was withdrawn or has expired; nil when the task is cancelled before. An answered invitation does not end.
+    /// Waits until the invitation is withdrawn or has expired; nil when the task is cancelled first. An answered invitation
+    /// does not end.
     public var ended: TransferOutcome? {
         get async { await endEvent.value }
     }
 
-    /// Takes it. The handle tells how it goes; when the invitation was over already, it ends at once.
-    /// - Parameter keepsPartial: what has arrived when it breaks off is kept for another try.
+    /// Accepts the offer. The returned transfer ends at once when the invitation was over already.
+    /// - Parameter keepsPartial: keeps the content of an interrupted transfer, so that it can be resumed.
     package func accept(into sink: any ResourceSink, keepsPartial: Bool = true) -> Transfer {
         precondition(takeAnswer(), "an invitation is answered once")
         transfers.add(transfer)

@@ -16,12 +16,12 @@ public final class Transfer: Sendable {
         var onCancel: (@Sendable () -> Void)?
     }
 
-    /// Names it in this node.
+    /// Identifies the transfer in this node.
     package let id: TransferID
     private let state: Mutex<State>
     private let clock: @Sendable () -> MonotonicInstant
 
-    /// People can't follow more than this many changes a second, and each costs a wake-up.
+    /// Shortest interval between two progress values: users cannot follow more, and each costs a wake-up.
     private static let shortestInterval = Duration.milliseconds(100)
 
     init(progress: TransferProgress, clock: @escaping @Sendable () -> MonotonicInstant) {
@@ -33,7 +33,7 @@ public final class Transfer: Sendable {
 
     // MARK: For the program
 
-    /// Where it stands now, with rate and time left as of now.
+    /// The current progress, with rate and time left calculated for now.
     public var snapshot: TransferProgress {
         let now = clock()
         return state.withLock { state in
@@ -58,7 +58,7 @@ public final class Transfer: Sendable {
         return stream
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the transfer.
     public var result: TransferResult {
         get async {
             await withCheckedContinuation { continuation in
@@ -71,7 +71,7 @@ public final class Transfer: Sendable {
         }
     }
 
-    /// Ends it at both ends. What has arrived is kept for resuming. Over already, nothing happens.
+    /// Ends the transfer at both ends. Content received so far is kept for resuming. No effect once the transfer has ended.
     public func cancel() {
         let action = state.withLock { state in
             state.isCancelAsked = true
@@ -82,7 +82,7 @@ public final class Transfer: Sendable {
 
     // MARK: For the engine
 
-    /// Sets what a cancel does; it is done at once when the person was faster.
+    /// Sets the action of ``cancel()``, which runs at once if the transfer was cancelled before.
     func onCancel(_ action: @escaping @Sendable () -> Void) {
         let isAsked = state.withLock { state in
             state.onCancel = action
@@ -100,7 +100,7 @@ public final class Transfer: Sendable {
         }
     }
 
-    /// Some of it did not have to be sent again.
+    /// Records the content of an earlier attempt, which is not sent again.
     func resumes(after bytes: UInt64, entries: UInt64) {
         let now = clock()
         state.withLock { state in
@@ -134,13 +134,13 @@ public final class Transfer: Sendable {
         }
     }
 
-    /// One fragment more; its share of the bytes is done with it.
+    /// Records a sent or received fragment, with its share of the bytes.
     func moved(fragments done: Int, of total: Int, size: UInt64) {
         let now = clock()
         state.withLock { state in
             state.progress.fragments = TransferProgress.Fragments(done: done, total: total)
             state.progress.done = UInt64(Double(size) * Double(done) / Double(max(1, total)))
-            // Rare, and people want to see each.
+            // Emitted without rate limit: fragments are rare.
             Self.emit(&state, now: now)
         }
     }
@@ -159,7 +159,7 @@ public final class Transfer: Sendable {
             defer { (state.waiting, state.listeners) = ([], [:]) }
             return state.waiting
         }
-        // Finishing one calls back for the lock.
+        // Called without the lock, because finishing a stream calls back into this type.
         for listener in listeners { listener.finish() }
         for waiter in waiting { waiter.resume(returning: result) }
     }

@@ -2,9 +2,9 @@ package import NearshareBase
 public import NearshareDirect
 public import NearshareInterfaces
 
-/// Where a transfer stands at one moment.
+/// A snapshot of a transfer's progress.
 public struct TransferProgress: Sendable, Hashable {
-    /// Seen from here.
+    /// The direction of a transfer, seen from this node.
     public enum Direction: Sendable, Hashable {
         /// Sent by this node.
         case outgoing
@@ -14,58 +14,58 @@ public struct TransferProgress: Sendable, Hashable {
 
     /// A stage of a transfer, in the order of the stages.
     public enum Phase: Sendable, Hashable {
-        /// Looking for a way to the peer, connecting, shaking hands.
+        /// Searching for the peer, connecting, or shaking hands.
         case connecting
-        /// Invited; the other person has not answered yet.
+        /// Offered; the other user has not answered yet.
         case waiting
-        /// Both ends find out what is there already of an earlier try.
+        /// Both ends determine what an earlier attempt has transferred.
         case comparing
-        /// Content is on its way.
+        /// Content is being transferred.
         case moving
         /// Everything has been sent; the receiver makes it durable.
         case finishing
-        /// It is over, and how it went.
+        /// The transfer has ended, with this outcome.
         case ended(TransferOutcome)
     }
 
-    /// Which transfer.
+    /// The transfer's identifier.
     package var id: TransferID
-    /// Sent or received.
+    /// The direction of the transfer.
     public var direction: Direction
     /// The current stage.
     public var phase: Phase
-    /// Bytes of content that are at the receiver or on their way, those from an earlier try included.
+    /// Bytes of content that were sent or received, including those of earlier attempts.
     public var done: UInt64
-    /// Bytes of content in all; nil when it can't be known.
+    /// Total bytes of content; nil when unknown.
     public var total: UInt64?
     /// The part of ``done`` that was there from an earlier attempt.
     public var resumed: UInt64
-    /// Files, folders and links that are finished, and how many there are.
+    /// Number of files, folders and links that are complete.
     public var finishedEntries: UInt64
-    /// Files, folders and links in all.
+    /// Total number of files, folders and links.
     public var totalEntries: UInt64
-    /// Bytes a second, smoothed; nil until it can be told.
+    /// Smoothed rate in bytes per second; nil until it is known.
     public var rate: Double?
-    /// Until the end at the present rate; nil until it can be told.
+    /// Estimated time until the end; nil until it is known.
     public var timeLeft: Duration?
-    /// On the frame path, which counts these; nil on the direct one.
+    /// The fragments of a mesh transfer; nil on the direct path.
     package var fragments: Fragments?
 
-    /// How many pieces of how many.
+    /// A count of fragments.
     package struct Fragments: Sendable, Hashable {
-        /// That are on their way or there.
+        /// Fragments sent or received.
         package var done: Int
-        /// In all.
+        /// Total number of fragments.
         package var total: Int
 
-        /// Puts a count together.
+        /// Creates a count.
         package init(done: Int, total: Int) {
             self.done = done
             self.total = total
         }
     }
 
-    /// The progress of a transfer that starts.
+    /// Creates the progress of a transfer that starts.
     package init(id: TransferID, direction: Direction, total: UInt64?, totalEntries: UInt64) {
         self.id = id
         self.direction = direction
@@ -78,16 +78,16 @@ public struct TransferProgress: Sendable, Hashable {
     }
 }
 
-/// How a transfer ended, and what is there now.
+/// The outcome of a transfer, and its delivered items.
 public struct TransferResult: Sendable, Hashable {
     /// How it ended; the same on both ends.
     public var outcome: TransferOutcome
     /// Details of a failure for users, beyond the outcome.
     public var detail: String?
-    /// Incoming and completed: where everything is.
+    /// The delivered items of a completed incoming transfer.
     public var delivered: [DeliveredItem]
 
-    /// Puts a result together.
+    /// Creates a result.
     package init(outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = []) {
         self.outcome = outcome
         self.detail = detail

@@ -1,7 +1,7 @@
 package import NearshareBase
 internal import Synchronization
 
-/// Knows every transfer of a node, whatever its direction: those that run, and the last ones that ended.
+/// The transfers of a node in both directions: active ones, and the last ones that ended.
 public final class TransferProgressManager: Sendable {
     private struct State {
         var transfers: [TransferID: Transfer] = [:]
@@ -13,17 +13,17 @@ public final class TransferProgressManager: Sendable {
 
     private let state = Mutex(State())
 
-    /// In the order in which they began.
+    /// The transfers, in the order in which they began.
     public var transfers: [Transfer] {
         state.withLock { state in state.order.compactMap { state.transfers[$0] } }
     }
 
-    /// The transfer of this name, as long as it is remembered.
+    /// The transfer with this identifier, as long as it is remembered.
     package subscript(id: TransferID) -> Transfer? {
         state.withLock { $0.transfers[id] }
     }
 
-    /// Ends a transfer at both ends.
+    /// Cancels a transfer at both ends.
     /// - Returns: false when no such transfer is known.
     @discardableResult
     package func cancelTransfer(_ id: TransferID) -> Bool {
