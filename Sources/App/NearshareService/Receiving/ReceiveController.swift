@@ -10,6 +10,16 @@ package final class ReceiveController: Sendable {
         case ended(TransferOutcome)
     }
 
+    /// What one sender sends, the same on each try.
+    private struct ResumeIdentity: Hashable {
+        var sender: Fingerprint
+        var key: [UInt8]
+    }
+
+    /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that the
+    /// link is broken before this side has.
+    private static let stallTime = Duration.seconds(1)
+
     private let machine: LocalMachine
     private let destination: ReceiveDestination
     private let policy: AcceptancePolicy
@@ -18,6 +28,7 @@ package final class ReceiveController: Sendable {
     private let reporter: any Reporter
     private let endsAfterFirst: Bool
     private let running = RunningTransfers()
+    private let receiving = Mutex<[ResumeIdentity: Transfer]>([:])
     private let status = Mutex(ExitStatus.ok)
 
     /// - Parameters:
@@ -120,6 +131,11 @@ package final class ReceiveController: Sendable {
 
     private func receive(_ invitation: Invitation) async -> Bool {
         let peer = invitation.peer
+        let identity = ResumeIdentity(sender: peer.proven.fingerprint, key: invitation.resumeKey)
+        if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
+            // What it has stored can be resumed once it has ended.
+            _ = await earlier.result
+        }
         let sink: any ResourceSink
         do {
             sink = try destination.makeSink(for: invitation)
@@ -133,6 +149,8 @@ package final class ReceiveController: Sendable {
         trust.recordMeeting(with: peer)
         // A sender that cannot read its content again cannot resume.
         let transfer = invitation.accept(into: sink, keepsPartial: invitation.offer.totalSize != nil)
+        receiving.withLock { $0[identity] = transfer }
+        defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
         let label = "\(peer.name.shown) → \(OfferText.summary(invitation.offer))"
         let result = await running.following(transfer, label: label) {
             reporter.report(.accepted(transfer.id, from: peer.id))

@@ -53,9 +53,14 @@ package struct PeerResolver: Sendable {
     }
 
     /// Looks for a peer again whose link broke, on all media of the transport.
+    /// - Parameter failedAddresses: used only when the peer is seen at no other address.
     /// - Returns: nil when it is not found in time.
-    func resolveAgain(_ id: PeerID, on node: Node) async -> PeerDestination? {
-        try? await node.find(id.hex, timeout: Timeout.bluetooth, on: Transport.media(for: transport)).destination
+    func resolveAgain(
+        _ id: PeerID, on node: Node, avoiding failedAddresses: Set<LinkAddress>, timeout: Duration
+    ) async -> PeerDestination? {
+        try? await node.find(
+            id.hex, timeout: timeout, on: Transport.media(for: transport), avoiding: failedAddresses
+        ).destination
     }
 
     /// Looks for a peer to connect to for the sake of its key.

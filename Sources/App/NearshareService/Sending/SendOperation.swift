@@ -16,11 +16,6 @@ package final class SendOperation: Sendable {
     private let resolver: PeerResolver
     private let running = RunningTransfers()
 
-    /// Back-off before the peer is looked for again after a broken link.
-    private static let reconnectDelay = Duration.seconds(1)
-    /// Limit on the tries after the first one, of one send to one peer.
-    private static let maximumRetryCount = 3
-
     /// - Parameters:
     ///   - timeout: for the receiver's answer.
     ///   - resumes: continues where an earlier send of the same content broke off.
@@ -87,39 +82,71 @@ package final class SendOperation: Sendable {
 
     // MARK: Directly
 
+    /// The end of one try.
+    private struct Attempt: Sendable {
+        /// The addresses that were tried.
+        var addresses: [LinkAddress]
+        /// Bytes of content that the receiver has.
+        var byteCount: UInt64 = 0
+        /// nil when everything was delivered.
+        var failure: CommandFailure?
+        /// Another connection may get further.
+        var isBroken = false
+    }
+
     /// Sends; when the link breaks, looks for the same peer again on all media, and continues where it stopped.
     private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
         var destination = first
-        var retryCount = 0
+        var reconnection = Reconnection()
         // Thrown when no other try gets further.
         var linkFailure: CommandFailure?
         while true {
-            do {
-                return try await node.withConnection(to: destination) { connection in
-                    try await self.send(source, over: connection)
-                }
-            } catch {
-                let failure = CommandFailure(error)
-                // After a transfer has begun, a peer that cannot be reached is a broken link as well.
-                let isBroken =
-                    failure.status == .peerGone || (retryCount > 0 && error is NodeError && failure.status != .declined)
-                let canRetry =
-                    isBroken && resolver.transport != .lan && resumes && self.source.canResume && !running.isCancelled
-                guard canRetry, retryCount < Self.maximumRetryCount, let id = destination.id, await node.opensRadio() else {
-                    throw linkFailure ?? failure
-                }
-                retryCount += 1
-                if failure.status == .peerGone { linkFailure = failure }
-                reporter.report(.searchingAgain(id))
-                // The receiver resumes only what its side of the broken link no longer holds, and may notice later than this side.
-                try await Task.sleep(for: Self.reconnectDelay)
-                guard let found = await resolver.resolveAgain(id, on: node) else { throw linkFailure ?? failure }
-                destination = found
-            }
+            let attempt = await attempt(source, to: destination, on: node)
+            guard let failure = attempt.failure else { return }
+            if failure.status == .peerGone { linkFailure = failure }
+            // After a transfer has begun, a peer that cannot be reached is a broken link as well.
+            let canRetry =
+                attempt.isBroken && linkFailure != nil && resolver.transport != .lan && resumes && self.source.canResume
+                && !running.isCancelled
+            guard canRetry, let id = destination.id, await node.opensRadio(),
+                let delay = reconnection.delay(
+                    afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
+            else { throw linkFailure ?? failure }
+            reporter.report(.searchingAgain(id))
+            try await Task.sleep(for: delay)
+            let found = await resolver.resolveAgain(
+                id, on: node, avoiding: reconnection.failedAddresses,
+                timeout: reconnection.timeLeft(SystemClock.monotonic()))
+            guard let found else { throw linkFailure ?? failure }
+            destination = found
         }
     }
 
-    private func send(_ content: any ResourceSource, over connection: Connection) async throws {
+    private func attempt(_ source: any ResourceSource, to destination: PeerDestination, on node: Node) async -> Attempt {
+        do {
+            return try await node.withConnection(to: destination) { await self.attempt(source, over: $0) }
+        } catch {
+            let failure = CommandFailure(error)
+            return Attempt(
+                addresses: destination.addresses, failure: failure,
+                isBroken: error is NodeError && failure.status != .declined)
+        }
+    }
+
+    private func attempt(_ content: any ResourceSource, over connection: Connection) async -> Attempt {
+        var attempt = Attempt(addresses: [connection.address])
+        do throws(CommandFailure) {
+            try await send(content, over: connection, &attempt)
+        } catch {
+            attempt.failure = error
+            attempt.isBroken = error.status == .peerGone
+        }
+        return attempt
+    }
+
+    private func send(
+        _ content: any ResourceSource, over connection: Connection, _ attempt: inout Attempt
+    ) async throws(CommandFailure) {
         let trustStatus = connection.trustStatus
         let peer = connection.proven
         try Self.refuseNameClash(trustStatus, connection.destination.name?.shown ?? "that peer", peer.id)
@@ -141,6 +168,7 @@ package final class SendOperation: Sendable {
             }
             return await transfer.result
         }
+        attempt.byteCount = transfer.snapshot.done
         report(result, of: transfer, to: peer.id, label: label)
         guard result.outcome == .completed else {
             let end = result.outcome == .interrupted ? await self.end(of: connection) : nil

@@ -139,6 +139,7 @@ final class LinkDriver: Sendable {
         let pump = SinkPump(
             wireID: offer.id, transfer: transfer, offer: offer.offer, sink: sink, keepsPartial: keepsPartial)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
+        transfer.onCut { [link] in link.close() }
         let pumpLink = sinkLink(offer.id)
         var isTooLate = false
         decide { shared, connection, now in

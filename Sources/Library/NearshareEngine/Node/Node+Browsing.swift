@@ -131,13 +131,15 @@ extension Node {
     ///
     /// After a match of a whole name or an id, the search goes on for a moment, so that a second peer of the same name is
     /// noticed. The beginning of a name counts only when all peers have had time to answer.
+    /// - Parameter avoidedAddresses: addresses that have failed: a peer seen at no other one is found two seconds later.
     /// - Throws: ``PeerLookupError``.
     package func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
-        on media: Set<LinkAddress.Medium>
+        on media: Set<LinkAddress.Medium>, avoiding avoidedAddresses: Set<LinkAddress> = []
     ) async throws -> NearbyPeer {
         let changes = try await browse(media, for: service)
-        return try await PeerFinder(text: text, clock: settings.clock).find(timeout: timeout) { update in
+        let finder = PeerFinder(text: text, avoiding: avoidedAddresses, clock: settings.clock)
+        return try await finder.find(timeout: timeout) { update in
             for try await case .change(let change) in changes {
                 update(change.isThere ? .present(change.peer) : .absent(change.peer.id))
             }

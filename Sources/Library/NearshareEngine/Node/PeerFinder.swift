@@ -1,4 +1,5 @@
 internal import NearshareBase
+internal import NearshareInterfaces
 internal import Synchronization
 
 /// Decides when the peer that a text means counts as found: at an event, or at a deadline after one.
@@ -29,13 +30,20 @@ final class PeerFinder: Sendable {
     private static let twinTime = Duration.milliseconds(60)
     /// Time for all peers to appear before the beginning of a name is decided.
     private static let prefixTime = Duration.milliseconds(500)
+    /// Time for another address to appear where all known ones are to be avoided: a second medium answers within it.
+    private static let otherAddressTime = Duration.seconds(2)
 
     private let text: String
+    private let avoidedAddresses: Set<LinkAddress>
     private let clock: @Sendable () -> MonotonicInstant
     private let state = Mutex(State())
 
-    init(text: String, clock: @escaping @Sendable () -> MonotonicInstant) {
+    /// - Parameter avoidedAddresses: a peer that is seen at no other address counts only when others have had time to appear.
+    init(
+        text: String, avoiding avoidedAddresses: Set<LinkAddress> = [], clock: @escaping @Sendable () -> MonotonicInstant
+    ) {
         self.text = text
+        self.avoidedAddresses = avoidedAddresses
         self.clock = clock
     }
 
@@ -59,9 +67,16 @@ final class PeerFinder: Sendable {
         guard let found else { return .undecided(until: nil) }
         switch PeerTable.find(text, among: peers) {
         case .one(let peer, let isExact):
-            // An id belongs to one peer.
-            if PeerID(hex: text) == peer.id { return .found(peer) }
-            let decision = found + (isExact ? Self.twinTime : Self.prefixTime)
+            let delay: Duration =
+                if avoidedAddresses.isSuperset(of: peer.addresses), !avoidedAddresses.isEmpty {
+                    Self.otherAddressTime
+                } else if PeerID(hex: text) == peer.id {
+                    // An id belongs to one peer.
+                    .zero
+                } else {
+                    isExact ? Self.twinTime : Self.prefixTime
+                }
+            let decision = found + delay
             return now >= decision ? .found(peer) : .undecided(until: decision)
         case .several(let several):
             let decision = found + Self.prefixTime

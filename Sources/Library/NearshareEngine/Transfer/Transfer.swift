@@ -8,12 +8,15 @@ public final class Transfer: Sendable {
         var progress: TransferProgress
         var meter: TransferMeter
         var lastTold: MonotonicInstant
+        var lastMoved: MonotonicInstant
         var result: TransferResult?
         var waiting: [CheckedContinuation<TransferResult, Never>] = []
         var listeners: [UInt64: AsyncStream<TransferProgress>.Continuation] = [:]
         var lastListener: UInt64 = 0
         var isCancelAsked = false
         var onCancel: (@Sendable () -> Void)?
+        /// Cuts the link that carries it.
+        var onCut: (@Sendable () -> Void)?
     }
 
     /// Identifies the transfer in this node.
@@ -28,7 +31,8 @@ public final class Transfer: Sendable {
         id = progress.id
         self.clock = clock
         let now = clock()
-        state = Mutex(State(progress: progress, meter: TransferMeter(amount: 0, now: now), lastTold: now))
+        state = Mutex(
+            State(progress: progress, meter: TransferMeter(amount: 0, now: now), lastTold: now, lastMoved: now))
     }
 
     // MARK: For the program
@@ -80,7 +84,21 @@ public final class Transfer: Sendable {
         action?()
     }
 
+    /// Cuts the link that carries it when nothing has moved for a time: its sender has begun again on another link.
+    /// - Returns: whether its end is near.
+    package func interrupt(ifStalledFor time: Duration) -> Bool {
+        let now = clock()
+        let cut = state.withLock { state in now - state.lastMoved >= time ? state.onCut : nil }
+        cut?()
+        return cut != nil
+    }
+
     // MARK: For the engine
+
+    /// Sets the way to cut the link that carries it.
+    func onCut(_ action: @escaping @Sendable () -> Void) {
+        state.withLock { if $0.result == nil { $0.onCut = action } }
+    }
 
     /// Sets the action of ``cancel()``, which runs at once if the transfer was cancelled before.
     func onCancel(_ action: @escaping @Sendable () -> Void) {
@@ -118,6 +136,7 @@ public final class Transfer: Sendable {
         state.withLock { state in
             state.progress.done = done
             state.progress.finishedEntries = entries
+            state.lastMoved = now
             guard now - state.lastTold >= Self.shortestInterval else { return }
             Self.emit(&state, now: now)
         }
@@ -154,7 +173,7 @@ public final class Transfer: Sendable {
             state.progress.phase = .ended(result.outcome)
             Self.emit(&state, now: now)
             state.progress.timeLeft = nil
-            state.onCancel = nil
+            (state.onCancel, state.onCut) = (nil, nil)
             listeners = Array(state.listeners.values)
             defer { (state.waiting, state.listeners) = ([], [:]) }
             return state.waiting

@@ -1,0 +1,85 @@
+import NearshareBase
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareEngine
+
+@Suite("Finding the peer that a text means") struct PeerFinderTests {
+    private static let network = LinkAddress(host: "192.0.2.1", port: 4000)
+    private static let radio = LinkAddress(host: "00:AA:01:00:00:00", port: 0, medium: .bluetooth)
+
+    private let clock = ManualClock()
+
+    private func peer(_ number: UInt8, _ name: String, at addresses: [LinkAddress] = [network]) -> NearbyPeer {
+        NearbyPeer(
+            id: PeerID(bytes: [UInt8](repeating: number, count: 8))!, name: DisplayName(truncating: name)!,
+            addresses: addresses)
+    }
+
+    private func finder(_ text: String, avoiding avoided: Set<LinkAddress> = []) -> PeerFinder {
+        PeerFinder(text: text, avoiding: avoided) { [clock] in clock.now }
+    }
+
+    /// The name of the found peer after a time, or the reason why there is none.
+    private func verdict(_ finder: PeerFinder, after duration: Duration) -> String {
+        clock.advance(by: duration)
+        switch finder.verdict(at: clock.now) {
+        case .found(let peer): return peer.name.shown
+        case .failed(.ambiguous(_, let peers)): return "\(peers.count) peers"
+        case .failed(.notFound): return "no peer"
+        case .undecided: return "undecided"
+        }
+    }
+
+    @Test func `an id is found at once`() {
+        let anna = peer(1, "anna")
+        let finder = finder(anna.id.hex)
+        #expect(verdict(finder, after: .seconds(1)) == "undecided")
+        finder.receive(.present(anna))
+        #expect(verdict(finder, after: .zero) == "anna")
+    }
+
+    @Test func `a whole name waits for a second peer of the same name`() {
+        let finder = finder("anna")
+        finder.receive(.present(peer(1, "anna")))
+        #expect(verdict(finder, after: .milliseconds(59)) == "undecided")
+        #expect(verdict(finder, after: .milliseconds(1)) == "anna")
+        finder.receive(.present(peer(2, "Anna")))
+        #expect(verdict(finder, after: .milliseconds(500)) == "2 peers")
+    }
+
+    @Test func `the beginning of a name waits until all peers had time to answer`() {
+        let finder = finder("an")
+        finder.receive(.present(peer(1, "anna")))
+        #expect(verdict(finder, after: .milliseconds(499)) == "undecided")
+        #expect(verdict(finder, after: .milliseconds(1)) == "anna")
+        finder.receive(.present(peer(2, "anton")))
+        #expect(verdict(finder, after: .zero) == "2 peers")
+        finder.receive(.absent(peer(1, "anna").id))
+        #expect(verdict(finder, after: .zero) == "anton")
+    }
+
+    @Test func `a peer that leaves before the verdict is not found`() {
+        let finder = finder("anna")
+        let anna = peer(1, "anna")
+        finder.receive(.present(anna))
+        finder.receive(.absent(anna.id))
+        #expect(verdict(finder, after: .seconds(5)) == "undecided")
+        #expect(throws: PeerLookupError.self) { try finder.lastVerdict().get() }
+    }
+
+    @Test func `after a failure on one medium another one is waited for`() {
+        let finder = finder(peer(1, "anna").id.hex, avoiding: [Self.radio])
+        finder.receive(.present(peer(1, "anna", at: [Self.radio])))
+        #expect(verdict(finder, after: .milliseconds(1_999)) == "undecided")
+        finder.receive(.present(peer(1, "anna", at: [Self.network, Self.radio])))
+        #expect(verdict(finder, after: .zero) == "anna")
+    }
+
+    @Test func `an address that has failed is tried again where there is no other`() {
+        let finder = finder(peer(1, "anna").id.hex, avoiding: [Self.radio])
+        finder.receive(.present(peer(1, "anna", at: [Self.radio])))
+        #expect(verdict(finder, after: .seconds(2)) == "anna")
+    }
+}

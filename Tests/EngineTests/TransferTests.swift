@@ -1,0 +1,66 @@
+import NearshareBase
+import NearshareDirect
+import Synchronization
+import Testing
+
+@testable import NearshareEngine
+
+@Suite("The handle of one transfer") struct TransferTests {
+    private let clock = ManualClock()
+    private let cuts = CallCounter()
+
+    /// Counts the calls of an action.
+    private final class CallCounter: Sendable {
+        private let value = Mutex(0)
+        var count: Int { value.withLock { $0 } }
+        func call() { value.withLock { $0 += 1 } }
+    }
+
+    private func incoming() -> Transfer {
+        let progress = TransferProgress(
+            id: TransferID(rawValue: 1), direction: .incoming, total: 100, totalEntries: 1)
+        let transfer = Transfer(progress: progress) { [clock] in clock.now }
+        transfer.onCut { [cuts] in cuts.call() }
+        return transfer
+    }
+
+    @Test func `its link is cut only when nothing has moved for the time`() {
+        let transfer = incoming()
+        clock.advance(by: .milliseconds(900))
+        transfer.moved(to: 10, entries: 0)
+        clock.advance(by: .milliseconds(900))
+        #expect(!transfer.interrupt(ifStalledFor: .seconds(1)))
+        #expect(cuts.count == 0)
+        clock.advance(by: .milliseconds(100))
+        #expect(transfer.interrupt(ifStalledFor: .seconds(1)))
+        #expect(cuts.count == 1)
+    }
+
+    @Test func `after its end there is no link to cut`() async {
+        let transfer = incoming()
+        transfer.end(TransferResult(outcome: .interrupted))
+        clock.advance(by: .seconds(10))
+        #expect(!transfer.interrupt(ifStalledFor: .seconds(1)))
+        transfer.onCut { [cuts] in cuts.call() }
+        #expect(!transfer.interrupt(ifStalledFor: .seconds(1)))
+        #expect(cuts.count == 0)
+        #expect(await transfer.result.outcome == .interrupted)
+    }
+
+    @Test func `a cancel before its action is known is not lost`() {
+        let transfer = incoming()
+        transfer.cancel()
+        let cancels = CallCounter()
+        transfer.onCancel { cancels.call() }
+        #expect(cancels.count == 1)
+    }
+
+    @Test func `progress ends with the end`() async {
+        let transfer = incoming()
+        let progress = transfer.progress
+        transfer.end(TransferResult(outcome: .completed))
+        var phases: [TransferProgress.Phase] = []
+        for await value in progress { phases.append(value.phase) }
+        #expect(phases == [.ended(.completed)])
+    }
+}
