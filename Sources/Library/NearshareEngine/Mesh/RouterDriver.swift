@@ -2,22 +2,10 @@ internal import Logging
 internal import NearshareBase
 internal import NearshareInterfaces
 internal import NearshareMesh
+internal import Synchronization
 
-/// Runs a ``MeshRouter`` on threads: each link has one that reads and one that writes, and one more waits for the router's
-/// deadlines.
+/// Runs a ``MeshMachine`` on threads: each link has one that reads and one that writes, and one more keeps the time.
 final class RouterDriver: Sendable {
-    private struct State {
-        var router: MeshRouter
-        /// Closes each open link.
-        var links: [MeshLinkID: @Sendable () -> Void] = [:]
-        var lastLink: UInt64 = 0
-        /// The node has announced that it leaves; queued frames still go out.
-        var isStopping = false
-
-        /// A link that closes needs no frames any more.
-        func isOpen(_ link: MeshLinkID) -> Bool { links[link] != nil }
-    }
-
     /// What a link's writer does next.
     private enum Writing {
         case write([UInt8])
@@ -27,29 +15,26 @@ final class RouterDriver: Sendable {
     /// The router's events in their order, until the timer has ended.
     let events: AsyncStream<MeshEvent>
     private let eventContinuation: AsyncStream<MeshEvent>.Continuation
-    private let state: Monitor<State>
+    private let driver: MachineDriver<MeshMachine>
+    /// Closes each open link.
+    private let closures = Mutex<[MeshLinkID: @Sendable () -> Void]>([:])
     private let clock: @Sendable () -> MonotonicInstant
-    private let wallClock: @Sendable () -> WallTime
     private let log: Logger
 
-    /// Limit on links, this node's and others' together.
-    static let maximumLinkCount = 16
     private static let readByteCount = 64 << 10
-    /// Time for the queued frames when the node stops.
-    private static let farewellTimeout = Duration.milliseconds(500)
 
     init(_ settings: NodeSettings) {
-        clock = settings.clock
-        wallClock = settings.wallClock
         log = settings.log
+        clock = settings.clock
         var routing = MeshRouter.Settings()
         routing.sessionLifetime = settings.meshSessionLifetime
-        state = Monitor(
-            State(
-                router: MeshRouter(
-                    identity: settings.identity, name: settings.name, settings: routing,
-                    random: KernelRandom(draw: settings.random))))
-        (events, eventContinuation) = AsyncStream.makeStream()
+        let router = MeshRouter(
+            identity: settings.identity, name: settings.name, settings: routing,
+            random: KernelRandom(draw: settings.random))
+        let (events, continuation) = AsyncStream<MeshEvent>.makeStream()
+        (self.events, eventContinuation) = (events, continuation)
+        // At once, so that no thread is woken between a frame and its events.
+        driver = MachineDriver(MeshMachine(router), clock: settings.moment) { continuation.yield($0) }
     }
 
     // MARK: The router
@@ -58,38 +43,30 @@ final class RouterDriver: Sendable {
     func update<Result, Failure: Error>(
         _ body: (inout MeshRouter, Moment) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        let now = now
-        return try state.update { (state) throws(Failure) -> Result in
-            defer { emitEvents(of: &state) }
-            return try body(&state.router, now)
-        }
+        try driver.update { (machine, now) throws(Failure) -> Result in try body(&machine.router, now) }
     }
 
-    func read<Result>(_ body: (MeshRouter) -> Result) -> Result { state.withLock { body($0.router) } }
-
-    private var now: Moment { Moment(monotonic: clock(), wall: wallClock()) }
-
-    private func emitEvents(of state: inout State) {
-        for event in state.router.drainEvents() { eventContinuation.yield(event) }
-    }
+    func read<Result>(_ body: (MeshRouter) -> Result) -> Result { driver.read { body($0.router) } }
 
     // MARK: Stopping
 
-    var isStopping: Bool { state.withLock { $0.isStopping } }
+    var isStopping: Bool { driver.read { $0.isLeaving } }
 
     /// Announces to the neighbours that this node leaves, lets queued frames go out, and closes the links.
     func stop() {
-        let now = now
-        state.update { state in
-            guard !state.isStopping else { return }
-            state.router.leave(now: now)
-            state.isStopping = true
-        }
+        driver.update { machine, now in machine.leave(now: now) }
+    }
+
+    /// Keeps the router's time until the node has left; then closes all links and ends the events.
+    func runTimer() {
+        driver.run()
+        for close in closures.withLock({ Array($0.values) }) { close() }
+        eventContinuation.finish()
     }
 
     // MARK: Links
 
-    var hasRoomForLinks: Bool { state.withLock { !$0.isStopping && $0.links.count < Self.maximumLinkCount } }
+    var hasRoomForLinks: Bool { driver.read { $0.hasRoomForLinks } }
 
     /// Exchanges frames over a stream until it ends.
     func run(over link: any StreamLink, _ profile: MeshLinkProfile) async {
@@ -122,24 +99,19 @@ final class RouterDriver: Sendable {
         } onCancel: {
             close()
         }
-        update { router, now in router.linkDown(id, now: now) }
-        state.update { $0.links[id] = nil }
+        driver.update { machine, now in machine.linkDown(id, now: now) }
+        closures.withLock { $0[id] = nil }
         close()
         log.debug("mesh: link to \(remote) closed")
     }
 
     /// - Returns: nil when there are too many links, or the node stops.
     private func open(_ profile: MeshLinkProfile, _ close: @escaping @Sendable () -> Void) -> MeshLinkID? {
-        let now = now
-        return state.update { state in
-            guard !state.isStopping, state.links.count < Self.maximumLinkCount else { return nil }
-            state.lastLink += 1
-            let id = MeshLinkID(rawValue: state.lastLink)
-            state.links[id] = close
-            state.router.linkUp(id, profile, now: now)
-            emitEvents(of: &state)
-            return id
-        }
+        let id = driver.update { machine, now in machine.linkUp(profile, now: now) }
+        guard let id else { return nil }
+        closures.withLock { $0[id] = close }
+        // The node may have left in between, and has closed the links that it knew.
+        return driver.read { $0.isFinished } ? nil : id
     }
 
     // MARK: Readers
@@ -184,7 +156,7 @@ final class RouterDriver: Sendable {
         if !isValid { log.info("mesh: link to \(remote) closed: it carries no valid frames") }
         close()
         // Wakes the writer, which may wait for a frame.
-        state.update { $0.links[id] = nil }
+        driver.update { machine, _ in machine.stopWriting(to: id) }
     }
 
     // MARK: Writers
@@ -207,11 +179,11 @@ final class RouterDriver: Sendable {
 
     /// Waits for a frame, or for several that together reach `byteCount`.
     private func waitForFrames(for id: MeshLinkID, upTo byteCount: Int) -> Writing {
-        state.wait { state in
-            guard state.isOpen(id) else { return .end }
-            guard var bytes = state.router.nextFrame(for: id) else { return state.isStopping ? .end : nil }
+        driver.wait { machine in
+            guard machine.isOpen(id) else { return .end }
+            guard var bytes = machine.router.nextFrame(for: id) else { return machine.isLeaving ? .end : nil }
             trace("sent", bytes[...], id)
-            while bytes.count < byteCount, let frame = state.router.nextFrame(for: id) {
+            while bytes.count < byteCount, let frame = machine.router.nextFrame(for: id) {
                 trace("sent", frame[...], id)
                 bytes += frame
             }
@@ -226,29 +198,6 @@ final class RouterDriver: Sendable {
             mesh: frame \(event), link \(link.rawValue), type \(Hex.encode(Array(frame.dropFirst().prefix(1)))), \
             ttl \(frame.dropFirst(2).first ?? 0), \(frame.count) bytes
             """)
-    }
-
-    // MARK: Timer
-
-    /// Advances the router whenever its deadline passes, until the node has stopped; then closes all links and ends the events.
-    func runTimer() {
-        var farewellEnd: MonotonicInstant?
-        while true {
-            let (deadline, isStopping, hasLinks) = state.withLock { ($0.router.deadline, $0.isStopping, !$0.links.isEmpty) }
-            if isStopping {
-                let end = farewellEnd ?? clock() + Self.farewellTimeout
-                farewellEnd = end
-                if !hasLinks || clock() >= end { break }
-            }
-            let wakeUp = [deadline, farewellEnd].compactMap { $0 }.min() ?? clock() + .seconds(3600)
-            let isChanged: Void? = state.wait(untilNanoseconds: wakeUp.nanoseconds) { state in
-                let isEmptied = state.isStopping && state.links.isEmpty
-                return state.router.deadline != deadline || state.isStopping != isStopping || isEmptied ? () : nil
-            }
-            if isChanged == nil { update { router, now in router.advance(to: now) } }
-        }
-        for close in state.withLock({ Array($0.links.values) }) { close() }
-        eventContinuation.finish()
     }
 }
 

@@ -4,39 +4,20 @@ package import NearshareBundles
 internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import NearshareMesh
-internal import Synchronization
 
 /// Sends, receives and forwards bundles as long as the node runs. Created by ``MeshDriver/startBundles(profile:store:observing:)``.
 ///
-///     send, packets, neighbours ──► queue ──► BundleRouter ──► BundlePerformer ──► events, store, mesh
+///     send, packets, neighbours ──► BundleMachine ──► reactions ──► BundlePerformer ──► events, store, mesh
 ///
-/// One thread owns the performer, because the store blocks. It takes all queued inputs at once, so that their changes of the store share
-/// a transaction.
+/// Inputs go to the machine on the caller's thread. One thread performs its reactions, because the store blocks. It takes all that are
+/// waiting at once, so that their changes of the store share a transaction.
 package final class BundleDriver: Sendable {
-    private struct State {
-        var router: BundleRouter
-        var neighbours = BundleNeighbourTable()
-        var inputs: [Input] = []
-        var isStopping = false
-    }
-
-    private enum Input: Sendable {
-        case send(Prepared)
-        case packet(BundlePacket, from: PeerID)
-        case neighboursChanged
-    }
-
-    private enum Wake {
-        case inputs([Input])
-        case stop
-    }
-
     private unowned let mesh: MeshDriver
     private let settings: NodeSettings
     private let store: any BundleStore
     private let observe: @Sendable (BundleDriverEvent) -> Void
     private let listeners = Broadcast<BundleDriverEvent>()
-    private let state: Monitor<State>
+    private let driver: MachineDriver<BundleMachine>
     /// Limits of this node's own bundles, and of what it forwards for others.
     package let profile: PropagationProfile
 
@@ -51,18 +32,12 @@ package final class BundleDriver: Sendable {
         self.profile = profile
         var routerSettings = BundleRouterSettings()
         routerSettings.profile = profile
-        let now = Moment(monotonic: settings.clock(), wall: settings.wallClock())
+        let now = settings.moment()
         var router = BundleRouter(
             keys: RouterKeys(settings.identity), settings: routerSettings, random: KernelRandom(draw: settings.random),
             now: now)
-        try store.removeExpired(now: now.wall)
-        let stored = try store.bundles().compactMap { persisted -> StoredBundle? in
-            guard let copy = try? BundleCopy(decoding: persisted.copy[...]) else { return nil }
-            return StoredBundle(
-                id: persisted.id, copy: copy, previousNode: persisted.previousNode, forwardCount: persisted.forwardCount)
-        }
-        router.restore(stored, delivered: try store.deliveries(), now: now)
-        state = Monitor(State(router: router))
+        try router.restore(from: store, now: now)
+        driver = MachineDriver(BundleMachine(router), clock: settings.moment)
     }
 
     // MARK: Sending
@@ -83,26 +58,12 @@ package final class BundleDriver: Sendable {
         return prepared.id
     }
 
-    /// A bundle that is sealed and signed, and not submitted yet.
-    struct Prepared: Sendable {
-        fileprivate let bundle: OutgoingBundle
-        /// The only neighbour that gets it; nil for a bundle that others forward.
-        fileprivate let neighbour: EndpointID?
-
-        var id: BundleID { bundle.id }
-        var isDirect: Bool { neighbour != nil }
-    }
-
     func prepare(
         _ request: MessageRequest, to receiver: EndpointKeys?, profile: PropagationProfile? = nil
-    ) throws(MessageRule) -> Prepared {
+    ) throws(MessageRule) -> PreparedBundle {
         let address = receiver?.address
-        let (isInRange, needsRadio) = state.withLock { state in
-            // Any node can sign for an address; the session in which a direct bundle travels proves the other key.
-            let isInRange = receiver.map {
-                state.router.isNeighbour($0.address) && state.neighbours.peer($0.address) == $0.fingerprint.peerID
-            }
-            return (isInRange ?? false, state.router.needsRadio(to: address))
+        let (isInRange, needsRadio) = driver.read { machine in
+            (receiver.map { machine.isInRange($0) } ?? false, machine.router.needsRadio(to: address))
         }
         let encoded = try MessageRule.check(request, needsRadio: needsRadio)
         let isDirect = request.mode == .direct || (request.mode == .full && isInRange)
@@ -114,11 +75,11 @@ package final class BundleDriver: Sendable {
             encoded, from: RouterKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
             isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : profile ?? self.profile,
             created: settings.wallClock(), random: &random)
-        return Prepared(bundle: bundle, neighbour: isDirect ? address : nil)
+        return PreparedBundle(bundle: bundle, neighbour: isDirect ? address : nil)
     }
 
-    func submit(_ prepared: Prepared) {
-        state.update { $0.inputs.append(.send(prepared)) }
+    func submit(_ prepared: PreparedBundle) {
+        driver.update { machine, now in machine.send(prepared, now: now) }
     }
 
     // MARK: State
@@ -135,114 +96,52 @@ package final class BundleDriver: Sendable {
     }
 
     /// Stored bundles, this node's own and others'.
-    package var bundleCount: Int { state.withLock { $0.router.bundleCount } }
+    package var bundleCount: Int { driver.read { $0.router.bundleCount } }
 
     // MARK: Inputs from the mesh
 
     func receive(_ packet: BundlePacket, from peer: PeerID) {
-        state.update { state in
-            // Beyond the limit packets are dropped, and sent again by routers that get no receipt (R1).
-            guard state.inputs.count < Self.maximumInputCount else { return }
-            state.inputs.append(.packet(packet, from: peer))
-        }
+        // The packet may arrive before the change of neighbours.
+        if !driver.read({ $0.isNeighbour(peer) }) { neighboursChanged() }
+        settings.log.trace("from \(peer): \(packet.summary)")
+        driver.update { machine, now in machine.receive(packet, from: peer, now: now) }
     }
 
     func neighboursChanged() {
-        state.update { $0.inputs.append(.neighboursChanged) }
+        driver.update { machine, now in
+            // Read under the lock, so that an older list never replaces a newer one.
+            machine.setNeighbours(mesh.read { $0.bundleNeighbours }, now: now)
+        }
     }
 
     func stop() {
-        state.update { $0.isStopping = true }
+        driver.update { machine, _ in machine.stop() }
     }
 
     // MARK: The thread
 
-    /// Runs until ``stop()``, and until all inputs before it are handled.
+    /// Performs reactions until ``stop()``, and until all before it are performed.
     func run() {
         var performer = BundlePerformer(
             store: store, log: settings.log, emit: { self.publish($0) },
             send: { self.send($0, to: $1, inSession: $2) })
-        // Restored bundles may have expired.
-        var reactions = change { _, _ in }
-        while true {
-            performer.perform(reactions)
-            guard let inputs = nextInputs() else { break }
-            reactions = []
-            for input in inputs { reactions += handle(input) }
-            reactions += change { router, now in router.advance(to: now) }
+        driver.run { reactions in
+            for reaction in reactions {
+                switch reaction {
+                case .neighbourAppeared(let peer): publish(.neighbourAppeared(peer))
+                case .rejected(let id, let reason): publish(.failed(id, reason.description))
+                case .perform: break
+                }
+            }
+            performer.perform(reactions.compactMap { if case .perform(let reaction) = $0 { reaction } else { nil } })
         }
         listeners.finish()
-    }
-
-    /// Waits for inputs, or for the router's deadline.
-    /// - Returns: nil once the driver stops and no input is left.
-    private func nextInputs() -> [Input]? {
-        let deadline = state.withLock { $0.router.deadline } ?? settings.clock() + Self.idleInterval
-        let wake: Wake? = state.wait(untilNanoseconds: deadline.nanoseconds) { state in
-            guard state.inputs.isEmpty else {
-                defer { state.inputs = [] }
-                return .inputs(state.inputs)
-            }
-            return state.isStopping ? .stop : nil
-        }
-        switch wake {
-        case .inputs(let inputs): return inputs
-        case .stop: return nil
-        case nil: return []
-        }
-    }
-
-    private func handle(_ input: Input) -> [BundleReaction] {
-        switch input {
-        case .send(let prepared):
-            do throws(BundleRejection) {
-                return try change { (router, now) throws(BundleRejection) in
-                    if let neighbour = prepared.neighbour {
-                        try router.sendDirect(prepared.bundle, to: neighbour, now: now)
-                    } else {
-                        try router.send(prepared.bundle, now: now)
-                    }
-                }
-            } catch {
-                publish(.failed(prepared.id, error.description))
-                return []
-            }
-        case .packet(let packet, let peer):
-            // The packet may arrive before the change of neighbours.
-            let isKnown = state.withLock { $0.neighbours.endpoint(of: peer) != nil }
-            let reactions = isKnown ? [] : updateNeighbours()
-            guard let endpoint = state.withLock({ $0.neighbours.endpoint(of: peer) }) else { return reactions }
-            settings.log.trace("from endpoint \(endpoint): \(packet.summary)")
-            return reactions + change { router, now in router.receive(packet, from: endpoint, now: now) }
-        case .neighboursChanged: return updateNeighbours()
-        }
-    }
-
-    private func updateNeighbours() -> [BundleReaction] {
-        let present = mesh.read { $0.bundleNeighbours }
-        let (removed, added) = state.withLock { $0.neighbours.update(to: present) }
-        let reactions = change { router, now in
-            for endpoint in removed { router.neighbourDown(endpoint, now: now) }
-            for neighbour in added { router.neighbourUp(neighbour.endpoint, link: neighbour.link, now: now) }
-        }
-        for neighbour in added { publish(.neighbourAppeared(neighbour.peer)) }
-        return reactions
-    }
-
-    private func change<Failure: Error>(
-        _ body: (inout BundleRouter, Moment) throws(Failure) -> Void
-    ) throws(Failure) -> [BundleReaction] {
-        let now = Moment(monotonic: settings.clock(), wall: settings.wallClock())
-        return try state.withLock { (state) throws(Failure) in
-            try body(&state.router, now)
-            return state.router.drainReactions()
-        }
     }
 
     // MARK: Outputs
 
     private func send(_ packet: BundlePacket, to endpoint: EndpointID, inSession: Bool) {
-        guard let peer = state.withLock({ $0.neighbours.peer(endpoint) }) else { return }
+        guard let peer = driver.read({ $0.peer(endpoint) }) else { return }
         mesh.update { router, now in
             if inSession {
                 router.sendSealedBundlePacket(packet.encoded, to: peer, now: now)
@@ -272,10 +171,6 @@ package final class BundleDriver: Sendable {
         observe(event)
         listeners.publish(event)
     }
-
-    private static let maximumInputCount = 4_096
-    /// Longest wait of a router without a deadline.
-    private static let idleInterval = Duration.seconds(3_600)
 }
 
 extension PropagationProfile {

@@ -11,7 +11,7 @@ extension Messenger {
 
     /// The transport that is selected for a line.
     enum SendPlan {
-        case bundles([BundleDriver.Prepared])
+        case bundles([PreparedBundle])
         /// To a peer in range without support for bundles, such as a phone: texts of the mesh's own size.
         case texts([(id: String, text: String)], to: PeerID)
         case publicRoom

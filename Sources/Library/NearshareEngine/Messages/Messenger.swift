@@ -298,7 +298,7 @@ package final class Messenger: Sendable {
     }
 
     /// Prepares a message, and its fallback if it goes directly and could go by mesh.
-    func prepare(_ request: MessageRequest, to receiver: EndpointKeys?) throws(MessageRule) -> BundleDriver.Prepared {
+    func prepare(_ request: MessageRequest, to receiver: EndpointKeys?) throws(MessageRule) -> PreparedBundle {
         let prepared = try messages.prepare(request, to: receiver)
         if request.mode == .full, prepared.isDirect, let receiver {
             fallbacks.withLock { $0.add(.init(request: request, receiver: receiver), for: prepared.id) }

@@ -57,6 +57,9 @@ package struct NodeSettings: Sendable {
 }
 
 extension NodeSettings {
+    /// Reads both clocks.
+    var moment: @Sendable () -> Moment { { [clock, wallClock] in Moment(monotonic: clock(), wall: wallClock()) } }
+
     /// Returns 64 random bits.
     func randomInteger() -> UInt64 { random(8).reduce(0) { $0 << 8 | UInt64($1) } }
 

@@ -18,7 +18,7 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         condition.initialize(to: pthread_cond_t())
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        // Deadlines must not move when somebody sets the wall clock.
+        // Deadlines must not move when the wall clock is set.
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         pthread_cond_init(condition, &attributes)
         pthread_condattr_destroy(&attributes)
@@ -31,7 +31,7 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Changes the state; wakes everybody who waits.
+    /// Changes the state; wakes all waiting threads.
     package func update<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
         pthread_mutex_lock(mutex)
         defer {
@@ -41,7 +41,19 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         return try body(&state)
     }
 
-    /// Looks at the state, or changes what nobody waits for.
+    /// Changes the state; wakes the waiting threads where the new state is of interest to them.
+    /// - Parameter isOfInterest: called with the result of `body`.
+    package func update<Result>(
+        wakingIf isOfInterest: (Result) -> Bool, _ body: (inout State) -> Result
+    ) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        let result = body(&state)
+        if isOfInterest(result) { pthread_cond_broadcast(condition) }
+        return result
+    }
+
+    /// Reads the state, or changes a part that no thread waits for.
     package func withLock<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -81,4 +93,43 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
             }
         }
     }
+
+    /// Waits until `body` returns a result, and lets it choose each time how long to wait. It is called at once, after each update, and
+    /// when the time that it has named last is over.
+    /// - Parameter body: may change the state; its second argument is true when its time is over.
+    package func waitUntilReady<Result>(
+        _ body: (inout State, _ isTimeOver: Bool) -> MonitorWait<Result>
+    ) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        var isTimeOver = false
+        while true {
+            let next = body(&state, isTimeOver)
+            // What is done at a deadline may be what another thread waits for.
+            if isTimeOver { pthread_cond_broadcast(condition) }
+            switch next {
+            case .ready(let result):
+                pthread_cond_broadcast(condition)
+                return result
+            case .waiting(nil):
+                pthread_cond_wait(condition, mutex)
+                isTimeOver = false
+            case .waiting(let deadline?):
+                // The kernel rejects times before its clock's beginning, which a clock of a test may name.
+                let nanoseconds = max(deadline, 0)
+                var end = timespec()
+                end.tv_sec = Int(nanoseconds / 1_000_000_000)
+                end.tv_nsec = Int(nanoseconds % 1_000_000_000)
+                isTimeOver = pthread_cond_timedwait(condition, mutex, &end) == ETIMEDOUT
+            }
+        }
+    }
+}
+
+/// What a thread that waits on a ``Monitor`` does next.
+package enum MonitorWait<Result> {
+    /// Ends the wait.
+    case ready(Result)
+    /// Waits for the next update, at most until a time of the monotonic clock; nil for any time.
+    case waiting(untilNanoseconds: Int64?)
 }

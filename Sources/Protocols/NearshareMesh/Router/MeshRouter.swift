@@ -85,6 +85,8 @@ package struct MeshRouter: Sendable {
         return events
     }
 
+    package var hasEvents: Bool { !events.isEmpty }
+
     mutating func emit(_ event: MeshEvent) { events.append(event) }
 
     /// Removes the next frame to write to a link; nil when there is none for now.
