@@ -1,4 +1,5 @@
 import NearshareBase
+import NearshareTesting
 import Testing
 
 @Suite("names of strangers, made safe")
@@ -108,7 +109,7 @@ struct SafeFileNameTests {
 
     @Test("whatever is claimed, what comes out is one safe component, and stays so when it is cleaned again")
     func anything() {
-        var generator = SeededGenerator(seed: 20_261)
+        var generator = SeededRandom(seed: 20_261)
         let pieces = [
             "/", "..", ".", " ", "\\", "\0", "é", "\u{202e}", "a", "Z", "CON", "-", "~", "\u{301}", "日", "\u{1b}", ".tar", "😀",
         ]
@@ -132,6 +133,29 @@ struct SafeFileNameTests {
                 #expect(isSafe, "seed 20261, round \(round): \(bytes) gave \(text)")
                 let again = SafeFileName(ClaimedFileName(text)!, mayBeHidden: mayBeHidden).text
                 #expect(again == text, "seed 20261, round \(round): \(bytes)")
+            }
+        }
+    }
+
+    @Test("P8: no way of shortening a long name makes an unsafe one", arguments: 1...10 as ClosedRange<UInt64>)
+    func shortenedNames(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        let starts = ["CON", "aux", "lpt1", "..", "x", "-", "é", "...tar", "a.tar"]
+        let fillings = [" ", ".", "_", "日", "\u{301}", ". ", "e\u{301}"]
+        let endings = ["x.txt", ".tar.gz", "x", "." + String(repeating: "y", count: 33), " .", ".a b"]
+        for round in 0..<300 {
+            let start = starts.randomElement(using: &random) ?? ""
+            let filling = fillings.randomElement(using: &random) ?? ""
+            let ending = endings.randomElement(using: &random) ?? ""
+            let room = Int.random(in: 180...250, using: &random) - start.utf8.count - ending.utf8.count
+            let text = start + String(repeating: filling, count: max(0, room / filling.utf8.count)) + ending
+            guard let claimed = ClaimedFileName(text) else { continue }
+            for mayBeHidden in [false, true] {
+                let name = SafeFileName(claimed, mayBeHidden: mayBeHidden).text
+                #expect(name.utf8.count <= SafeFileName.maximumByteCount, "seed \(seed), round \(round): \(text)")
+                #expect(
+                    ClaimedFileName(name).map { SafeFileName($0, mayBeHidden: mayBeHidden).text } == name,
+                    "seed \(seed), round \(round): \(text)")
             }
         }
     }
@@ -261,20 +285,5 @@ struct TerminalTextTests {
         #expect(throws: DisplayName.Invalid.self) { try DisplayName(utf8: [0xff]) }
         #expect(DisplayName(truncating: String(repeating: "ü", count: 40))?.claimed.utf8.count == 62)
         #expect(DisplayName(truncating: "") == nil)
-    }
-}
-
-/// SplitMix64.
-private struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

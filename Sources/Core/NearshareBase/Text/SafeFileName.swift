@@ -57,6 +57,15 @@ package struct SafeFileName: Sendable, Hashable {
         for scalar in raw.unicodeScalars {
             scalars.append(isAllowed(scalar) ? scalar : "_")
         }
+        let name = withSafeEnds(scalars, mayBeHidden: mayBeHidden)
+        guard name.utf8.count > maximumByteCount else { return name }
+        // The shorter name may be empty, or one that Windows reserves. It is then far below the limit.
+        return withSafeEnds(shortened(name).unicodeScalars, mayBeHidden: mayBeHidden)
+    }
+
+    /// Replaces what is unsafe at the beginning and the end, and names that are unsafe as a whole.
+    private static func withSafeEnds(_ allowed: String.UnicodeScalarView, mayBeHidden: Bool) -> String {
+        var scalars = allowed
         trimEnd(&scalars)
         if let first = scalars.first, "-~ ".unicodeScalars.contains(first) || (first == "." && !mayBeHidden) {
             scalars.replaceSubrange(scalars.startIndex...scalars.startIndex, with: ["_"])
@@ -70,7 +79,7 @@ package struct SafeFileName: Sendable, Hashable {
         var stem = scalars.prefix { $0 != "." }
         while stem.last == " " { stem.removeLast() }
         if isReserved(String(stem)) { scalars.insert("_", at: scalars.startIndex) }
-        return shortened(String(scalars))
+        return String(scalars)
     }
 
     private static func trimEnd(_ scalars: inout String.UnicodeScalarView) {
@@ -91,7 +100,6 @@ package struct SafeFileName: Sendable, Hashable {
     }
 
     private static func shortened(_ name: String) -> String {
-        guard name.utf8.count > maximumByteCount else { return name }
         var (stem, suffix) = split(name)
         if suffix.utf8.count > longestKeptSuffix {
             (stem, suffix) = (name, "")

@@ -3,8 +3,9 @@ extension Duration {
     package var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        guard !overflow else { return seconds < 0 ? .min : .max }
-        return product &+ attoseconds / 1_000_000_000
+        let (sum, sumOverflow) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
+        guard !overflow, !sumOverflow else { return seconds < 0 ? .min : .max }
+        return sum
     }
 
     /// Seconds with a fraction.

@@ -10,9 +10,12 @@ package struct MonotonicInstant: Sendable, Hashable, Comparable {
 
     package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// The instant that lies `duration` after this one.
+    /// The instant that lies `duration` after this one, saturating at the bounds of `Int64`: a deadline that is too far away
+    /// must not lie in the past.
     package static func + (instant: Self, duration: Duration) -> Self {
-        Self(nanoseconds: instant.nanoseconds &+ duration.nanoseconds)
+        let distance = duration.nanoseconds
+        let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(distance)
+        return Self(nanoseconds: overflow ? (distance < 0 ? .min : .max) : sum)
     }
 
     /// The time from `right` to `left`.
