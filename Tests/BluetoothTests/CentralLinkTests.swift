@@ -50,12 +50,12 @@ import Testing
         #expect(link.receive() == [4])
     }
 
-    @Test("the link ends when the daemon closes its socket") func end() {
+    @Test("the link ends when the daemon closes its socket") func end() throws {
         let (link, written, notifies) = linked()
         defer { close(written) }
         let received = Monitor<[UInt8]??>(nil)
         close(notifies)
-        BlockingThread.start {
+        try BlockingThread.start {
             // As after a wait: the end itself does not set errno.
             errno = EAGAIN
             let piece = link.receive()
@@ -64,12 +64,12 @@ import Testing
         #expect(received.wait { $0 } == nil)
     }
 
-    @Test("frames that exceed the socket's buffer wait until the daemon reads") func burst() {
+    @Test("frames that exceed the socket's buffer wait until the daemon reads") func burst() throws {
         let (link, written, notifies) = linked()
         defer { for end in [written, notifies] { close(end) } }
         let count = 2000
         let sent = Monitor(0)
-        BlockingThread.start {
+        try BlockingThread.start {
             for _ in 0..<count where (try? link.send([UInt8](repeating: 7, count: 510))) != nil { sent.update { $0 += 1 } }
         }
         var buffer = [UInt8](repeating: 0, count: 600)
@@ -77,11 +77,11 @@ import Testing
         sent.wait { $0 == count ? () : nil }
     }
 
-    @Test("closing wakes a waiting reader") func closed() {
+    @Test("closing wakes a waiting reader") func closed() throws {
         let (link, written, notifies) = linked()
         defer { for end in [written, notifies] { close(end) } }
         let isOver = Monitor(false)
-        BlockingThread.start {
+        try BlockingThread.start {
             while link.receive() != nil {}
             isOver.update { $0 = true }
         }

@@ -39,12 +39,12 @@ import Testing
         #expect(drained(queue) == [[1], [1]])
     }
 
-    @Test("R7: the queue is bounded; the next frame waits until one is sent, or its central is gone") func bounded() {
+    @Test("R7: the queue is bounded; the next frame waits until one is sent, or its central is gone") func bounded() throws {
         let queue = queue("a")
         for number in 0..<NotificationQueue.capacity { #expect(queue.append([UInt8(number)], for: "a")) }
         let results = Monitor<[Bool]>([])
         for _ in 0..<2 {
-            BlockingThread.start {
+            try BlockingThread.start {
                 let isQueued = queue.append([255], for: "a")
                 results.update { $0.append(isQueued) }
             }

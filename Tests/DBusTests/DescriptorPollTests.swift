@@ -17,9 +17,9 @@ struct DescriptorPollTests {
     }
 
     @Test("a wake-up ends a wait for another descriptor, which is not ready")
-    func wakeup() {
+    func wakeup() throws {
         let (wakeup, other) = (EventFD(), EventFD())
-        BlockingThread.start { wakeup.signal() }
+        try BlockingThread.start { wakeup.signal() }
         #expect(DescriptorPoll.wait(for: other.descriptor, .readable, wakeup: wakeup, timeout: nil).isEmpty)
         other.signal()
         #expect(DescriptorPoll.wait(for: other.descriptor, .readable, wakeup: wakeup, timeout: nil) == .readable)

@@ -33,7 +33,7 @@ struct LinkWriterTests {
         await withTaskGroup(of: Void.self) { group in
             for thread in 0..<threads {
                 group.addTask {
-                    await BlockingThread.run {
+                    try? await BlockingThread.run {
                         for round in 0..<rounds {
                             let frames = [[thread, round], [thread, round]]
                             try? writer.withTurn { (turn) throws(LinkError) in try turn.write(frames) }

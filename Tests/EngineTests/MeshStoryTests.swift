@@ -339,10 +339,8 @@ import Testing
         try await meet(.whole, maximumFrameByteCount: 20) { ada, _, far in
             _ = ada.joinMesh()
             // Closed from the other end.
-            #expect(
-                await withCheckedContinuation { continuation in
-                    BlockingThread.start { continuation.resume(returning: far.receive() == nil) }
-                })
+            let isClosed = try await BlockingThread.run { far.receive() == nil }
+            #expect(isClosed)
         }
     }
 }

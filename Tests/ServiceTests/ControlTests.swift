@@ -46,14 +46,14 @@ struct ControlTests {
     private func serving(_ node: EchoNode, _ body: @Sendable () async throws -> Void) async throws {
         let server = try ControlServer(path: path)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await server.run(node) }
+            group.addTask { try await server.run(node) }
             defer { group.cancelAll() }
             try await body()
         }
     }
 
     private func asking(_ body: @Sendable (ControlClient) async throws -> Void) async throws {
-        let client = try #require(ControlClient(path: path))
+        let client = try #require(try ControlClient(path: path))
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await client.run() }
             defer { group.cancelAll() }
@@ -120,7 +120,7 @@ struct ControlTests {
         }
         // Gone with the node.
         #expect(access(path, F_OK) != 0)
-        #expect(ControlClient(path: path) == nil)
+        #expect(try ControlClient(path: path) == nil)
         let long = "/tmp/" + String(repeating: "x", count: 120)
         let failure = #expect(throws: StorageError.self) { try ControlServer(path: long) }
         #expect(failure?.description.contains("too long") == true)
@@ -139,7 +139,7 @@ struct ControlTests {
         }
         #expect(isBound)
         close(descriptor)
-        #expect(ControlClient(path: path) == nil)
+        #expect(try ControlClient(path: path) == nil)
         try await serving(EchoNode()) {
             try await asking { client in try await expectAnswer(client) }
         }
@@ -157,7 +157,7 @@ struct ControlTests {
                 try await expectAnswer(client)
                 let stranger = try #require(Raw(path: path))
                 stranger.write(line)
-                #expect(await stranger.isClosedByPeer())
+                #expect(try await stranger.isClosedByPeer())
                 try await expectAnswer(client)
             }
         }
@@ -193,13 +193,11 @@ private final class Raw: Sendable {
         }
     }
 
-    func isClosedByPeer() async -> Bool {
-        await withCheckedContinuation { continuation in
-            BlockingThread.start { [descriptor] in
-                var byte: UInt8 = 0
-                let count = recv(descriptor, &byte, 1, 0)
-                continuation.resume(returning: count == 0 || (count < 0 && errno == ECONNRESET))
-            }
+    func isClosedByPeer() async throws -> Bool {
+        try await BlockingThread.run { [descriptor] in
+            var byte: UInt8 = 0
+            let count = recv(descriptor, &byte, 1, 0)
+            return count == 0 || (count < 0 && errno == ECONNRESET)
         }
     }
 }

@@ -21,7 +21,7 @@ struct PrimaryRoleTests {
     private func replying(_ role: PrimaryRole, _ body: () async throws -> Void) async throws {
         let node = RefusingNode()
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await role.serve(node) }
+            group.addTask { try await role.serve(node) }
             defer { group.cancelAll() }
             try await body()
         }

@@ -65,10 +65,10 @@ private final class Session: Sendable {
         case "write": try write(link: Int(words[1])!, count: Int(words[2])!, times: Int(words[3])!)
         case "close": state.withLock { $0.links[Int(words[1])!] }?.close()
         case "chat": try chat(words[1])
-        case "say": sayTo(words[1], words[2...].joined(separator: " "))
+        case "say": try sayTo(words[1], words[2...].joined(separator: " "))
         case "part": radio.chat?.disconnect(LinkAddress(host: words[1], port: 0, medium: .bluetooth))
-        case "hang": hang(words)
-        case "send": send(try connect(words), count: Int(words[3])!)
+        case "hang": try hang(words)
+        case "send": try send(try connect(words), count: Int(words[3])!)
         default: Probe.say("error", "no such command")
         }
     }
@@ -88,10 +88,10 @@ private final class Session: Sendable {
     private func advertise(_ text: String) throws {
         let listener = try radio.transport.listen(port: 0, interface: nil)
         state.withLock { $0.listener = listener }
-        BlockingThread.start {
+        try BlockingThread.start {
             while let link = try? listener.accept() {
                 Probe.say("accepted", link.remote.host)
-                BlockingThread.start { Self.drain(link) }
+                _ = try? BlockingThread.start { Self.drain(link) }
             }
             Probe.say("listener-ended")
         }
@@ -133,7 +133,7 @@ private final class Session: Sendable {
                 number += 1
                 state.withLock { [number] in $0.links[number] = link }
                 Probe.say("link", "\(number)", link.remote.host, "\(link.maximumFrameByteCount)", "\(link.delivery)")
-                BlockingThread.start { [number] in
+                _ = try? BlockingThread.start { [number] in
                     while let piece = link.receive() { Probe.say("piece", "\(number)", "\(piece.count)", Self.sum(piece)) }
                     link.close()
                     Probe.say("link-ended", "\(number)")
@@ -145,7 +145,7 @@ private final class Session: Sendable {
 
     private func write(link number: Int, count: Int, times: Int) throws {
         guard let link = state.withLock({ $0.links[number] }) else { return Probe.say("error", "no such link") }
-        BlockingThread.start {
+        try BlockingThread.start {
             let begun = Probe.seconds
             do throws(LinkError) {
                 for time in 0..<times {
@@ -178,8 +178,8 @@ private final class Session: Sendable {
         state.withLock { $0.tasks.append(task) }
     }
 
-    private func sayTo(_ host: String, _ text: String) {
-        BlockingThread.start { [radio] in
+    private func sayTo(_ host: String, _ text: String) throws {
+        try BlockingThread.start { [radio] in
             do throws(LinkError) {
                 try radio.chat?.send(text, to: LinkAddress(host: host, port: 0, medium: .bluetooth))
                 Probe.say("said", host)
@@ -225,10 +225,10 @@ private final class Session: Sendable {
     }
 
     /// Connects and says nothing, until the other side has enough of it, or lets nobody in.
-    private func hang(_ words: [String]) {
+    private func hang(_ words: [String]) throws {
         guard let link = try? connect(words) else { return Probe.say("hung-up", words[1]) }
         state.withLock { $0.streams.append(link) }
-        BlockingThread.start {
+        try BlockingThread.start {
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 1)
             defer { buffer.deallocate() }
             while let count = try? link.read(into: buffer), count > 0 {}
@@ -236,8 +236,8 @@ private final class Session: Sendable {
         }
     }
 
-    private func send(_ link: any StreamLink, count: Int) {
-        BlockingThread.start {
+    private func send(_ link: any StreamLink, count: Int) throws {
+        try BlockingThread.start {
             let begun = Probe.seconds
             let block = [UInt8](repeating: 7, count: 64 << 10)
             var left = count

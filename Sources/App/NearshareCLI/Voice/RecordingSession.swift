@@ -119,7 +119,7 @@ final class RecordingSession: Sendable {
                 }
                 group.addTask { await self.draw(recording) }
                 if let keyboard { group.addTask { await self.control(recording, by: keyboard.keys()) } }
-                return try await BlockingThread.run { try self.run(recording, into: file) }
+                return try await BlockingThread.run { Result { try self.run(recording, into: file) } }.get()
             }
         } catch {
             unlink(file.path)

@@ -20,14 +20,16 @@ struct VoicePlayer: Sendable {
                 group.addTask { await draw(playback) }
                 group.addTask { await control(playback, by: keyboard.keys()) }
             }
-            try await BlockingThread.run {
-                let reader = try NoteReader(NoteFile.open(note.path))
-                let audio = try LinuxAudio.make(for: device)
-                let output = try audio.openOutput(device: LinuxAudio.bareName(device), format: reader.format)
-                defer { output.close() }
-                _ = try playback.run(reader, on: output)
-            }
+            try await BlockingThread.run { Result { try play(playback) } }.get()
         }
+    }
+
+    private func play(_ playback: Playback) throws {
+        let reader = try NoteReader(NoteFile.open(note.path))
+        let audio = try LinuxAudio.make(for: device)
+        let output = try audio.openOutput(device: LinuxAudio.bareName(device), format: reader.format)
+        defer { output.close() }
+        _ = try playback.run(reader, on: output)
     }
 
     private func draw(_ playback: Playback) async {

@@ -1,5 +1,5 @@
 internal import Glibc
-internal import Nearshare
+package import Nearshare
 internal import Synchronization
 
 /// A client of a node that runs in another process.
@@ -19,9 +19,10 @@ package final class ControlClient: NodeClient {
     private static let maximumBufferedEvents = 1_024
 
     /// - Returns: nil when no node listens at the path.
-    package init?(path: String) {
+    /// - Throws: `ThreadError`.
+    package init?(path: String) throws(ThreadError) {
         guard let descriptor = UnixSocket.connect(to: path) else { return nil }
-        link = LineLink(descriptor)
+        link = try LineLink(descriptor)
         subscribers = Broadcast(bound: Self.maximumBufferedEvents)
     }
 

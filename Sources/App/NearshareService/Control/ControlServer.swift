@@ -16,19 +16,19 @@ package final class ControlServer: Sendable {
     }
 
     /// Serves until the task is cancelled; then all connections are closed.
-    package func run(_ node: any NodeClient) async {
+    /// - Throws: `ThreadError` when there is no thread to accept connections on.
+    package func run(_ node: any NodeClient) async throws(ThreadError) {
+        defer {
+            unlink(path)
+            close(listener)
+        }
         let (clients, continuation) = AsyncStream.makeStream(of: Int32.self)
+        let thread = try BlockingThread.start { [listener] in
+            while let client = UnixSocket.accept(listener) { continuation.yield(client) }
+            continuation.finish()
+        }
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask {
-                    await withCheckedContinuation { done in
-                        BlockingThread.start {
-                            while let client = UnixSocket.accept(self.listener) { continuation.yield(client) }
-                            continuation.finish()
-                            done.resume()
-                        }
-                    }
-                }
                 let count = ClientCount(limit: Self.maximumClientCount)
                 for await client in clients {
                     guard !Task.isCancelled, count.increment() else {
@@ -36,16 +36,16 @@ package final class ControlServer: Sendable {
                         continue
                     }
                     group.addTask {
-                        await Self.serve(LineLink(client), node)
+                        // Without threads the connection is closed; the other processes and the node go on.
+                        if let link = try? LineLink(client) { await Self.serve(link, node) }
                         count.decrement()
                     }
                 }
             }
+            await thread.join()
         } onCancel: {
             shutdown(listener, Int32(SHUT_RDWR))
         }
-        unlink(path)
-        close(listener)
     }
 
     private static func serve(_ link: LineLink, _ node: any NodeClient) async {

@@ -21,13 +21,27 @@ final class LineLink: Sendable {
     /// Limit on the bytes that wait for a peer that does not read; above it the link is closed.
     private static let maximumBufferedByteCount = 8 << 20
 
-    /// - Parameter descriptor: owned by the link from now on.
-    init(_ descriptor: Int32) {
+    /// - Parameter descriptor: owned by the link from now on, and closed when this throws.
+    init(_ descriptor: Int32) throws(ThreadError) {
         self.descriptor = descriptor
         // Unbounded: requests are handled one by one, and events are small.
         (lines, continuation) = AsyncStream.makeStream()
-        BlockingThread.start { self.readLoop() }
-        BlockingThread.start { self.writeLoop() }
+        do throws(ThreadError) {
+            try BlockingThread.start { self.readLoop() }
+        } catch {
+            Glibc.close(descriptor)
+            throw error
+        }
+        do throws(ThreadError) {
+            try BlockingThread.start { self.writeLoop() }
+        } catch {
+            // The reading thread ends, as the last one.
+            state.update { state in
+                state.threadCount -= 1
+                cut(&state)
+            }
+            throw error
+        }
     }
 
     /// Queues a line. Does nothing on a closed link.

@@ -21,17 +21,12 @@ final class DirectoryWatch: Sendable {
     deinit { close(descriptor) }
 
     /// Returns at a change since the last call, or when the time is over.
-    func awaitChange(timeout: Duration) async {
-        // Rounded up, so that the time is over when this returns at its end.
-        let milliseconds = Int32(min(max(timeout, .zero).inSeconds * 1_000, 60_000).rounded(.up))
-        await withCheckedContinuation { continuation in
-            BlockingThread.start { [self] in
-                var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-                _ = poll(&request, 1, milliseconds)
-                var events = [UInt8](repeating: 0, count: 4_096)
-                while read(descriptor, &events, events.count) > 0 {}
-                continuation.resume()
-            }
+    /// - Throws: `ThreadError`.
+    func awaitChange(timeout: Duration) async throws(ThreadError) {
+        try await BlockingThread.run { [self] in
+            _ = DescriptorPoll.wait(for: descriptor, .readable, timeout: timeout)
+            var events = [UInt8](repeating: 0, count: 4_096)
+            while read(descriptor, &events, events.count) > 0 {}
         }
     }
 }

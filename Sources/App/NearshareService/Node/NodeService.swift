@@ -128,7 +128,7 @@ package final class NodeService: NodeClient {
         case .contacts: return .contacts(try await contacts.listed())
         case .find(let name, let timeout): return .contact(try await findContact(name, timeout: timeout))
         case .sendMessage(let message): return .messageAccepted(try await send(message))
-        case .isPending(let id): return .isPending(await messenger.waits(id))
+        case .isPending(let id): return .isPending(try await messenger.waits(id))
         case .messages(let number, let limit):
             let messages = try await messenger.arrivals(after: number, limit: Self.entryCount(limit))
             // Without the names they can be read as well.

@@ -58,7 +58,7 @@ package final class PrimaryRole: Sendable {
             }
             let remaining = end - SystemClock.monotonic()
             guard let watch, remaining > .zero else { break }
-            await watch.awaitChange(timeout: remaining)
+            try await watch.awaitChange(timeout: remaining)
         }
         let process = try machine.state.nodeProcessID().map { " (process \($0))" } ?? ""
         throw CommandFailure(
@@ -105,14 +105,14 @@ package final class PrimaryRole: Sendable {
     }
 
     /// Serves other commands until the task is cancelled.
-    func serve(_ node: any NodeClient) async {
-        await server.run(node)
+    func serve(_ node: any NodeClient) async throws(ThreadError) {
+        try await server.run(node)
     }
 
     /// Serves other commands until the node shuts down, the role is handed over, or the task is cancelled.
     package func run(_ service: NodeService, on node: Node, _ listener: Listener) async throws {
         let isHandedOver = try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await self.serve(service) }
+            group.addTask { try await self.serve(service) }
             group.addTask { await service.followRadio(of: listener) }
             defer { group.cancelAll() }
             async let ended: Void = service.run()

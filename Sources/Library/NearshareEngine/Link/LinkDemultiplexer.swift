@@ -12,7 +12,8 @@ enum LinkDemultiplexer {
     /// Reads the first bytes.
     /// - Parameter timeout: closes the link when nothing arrives within this time (R5).
     init(_ link: any StreamLink, timeout: Duration) async {
-        let bytes = await Self.limited(link, timeout) { Self.readOpening(link) }
+        // Without a thread to read on, nothing is learned of it.
+        let bytes = (try? await Self.limited(link, timeout) { Self.readOpening(link) }) ?? []
         guard bytes.count == Preamble.byteCount, let preamble = try? Preamble(decoding: bytes[...], kind: .mesh) else {
             self = bytes.isEmpty ? .nothing : .direct(PrefixedLink(link, bytes))
             return
@@ -22,9 +23,14 @@ enum LinkDemultiplexer {
 
     /// Sends the local preamble on an outgoing mesh link, and checks the peer's preamble.
     static func openFrames(_ link: any StreamLink, timeout: Duration) async throws(NodeError) {
-        let answer = await limited(link, timeout) {
-            guard (try? write(Preamble.supportedMesh.encoded, to: link)) != nil else { return [] }
-            return readExactly(Preamble.byteCount, from: link)
+        let answer: [UInt8]
+        do {
+            answer = try await limited(link, timeout) {
+                guard (try? write(Preamble.supportedMesh.encoded, to: link)) != nil else { return [] }
+                return readExactly(Preamble.byteCount, from: link)
+            }
+        } catch {
+            throw NodeError(error)
         }
         guard let preamble = try? Preamble(decoding: answer[...], kind: .mesh) else {
             throw .connectionLost("the peer at \(link.remote) does not accept mesh links")
@@ -77,10 +83,16 @@ enum LinkDemultiplexer {
     /// Runs blocking code on the link, which is closed at the timeout.
     private static func limited(
         _ link: any StreamLink, _ timeout: Duration, _ body: @escaping @Sendable () -> [UInt8]
-    ) async -> [UInt8] {
-        await withTaskCancellationHandler {
-            await withTaskGroup(of: [UInt8]?.self) { group in
-                group.addTask { await BlockingThread.run(body) }
+    ) async throws(ThreadError) -> [UInt8] {
+        let result: Result<[UInt8], ThreadError> = await withTaskCancellationHandler {
+            await withTaskGroup(of: Result<[UInt8], ThreadError>?.self) { group in
+                group.addTask {
+                    do throws(ThreadError) {
+                        return .success(try await BlockingThread.run(body))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
                 group.addTask {
                     try? await Task.sleep(for: timeout)
                     if !Task.isCancelled { link.close() }
@@ -91,11 +103,12 @@ enum LinkDemultiplexer {
                     group.cancelAll()
                     return result
                 }
-                return []
+                return .success([])
             }
         } onCancel: {
             link.close()
         }
+        return try result.get()
     }
 }
 

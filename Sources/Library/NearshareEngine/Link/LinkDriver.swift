@@ -30,6 +30,7 @@ struct LinkSecrets: Sendable {
 enum LinkEnd: Sendable, Hashable {
     case handshake(HandshakeFailure)
     case closure(DirectClosure)
+    case noThread(ThreadError)
 }
 
 /// Moves bytes between one link and the machines that decide: a thread reads and opens records, one writes control frames and
@@ -66,6 +67,13 @@ final class LinkDriver: Sendable {
         var random: @Sendable (Int) -> [UInt8]
     }
 
+    /// The work of one transfer's thread.
+    private struct Job: Sendable {
+        let run: @Sendable () -> Void
+        /// Called instead, when no thread can be started.
+        let refuse: @Sendable () -> Void
+    }
+
     /// Limit on queued replies: a peer that keeps asking without reading is disconnected.
     private static let maximumQueuedFrames = 4096
     /// Limit on buffered unreliable datagrams, per direction; the oldest are dropped.
@@ -85,8 +93,8 @@ final class LinkDriver: Sendable {
     let datagrams: AsyncStream<[UInt8]>
     private let datagramContinuation: AsyncStream<[UInt8]>.Continuation
     private let eventContinuation: AsyncStream<LinkEvent>.Continuation
-    private let jobs: AsyncStream<@Sendable () -> Void>
-    private let jobContinuation: AsyncStream<@Sendable () -> Void>.Continuation
+    private let jobs: AsyncStream<Job>
+    private let jobContinuation: AsyncStream<Job>.Continuation
     private let link: any StreamLink
     private let parts: Parts
     private let writer: LinkWriter
@@ -111,10 +119,19 @@ final class LinkDriver: Sendable {
     func run() async {
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask { await BlockingThread.run { self.readLoop() } }
-                group.addTask { await BlockingThread.run { self.writeLoop() } }
+                do throws(ThreadError) {
+                    let writer = try BlockingThread.start { self.writeLoop() }
+                    group.addTask { await writer.join() }
+                    let reader = try BlockingThread.start { self.readLoop() }
+                    group.addTask { await reader.join() }
+                } catch {
+                    link.close()
+                    finishReading(.noThread(error))
+                }
                 for await job in jobs {
-                    group.addTask { await BlockingThread.run(job) }
+                    group.addTask {
+                        do { try await BlockingThread.run(job.run) } catch { job.refuse() }
+                    }
                 }
             }
         } onCancel: {
@@ -152,7 +169,15 @@ final class LinkDriver: Sendable {
                 pump.end(connection.isClosed ? .interrupted : .expired)
             }
             // A link that is ending starts no more jobs, so this one, which only reports its end, runs here.
-            if case .terminated = self.jobContinuation.yield({ pump.run(pumpLink) }) { isTooLate = true }
+            let job = Job {
+                pump.run(pumpLink)
+            } refuse: {
+                self.cancel(offer.id, because: .storageFailed)
+                pump.end(.failed(.storageFailed, at: .local))
+                // Only reports its end, and waits for no content.
+                pump.run(pumpLink)
+            }
+            if case .terminated = self.jobContinuation.yield(job) { isTooLate = true }
             return reactions
         } otherwise: {
             pump.end(.interrupted)
@@ -307,7 +332,12 @@ final class LinkDriver: Sendable {
             case .offerAccepted(let id): shared.sources[id]?.transfer.enter(.comparing)
             case .startSending(let id, let point):
                 guard let pump = shared.sources[id] else { continue }
-                jobContinuation.yield { [self] in feed(from: pump, point) }
+                let job = Job { [self] in
+                    feed(from: pump, point)
+                } refuse: { [self] in
+                    cancel(pump.wireID, because: .sourceUnreadable)
+                }
+                jobContinuation.yield(job)
             case .windowRaised(let id, let limit): shared.sources[id]?.allow(upTo: limit)
             case .stopSending(let id): shared.sources[id]?.stop()
             case .outgoingEnded(let id, let outcome):
@@ -366,13 +396,16 @@ final class LinkDriver: Sendable {
     // MARK: The reading thread
 
     private func readLoop() {
-        let end = readAll()
+        finishReading(readAll())
+    }
+
+    private func finishReading(_ end: LinkEnd?) {
         streams.close()
         datagramContinuation.finish()
         shared.update { $0.hasReadAll = true }
         switch end {
-        case .handshake(let failure)?:
-            eventContinuation.yield(.closed(.handshake(failure)))
+        case .handshake?, .noThread?:
+            if let end { eventContinuation.yield(.closed(end)) }
             eventContinuation.finish()
             jobContinuation.finish()
             shared.update { $0.isEnding = true }

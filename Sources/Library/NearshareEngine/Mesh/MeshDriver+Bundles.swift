@@ -20,7 +20,14 @@ extension MeshDriver {
             return (fresh, true)
         }
         guard isNew else { return driver }
-        start { await BlockingThread.run { driver.run() } }
+        start { [self] in
+            do {
+                try await BlockingThread.run { driver.run() }
+            } catch {
+                settings.log.error("messages: \(error)")
+                driver.abandon()
+            }
+        }
         update { router, now in router.enableBundles(now: now) }
         driver.neighboursChanged()
         if isStopping { driver.stop() }

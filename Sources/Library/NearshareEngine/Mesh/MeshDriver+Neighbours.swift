@@ -74,8 +74,8 @@ extension MeshDriver {
         // The radio provides its frame links itself.
         for address in peer.frameAddresses where address.medium == .network {
             let (transport, time) = (settings.transport, settings.limits.connectTime)
-            let opened = await BlockingThread.run { Result { try transport.connect(to: address, timeout: time) } }
-            guard case .success(let link) = opened else { continue }
+            let opened = try? await BlockingThread.run { Result { try transport.connect(to: address, timeout: time) } }
+            guard case .success(let link)? = opened else { continue }
             do {
                 try await LinkDemultiplexer.openFrames(link, timeout: settings.limits.connectTime)
             } catch {

@@ -154,7 +154,7 @@ extension MeshDriver {
         guard let file = incoming.withLock({ $0.removeFile(key) }) else { return }
         file.transfer.enter(.finishing)
         start { [self] in
-            let result = await BlockingThread.run { Self.deliver(received.file, into: file.sink.sink) }
+            let result = await Self.deliver(received.file, into: file.sink)
             // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
             update { router, now in
                 if result.outcome == .completed {
@@ -205,7 +205,7 @@ extension MeshDriver {
                 self?.incoming.withLock { $0.release(size) }
                 let sink = IncomingMeshTransfers.AcceptedSink(sink: sink)
                 self?.start {
-                    let result = await BlockingThread.run { Self.deliver(file, into: sink.sink) }
+                    let result = await Self.deliver(file, into: sink)
                     // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
                     if result.outcome == .completed { onDelivery() }
                     transfer.end(result)
@@ -217,6 +217,18 @@ extension MeshDriver {
             })
         invitations?.yield(makeInvitation(item, from: inviter.peer, resumeKey: resumeKey, answering: answering))
         return true
+    }
+
+    /// Stores a file on a thread of its own.
+    private static func deliver(
+        _ file: MeshFile, into accepted: IncomingMeshTransfers.AcceptedSink
+    ) async -> TransferResult {
+        do {
+            return try await BlockingThread.run { deliver(file, into: accepted.sink) }
+        } catch {
+            accepted.sink.discard()
+            return TransferResult(outcome: .failed(.storageFailed, at: .local), detail: error.description)
+        }
     }
 
     private static func deliver(_ file: MeshFile, into sink: any ResourceSink) -> TransferResult {

@@ -28,10 +28,9 @@ extension MeshDriver {
             return transfer
         }
         expire(transfer, after: timeout)
-        start { [self] in
-            let content = await BlockingThread.run { Result { try Self.readAll(source) } }
+        let isStarted = start { [self] in
             do {
-                let bytes = try content.get()
+                let bytes = try await BlockingThread.run { Result { try Self.readAll(source) } }.get()
                 if item.kind == .text {
                     try sendText(String(decoding: bytes, as: UTF8.self), as: transfer, to: peer)
                 } else {
@@ -41,6 +40,7 @@ extension MeshDriver {
                 transfer.end(Self.result(of: error))
             }
         }
+        if !isStarted { transfer.end(TransferResult(outcome: .interrupted)) }
         return transfer
     }
 

@@ -42,22 +42,34 @@ package final class MeshDriver: Sendable {
 
     // MARK: Life
 
-    /// Runs until the node stops and all links have ended.
+    /// Runs until the node stops and all links have ended. Without a thread for the router's deadlines there is no mesh.
     func run() async {
-        await withDiscardingTaskGroup { group in
-            group.addTask { await BlockingThread.run { self.router.runTimer() } }
-            group.addTask {
-                for await event in self.router.events { self.handle(event) }
+        do {
+            let timer = try BlockingThread.start { self.router.runTimer() }
+            await withDiscardingTaskGroup { group in
+                group.addTask { await timer.join() }
+                group.addTask {
+                    for await event in self.router.events { self.handle(event) }
+                }
+                for await job in jobs { group.addTask { await job() } }
             }
-            for await job in jobs { group.addTask { await job() } }
+        } catch {
+            settings.log.error("mesh: \(error)")
+            stop()
+            // Each job sees that the mesh has stopped, and ends what it was started for.
+            await withDiscardingTaskGroup { group in
+                for await job in jobs { group.addTask { await job() } }
+            }
         }
         interruptAll()
         ended.fulfil(true)
     }
 
     /// Runs a task that ``run()`` waits for.
-    func start(_ job: @escaping Job) {
-        jobContinuation.yield(job)
+    /// - Returns: false when the mesh has stopped; then the task is not run.
+    @discardableResult
+    func start(_ job: @escaping Job) -> Bool {
+        if case .terminated = jobContinuation.yield(job) { false } else { true }
     }
 
     /// Announces to the neighbours that this node leaves, lets queued frames go out, and ends the links.

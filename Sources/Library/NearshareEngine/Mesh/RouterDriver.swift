@@ -93,8 +93,15 @@ final class RouterDriver: Sendable {
         log.debug("mesh: link to \(remote) opened")
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask { await BlockingThread.run { reading(id) } }
-                group.addTask { await BlockingThread.run { writing(id) } }
+                do throws(ThreadError) {
+                    let reader = try BlockingThread.start { reading(id) }
+                    group.addTask { await reader.join() }
+                    let writer = try BlockingThread.start { writing(id) }
+                    group.addTask { await writer.join() }
+                } catch {
+                    log.error("mesh: link to \(remote): \(error)")
+                    close()
+                }
             }
         } onCancel: {
             close()

@@ -118,6 +118,12 @@ package final class BundleDriver: Sendable {
         driver.update { machine, _ in machine.stop() }
     }
 
+    /// Ends a driver that never runs, for want of a thread.
+    func abandon() {
+        stop()
+        listeners.finish()
+    }
+
     // MARK: The thread
 
     /// Performs reactions until ``stop()``, and until all before it are performed.

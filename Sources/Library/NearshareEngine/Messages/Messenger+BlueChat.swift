@@ -33,7 +33,13 @@ extension Messenger {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 // One after the other, as the store blocks, and a text must not precede its author.
-                for await event in events { await BlockingThread.run { self.take(event, radio) } }
+                for await event in events {
+                    do throws(ThreadError) {
+                        try await BlockingThread.run { self.take(event, radio) }
+                    } catch {
+                        self.node.log.error("an event of BlueChat is dropped: \(error)")
+                    }
+                }
             }
             group.addTask { _ = await self.mesh.stopping.value }
             await group.next()
@@ -87,7 +93,14 @@ extension Messenger {
             blueChat.enqueue(line.entry, to: peer)
         }
         guard blueChat.beginSending(to: peer) else { return }
-        mesh.start { await BlockingThread.run { self.sendEnqueued(to: peer) } }
+        mesh.start { [self] in
+            do {
+                try await BlockingThread.run { self.sendEnqueued(to: peer) }
+            } catch {
+                node.log.error("lines over BlueChat wait: \(error)")
+                for id in blueChat.giveUp(on: peer, link: 0).ids { release(id) }
+            }
+        }
     }
 
     /// Blocks until the queue is empty or the connection ends.

@@ -59,7 +59,15 @@ package final class Messenger: Sendable {
         mesh.texts.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
         mesh.start { [self] in
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { await BlockingThread.run { self.work() } }
+                group.addTask {
+                    do {
+                        try await BlockingThread.run { self.work() }
+                    } catch {
+                        self.node.log.error("messages: \(error)")
+                        // What cannot be stored must not be acknowledged.
+                        self.mesh.texts.withLock { $0 = nil }
+                    }
+                }
                 group.addTask {
                     _ = await self.mesh.stopping.value
                     self.state.update { $0.isStopping = true }
@@ -236,20 +244,25 @@ package final class Messenger: Sendable {
     }
 
     /// Whether a bundle of this node is still stored.
-    package func waits(_ id: BundleID) async -> Bool {
-        await BlockingThread.run { self.messages.isStored(id) }
+    package func waits(_ id: BundleID) async throws(MessengerError) -> Bool {
+        try await stored { () throws(StorageError) in self.messages.isStored(id) }
     }
 
     /// Runs blocking calls of the store on a dedicated thread.
     private func stored<Result: Sendable>(
         _ body: @escaping @Sendable () throws(StorageError) -> Result
     ) async throws(MessengerError) -> Result {
-        let result = await BlockingThread.run { () -> Swift.Result<Result, StorageError> in
-            do throws(StorageError) {
-                return .success(try body())
-            } catch {
-                return .failure(error)
+        let result: Swift.Result<Result, StorageError>
+        do throws(ThreadError) {
+            result = try await BlockingThread.run {
+                do throws(StorageError) {
+                    return .success(try body())
+                } catch {
+                    return .failure(error)
+                }
             }
+        } catch {
+            throw .storage(StorageError(.failed, error.description))
         }
         switch result {
         case .success(let value): return value

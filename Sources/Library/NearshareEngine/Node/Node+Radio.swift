@@ -32,10 +32,17 @@ extension Node {
         start { [self] in
             do throws(NodeError) {
                 let radio = try await openRadio()
-                let listener = try await listen(on: radio, acceptsMeshLinks: mesh != nil)
-                told.fulfil(.on(channel: listener.port))
-                mesh?.runLinks(of: radio.frames)
-                await BlockingThread.run { self.acceptLoop(listener, mesh, waiting) }
+                let (listener, advertisement) = try await listen(on: radio, acceptsMeshLinks: mesh != nil)
+                do throws(ThreadError) {
+                    let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, waiting) }
+                    told.fulfil(.on(channel: listener.port))
+                    mesh?.runLinks(of: radio.frames)
+                    await thread.join()
+                } catch {
+                    advertisement.stop()
+                    remove(listener)
+                    throw NodeError(error)
+                }
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
                 told.fulfil(.unavailable(error.description))
@@ -43,9 +50,12 @@ extension Node {
         }
     }
 
-    private func listen(on radio: Radio, acceptsMeshLinks: Bool) async throws(NodeError) -> any StreamListener {
+    private func listen(
+        on radio: Radio, acceptsMeshLinks: Bool
+    ) async throws(NodeError) -> (any StreamListener, any RunningAdvertisement) {
         let (name, id, tag) = (name, id, Hex.encode(settings.random(2)))
-        let listening = await BlockingThread.run { () -> Result<(any StreamListener, any RunningAdvertisement), NodeError> in
+        let (listener, advertisement) = try await Self.runBlocking {
+            () -> Result<(any StreamListener, any RunningAdvertisement), NodeError> in
             let listener: any StreamListener
             do throws(LinkError) {
                 listener = try radio.transport.listen(port: 0, interface: nil)
@@ -66,25 +76,36 @@ extension Node {
                 return .failure(.unavailable(error.description))
             }
         }
-        let (listener, advertisement) = try listening.get()
         guard keep(listener, advertisement) else {
             throw .unavailable("the node is shutting down")
         }
-        return listener
+        return (listener, advertisement)
     }
 
     /// The node's radio, opened on first use.
     func openRadio() async throws(NodeError) -> Radio {
         guard let open = settings.radio else { throw .unavailable("this node uses no Bluetooth") }
         if let radio = knownRadio { return radio }
-        let opened = await BlockingThread.run { () -> Result<Radio, NodeError> in
+        let opened = try await Self.runBlocking { () -> Result<Radio, NodeError> in
             do throws(DiscoveryError) {
                 return .success(try open())
             } catch {
                 return .failure(.unavailable(error.description))
             }
         }
-        return remember(try opened.get())
+        return remember(opened)
+    }
+
+    private static func runBlocking<Value: Sendable>(
+        _ body: @escaping @Sendable () -> Result<Value, NodeError>
+    ) async throws(NodeError) -> Value {
+        let result: Result<Value, NodeError>
+        do throws(ThreadError) {
+            result = try await BlockingThread.run(body)
+        } catch {
+            throw NodeError(error)
+        }
+        return try result.get()
     }
 }
 

@@ -140,9 +140,12 @@ public final class Node: Sendable {
             if let advertisement { state.advertisements.append(advertisement) }
         }
         let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation) : nil
-        start { [self] in
-            await BlockingThread.run { self.acceptLoop(listener, mesh, waiting) }
-            waiting.finish()
+        do throws(NodeError) {
+            try startAccepting(from: listener, mesh, waiting)
+        } catch {
+            advertisement?.stop()
+            remove(listener)
+            throw error
         }
         let radioState = Promise<RadioState>()
         if usesRadio, settings.radio != nil { startRadio(mesh, waiting, radioState) }
@@ -150,6 +153,27 @@ public final class Node: Sendable {
         return Listener(
             port: listener.port, invitations: invitations, comparisons: comparisons, sessionInvitations: sessions,
             advertisement: advertisement, record: record, radioEvent: radioState)
+    }
+
+    /// Accepts links on a thread of its own, until the listener is closed.
+    private func startAccepting(
+        from listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?
+    ) throws(NodeError) {
+        do throws(ThreadError) {
+            let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, waiting) }
+            start {
+                await thread.join()
+                waiting?.finish()
+            }
+        } catch {
+            throw NodeError(error)
+        }
+    }
+
+    /// Closes a listener that never accepts.
+    func remove(_ listener: any StreamListener) {
+        state.withLock { $0.listeners.removeAll { $0 === listener } }
+        listener.close()
     }
 
     /// Keeps a listener and its advertisement until the node shuts down.
@@ -252,7 +276,12 @@ public final class Node: Sendable {
             throw NodeError(error)
         }
         state.withLock { $0.listeners.append(listener) }
-        start { [self] in await BlockingThread.run { self.acceptLoop(listener, nil, nil) } }
+        do throws(NodeError) {
+            try startAccepting(from: listener, nil, nil)
+        } catch {
+            remove(listener)
+            throw error
+        }
     }
 
     /// Returns the session with this id, or creates it; there is at most one.
@@ -322,8 +351,8 @@ public final class Node: Sendable {
     private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: MeshDriver) async {
         let version = Preamble.supportedMesh.newestInCommon(with: theirs)
         let answer = version.map { Preamble(kind: .mesh, newest: $0, oldest: $0) } ?? .supportedMesh
-        let isAnswered = await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
-        guard isAnswered, version != nil else { return link.close() }
+        let isAnswered = try? await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
+        guard isAnswered == true, version != nil else { return link.close() }
         await mesh.run(over: link)
     }
 
@@ -436,12 +465,17 @@ public final class Node: Sendable {
             case .bluetooth: transport = try await openRadio().transport
             }
             let time = settings.limits.connectTime
-            let outcome: Result<any StreamLink, LinkError> = await BlockingThread.run {
-                do throws(LinkError) {
-                    return .success(try transport.connect(to: address, timeout: time))
-                } catch {
-                    return .failure(error)
+            let outcome: Result<any StreamLink, LinkError>
+            do throws(ThreadError) {
+                outcome = try await BlockingThread.run {
+                    do throws(LinkError) {
+                        return .success(try transport.connect(to: address, timeout: time))
+                    } catch {
+                        return .failure(error)
+                    }
                 }
+            } catch {
+                throw NodeError(error)
             }
             switch outcome {
             case .success(let link): return link

@@ -44,8 +44,11 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         switch end {
         case .handshake(let failure): self.init(failure)
         case .closure(let closure): self.init(closure)
+        case .noThread(let error): self.init(error)
         }
     }
+
+    init(_ error: ThreadError) { self = .unavailable(error.description) }
 
     init(_ failure: HandshakeFailure) {
         switch failure {

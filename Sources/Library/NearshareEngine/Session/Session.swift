@@ -251,9 +251,21 @@ public final class Session: Sendable {
     /// Runs until the session is over.
     func run() async {
         await withDiscardingTaskGroup { group in
-            group.addTask { await BlockingThread.run { self.keepTime() } }
-            if let datagrams {
-                group.addTask { await BlockingThread.run { datagrams.receiveLoop { self.takeDatagram($0, tag: $1) } } }
+            do throws(ThreadError) {
+                let timer = try BlockingThread.start { self.keepTime() }
+                group.addTask { await timer.join() }
+            } catch {
+                // Nobody would be missed or reached again.
+                node.settings.log.error("session: \(error)")
+                return end()
+            }
+            guard let datagrams else { return }
+            do throws(ThreadError) {
+                let receiver = try BlockingThread.start { datagrams.receiveLoop { self.takeDatagram($0, tag: $1) } }
+                group.addTask { await receiver.join() }
+            } catch {
+                // Then no probe is answered, and unreliable messages go over the links.
+                node.settings.log.info("no packets for unreliable messages: \(error)")
             }
         }
     }

@@ -169,8 +169,13 @@ final class L2CAPLink: StreamLink {
         guard isFirst else { return }
         wakeup.signal()
         guard awaitsAcknowledgement else { return shutDown() }
-        BlockingThread.start { [self] in
-            linger()
+        do {
+            try BlockingThread.start { [self] in
+                linger()
+                shutDown()
+            }
+        } catch {
+            // Without a thread to wait on, queued messages may be lost, as on a channel that breaks.
             shutDown()
         }
     }

@@ -1,40 +1,73 @@
 internal import Glibc
+internal import Synchronization
+
+/// A failure to start a thread: the limit of the user, the control group or the machine is reached.
+package struct ThreadError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The errno of pthread_create(3): `EAGAIN`.
+    package let code: Int32
+
+    package init(code: Int32) {
+        self.code = code
+    }
+
+    package var description: String {
+        "this machine lets no more threads start; end other programs or raise the limit of tasks"
+    }
+}
 
 /// A dedicated thread for code that blocks on links, files and terminals, so that it holds none of the threads of Swift's
 /// concurrency pool.
-package enum BlockingThread {
+package final class BlockingThread: Sendable {
+    private let end = ThreadEnd()
+
     /// Starts `body` on a thread of its own. The caller makes it return, such as by closing the link that it reads from.
-    ///
-    /// Where the kernel refuses a thread (its limits are reached), `body` runs on a thread as soon as one is available.
-    package static func start(_ body: @escaping @Sendable () -> Void) {
-        if !tryStart(body) { Task { await retry(body) } }
+    /// - Throws: ``ThreadError`` when the kernel refuses a thread; then `body` is not called.
+    @discardableResult
+    package static func start(_ body: @escaping @Sendable () -> Void) throws(ThreadError) -> BlockingThread {
+        let thread = BlockingThread()
+        let end = thread.end
+        guard let group = ThreadGroup.current else {
+            try startDetached {
+                body()
+                end.fulfil()
+            }
+            return thread
+        }
+        try group.addThread()
+        do throws(ThreadError) {
+            try startDetached {
+                ThreadGroup.$current.withValue(group) { body() }
+                group.removeThread()
+                end.fulfil()
+            }
+        } catch {
+            group.removeThread()
+            throw error
+        }
+        return thread
     }
 
     /// Runs `body` on a thread of its own and waits for its result, without holding a thread of the concurrency pool.
     ///
     /// The awaiting task owns the thread. `body` must be made to return by other means than cancellation.
-    package static func run<Result: Sendable, Failure: Error>(
-        _ body: @escaping @Sendable () throws(Failure) -> Result
-    ) async throws(Failure) -> Result {
-        let result: Swift.Result<Result, Failure> = await withCheckedContinuation { continuation in
-            start {
-                do throws(Failure) {
-                    continuation.resume(returning: .success(try body()))
-                } catch {
-                    continuation.resume(returning: .failure(error))
-                }
+    /// - Throws: ``ThreadError`` when the kernel refuses a thread; then `body` is not called.
+    package static func run<Result: Sendable>(
+        _ body: @escaping @Sendable () -> Result
+    ) async throws(ThreadError) -> Result {
+        let result: Swift.Result<Result, ThreadError> = await withCheckedContinuation { continuation in
+            do throws(ThreadError) {
+                try start { continuation.resume(returning: .success(body())) }
+            } catch {
+                continuation.resume(returning: .failure(error))
             }
         }
         return try result.get()
     }
 
-    /// Waits for threads to end, and tries again.
-    private static func retry(_ body: @escaping @Sendable () -> Void) async {
-        while !tryStart(body) { try? await Task.sleep(for: .milliseconds(50)) }
-    }
+    /// Waits until the thread has ended, also in a cancelled task.
+    package func join() async { await end.wait() }
 
-    /// - Returns: false when the kernel refuses a thread.
-    private static func tryStart(_ body: @escaping @Sendable () -> Void) -> Bool {
+    private static func startDetached(_ body: @escaping @Sendable () -> Void) throws(ThreadError) {
         final class Start {
             let body: @Sendable () -> Void
             init(_ body: @escaping @Sendable () -> Void) { self.body = body }
@@ -50,9 +83,38 @@ package enum BlockingThread {
             }, start.toOpaque())
         guard code == 0 else {
             start.release()
-            return false
+            throw ThreadError(code: code)
         }
         pthread_detach(thread)
-        return true
+    }
+}
+
+/// The end of a thread, which tasks await.
+private final class ThreadEnd: Sendable {
+    private enum State {
+        case running([CheckedContinuation<Void, Never>])
+        case ended
+    }
+
+    private let state = Mutex(State.running([]))
+
+    func fulfil() {
+        let waiters: [CheckedContinuation<Void, Never>] = state.withLock { state in
+            defer { state = .ended }
+            if case .running(let waiters) = state { return waiters }
+            return []
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    func wait() async {
+        await withCheckedContinuation { continuation in
+            let hasEnded = state.withLock { state in
+                guard case .running(let waiters) = state else { return true }
+                state = .running(waiters + [continuation])
+                return false
+            }
+            if hasEnded { continuation.resume() }
+        }
     }
 }
