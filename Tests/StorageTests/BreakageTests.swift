@@ -226,7 +226,7 @@ struct BreakageTests {
         let source = InMemorySource([.file("x", bytes(2000))])
         let failure = #expect(throws: StorageError.self) { try rig.sink(source.offer).resumePoint() }
         #expect(failure?.code == .noSpace)
-        #expect(failure?.description.contains("make room for 2.0 KB more") == true)
+        #expect(failure?.description.contains("free 2.0 KB more") == true)
     }
 
     @Test("R8: a full disk keeps what has come and says how much is missing", .enabled(if: isRoot, "mounting needs root"))

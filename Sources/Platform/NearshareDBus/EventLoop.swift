@@ -1,10 +1,10 @@
 package import NearshareBase
 package import NearshareInterfaces
 
-/// An event loop around a C library that wants one thread, and no other near its objects. All of it, from `init` to ``close()``, is called on
-/// the thread of its ``EventLoopThread``.
+/// An event loop around a C library whose objects must be used on one thread. All functions, from `init` to ``close()``, are
+/// called on the thread of its ``EventLoopThread``.
 package protocol EventLoop: AnyObject, SendableMetatype {
-    /// When ``tick(at:)`` is due next; nil when only events count.
+    /// The time at which ``tick(at:)`` is due next; nil when the loop only waits for events.
     func nextDeadline(after now: MonotonicInstant) -> MonotonicInstant?
 
     /// Handles deadlines that have passed.
@@ -18,9 +18,9 @@ package protocol EventLoop: AnyObject, SendableMetatype {
     func close()
 }
 
-/// What an ``EventLoop`` receives from its thread.
+/// The functions of the thread that are available to its ``EventLoop``.
 package struct EventLoopHandle<Loop: EventLoop>: Sendable {
-    /// Readable when a job waits; the loop polls it, and never reads it.
+    /// Readable when a job is queued; the loop polls it, and never reads it.
     package let wakeup: EventFD
     let enqueue: @Sendable (@escaping @Sendable (Loop) -> Void) -> Void
 

@@ -3,7 +3,7 @@ package import NearshareBase
 package import NearshareInterfaces
 internal import Synchronization
 
-/// Runs an ``EventLoop`` on a thread of its own, to which other threads hand jobs.
+/// Runs an ``EventLoop`` on a dedicated thread, and passes it the jobs of other threads.
 package final class EventLoopThread<Loop: EventLoop>: Sendable {
     package typealias Job = @Sendable (Loop) -> Void
 
@@ -18,7 +18,7 @@ package final class EventLoopThread<Loop: EventLoop>: Sendable {
     private let isFinished = Monitor(false)
     private let clock: @Sendable () -> MonotonicInstant
 
-    /// Starts the thread and waits until `make` has made the loop there.
+    /// Starts the thread and waits until `make` has created the loop there.
     package init<Failure: Error>(
         clock: @escaping @Sendable () -> MonotonicInstant,
         make: @escaping @Sendable (EventLoopHandle<Loop>) throws(Failure) -> Loop
@@ -105,7 +105,7 @@ package final class EventLoopThread<Loop: EventLoop>: Sendable {
 package enum EventLoopStartError<Failure: Error>: Error {
     /// The system refused a thread or a descriptor.
     case noThread(String)
-    /// The loop could not be made.
+    /// The loop could not be created.
     case notMade(Failure)
 }
 

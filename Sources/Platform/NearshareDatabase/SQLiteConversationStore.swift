@@ -2,24 +2,24 @@ internal import GRDB
 package import NearshareBase
 package import NearshareInterfaces
 
-/// How much is kept; beyond it the oldest goes (M6).
+/// Limits on stored conversations; beyond them the oldest entries are removed (M6).
 package struct ConversationLimits: Sendable, Hashable {
     package var arrivals = 10_000
-    /// Of one conversation.
+    /// Lines in one conversation.
     package var lines = 50_000
-    /// Texts of one sender of which pieces are missing.
+    /// Incomplete texts of one sender.
     package var incompleteTexts = 16
 
     package init() {}
 }
 
-/// Conversations and messages that came, in a SQLite file: what was written is there after `kill -9`.
+/// Conversations and received messages in a SQLite file. Written entries survive a killed process.
 package final class SQLiteConversationStore: ConversationStore {
     private let file: SQLiteFile
 
     private let limits: ConversationLimits
 
-    /// - Parameter directory: exists, and is its owner's alone.
+    /// - Parameter directory: exists, and belongs to the user alone.
     package init(directory: String, limits: ConversationLimits = ConversationLimits()) throws(StorageError) {
         self.limits = limits
         file = try SQLiteFile(path: "\(directory)/conversations.sqlite", label: "conversations", Self.migrator)
@@ -85,7 +85,7 @@ package final class SQLiteConversationStore: ConversationStore {
         try file.write { [limits] database in
             let conversation = entry.conversation.text
             let author = entry.author.map { Blob($0.bytes) }
-            // SQLite takes two nulls for different, so the unique columns alone don't keep our own lines apart.
+            // SQLite treats two nulls as different, so the unique columns alone do not detect duplicates of own lines.
             let isKnown = try Bool.fetchOne(
                 database, sql: "SELECT EXISTS (SELECT 1 FROM line WHERE conversation = ? AND author IS ? AND id = ?)",
                 arguments: [conversation, author, entry.id])
@@ -127,7 +127,7 @@ package final class SQLiteConversationStore: ConversationStore {
         let isAllowed =
             switch mark {
             case .failed: present < MessageStatus.delivered.rawValue
-            // What was given up may still turn out to have arrived.
+            // A line that was given up may still turn out to have been delivered.
             case .delivered, .read: present < mark.rawValue || present == MessageStatus.failed.rawValue
             case .waiting, .sent: present < mark.rawValue
             }
@@ -185,7 +185,7 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    // MARK: How lines go out
+    // MARK: Outgoing lines
 
     package func recordParts(_ parts: [OutgoingPart], of id: String, in conversation: Conversation) throws(StorageError) {
         try file.write { database in
@@ -221,7 +221,7 @@ package final class SQLiteConversationStore: ConversationStore {
                         """,
                     arguments: [MessageStatus.failed.rawValue, line])
             else { return nil }
-            // One part that is lost, and the text is.
+            // A text is lost with any of its parts.
             let reached: MessageStatus = row[1] ? .failed : MessageStatus(rawValue: row[2]) ?? .waiting
             guard try Self.raise(line, from: row[0], to: reached, database) else { return nil }
             if reached >= .delivered { try database.execute(sql: "DELETE FROM part WHERE line = ?", arguments: [line]) }
@@ -244,12 +244,12 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    // MARK: What comes
+    // MARK: Received messages
 
     package func addFragment(_ fragment: TextFragment, now: WallTime) throws(StorageError) -> String? {
         try file.write { [limits] database in
             let (sender, textID) = (Blob(fragment.sender.bytes), fragment.textID)
-            // Another number of pieces is another text, or none.
+            // Another number of parts belongs to another text, or is invalid.
             try database.execute(
                 sql: "DELETE FROM piece WHERE sender = ? AND textID = ? AND count <> ?",
                 arguments: [sender, textID, fragment.count])
@@ -323,7 +323,7 @@ package final class SQLiteConversationStore: ConversationStore {
 }
 
 extension ChatMessage {
-    /// - Returns: nil for what no nearshare has written.
+    /// - Returns: nil for a row that no version of nearshare has written.
     fileprivate init?(_ row: Row) {
         guard let conversation = Conversation(text: row[1]), let mark = MessageStatus(rawValue: row[7]) else { return nil }
         let (name, author): (String?, [UInt8]?) = (row[4], row.optionalBytes(3))

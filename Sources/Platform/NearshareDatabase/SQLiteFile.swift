@@ -5,24 +5,24 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// A SQLite file with a write-ahead log, its owner's alone, whose errors are told in sentences for people.
+/// A SQLite file with a write-ahead log, accessible to its owner only. Its errors have messages for users.
 final class SQLiteFile: Sendable {
     private let queue: DatabaseQueue
     private let path: String
 
-    /// - Parameter migrator: makes and changes its tables.
+    /// - Parameter migrator: creates and changes the tables.
     init(path: String, label: String, _ migrator: DatabaseMigrator) throws(StorageError) {
         self.path = path
         // SQLite gives the log and the index the permissions of the file.
         try Self.makeFile(path)
         var configuration = Configuration()
         configuration.label = label
-        // Another process of this person may be writing.
+        // Another process of this user may be writing.
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { database in
             try database.execute(sql: "PRAGMA journal_mode = WAL")
             try database.execute(sql: "PRAGMA synchronous = FULL")
-            // What was removed leaves nothing behind to be read.
+            // Overwrites deleted content with zeros.
             try database.execute(sql: "PRAGMA secure_delete = ON")
         }
         queue = try Self.shielded(path) {
@@ -30,7 +30,7 @@ final class SQLiteFile: Sendable {
             do {
                 try migrator.migrate(queue)
             } catch {
-                // Another process may have made the same tables at the same moment.
+                // Another process may have created the same tables at the same time.
                 guard try queue.read(migrator.hasCompletedMigrations) else { throw error }
             }
             return queue
@@ -45,7 +45,7 @@ final class SQLiteFile: Sendable {
         try Self.shielded(path) { try queue.write(body) }
     }
 
-    /// The log keeps what was removed from the file itself until it is written over: this empties it.
+    /// Empties the log, which keeps deleted content until it is overwritten.
     func truncateLog() throws(StorageError) {
         try Self.shielded(path) { _ = try queue.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
     }
@@ -55,31 +55,31 @@ final class SQLiteFile: Sendable {
             return try body()
         } catch let error as DatabaseError {
             switch error.resultCode {
-            case .SQLITE_FULL: throw StorageError(.noSpace, "no room on the disk for messages; make some")
+            case .SQLITE_FULL: throw StorageError(.noSpace, "the disk is full, so messages cannot be stored; free some space")
             case .SQLITE_CORRUPT, .SQLITE_NOTADB:
-                throw StorageError(.failed, "\(path) is damaged; move it away to start with a new one")
+                throw StorageError(.failed, "\(path) is damaged; move it away to start with an empty one")
             case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
-                throw StorageError(.noPermission, "\(path) can't be opened; make it a file of yours")
+                throw StorageError(.noPermission, "\(path) cannot be opened; make sure that you own it")
             case .SQLITE_BUSY, .SQLITE_LOCKED:
-                throw StorageError(.failed, "\(path) is in use by another program for long; end that one")
-            default: throw StorageError(.failed, "\(path) can't be used: \(error.message ?? "no reason given")")
+                throw StorageError(.failed, "\(path) is in use by another program; stop that program")
+            default: throw StorageError(.failed, "\(path) cannot be used: \(error.message ?? "unknown error")")
             }
         } catch {
-            throw StorageError(.failed, "\(path) can't be used: \(error)")
+            throw StorageError(.failed, "\(path) cannot be used: \(error)")
         }
     }
 
-    /// For its owner alone (0600); no link is followed.
+    /// Creates the file with mode 0600; does not follow symbolic links.
     private static func makeFile(_ path: String) throws(StorageError) {
         let file = nearshare_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { throw StorageError(.noPermission, "\(path) can't be made; make its directory writable") }
+        guard file >= 0 else { throw StorageError(.noPermission, "\(path) cannot be created; make its directory writable") }
         defer { close(file) }
-        // An earlier one may have been given to others.
+        // An existing file may have been readable for others.
         fchmod(file, 0o600)
     }
 }
 
-/// Bytes as SQLite takes them.
+/// Bytes as a SQLite value.
 struct Blob: DatabaseValueConvertible {
     let bytes: [UInt8]
 

@@ -1,8 +1,8 @@
 internal import NearshareInterfaces
 
-/// Which announced services a browser resolves, and which wait: a value, bounded against floods of names that no host answers for.
+/// The services that a browser resolves, and those that wait: a value, bounded against floods of names without answers.
 ///
-///     waiting → resolving → followed;   resolving → retried once → dropped, where no answer comes
+///     waiting → resolving → followed;   resolving → retried once → dropped, when no answer arrives
 struct ResolutionQueue {
     typealias Key = ServiceSighting.Key
 
@@ -39,7 +39,7 @@ struct ResolutionQueue {
 
     func contains(_ key: Key) -> Bool { followed.contains(key) || resolving.contains(key) }
 
-    /// A service was announced. Call ``next()`` until it returns nil.
+    /// Queues an announced service. Call ``next()`` until it returns nil.
     mutating func announce(_ key: Key) {
         guard !contains(key), !waiting.contains(key) else { return }
         waiting.append(key)
@@ -66,28 +66,28 @@ struct ResolutionQueue {
         return key
     }
 
-    /// All records of the service are known; it is followed from now on.
+    /// Records that all records of the service are known; it is followed from now on.
     mutating func resolve(_ key: Key) {
         guard resolving.remove(key) != nil else { return }
         retried.remove(key)
         followed.insert(key)
     }
 
-    /// No answer has come in time.
+    /// Records that no answer has arrived in time.
     mutating func fail(_ key: Key) {
         let wasRetry = retried.contains(key)
         stop(key)
         if retriesOnce, !wasRetry, retries.count < Self.maximumWaitingCount { retries.append(key) }
     }
 
-    /// The service is neither resolved nor followed any more, for instance because its sighting was evicted.
+    /// Stops resolving or following a service, for instance because its sighting was evicted.
     mutating func stop(_ key: Key) {
         resolving.remove(key)
         followed.remove(key)
         retried.remove(key)
     }
 
-    /// The service has said goodbye.
+    /// Removes a service that has said goodbye.
     mutating func remove(_ key: Key) {
         waiting.removeAll { $0 == key }
         retries.removeAll { $0 == key }

@@ -1,8 +1,8 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// Turns what a browser's engine and its ``LegacyUnicastQuery`` claim into events: checks claims, merges them, marks this machine's own
-/// services, and yields to the subscriber. Belongs to the thread of its engine.
+/// Converts the claims of a browser's engine and of its ``LegacyUnicastQuery`` to events: checks claims, merges them, marks
+/// this machine's own services, and yields to the subscriber. Belongs to the thread of its engine.
 final class SightingAggregator {
     typealias Continuation = AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation
 
@@ -64,7 +64,7 @@ final class SightingAggregator {
 
     func remove(_ key: ServiceSighting.Key) { emit(table.remove(key)) }
 
-    /// The engine has restarted: services that it does not confirm in time are removed.
+    /// Requires confirmation after a restart of the engine: services that it does not confirm in time are removed.
     func requireConfirmation() { table.markUnconfirmed(until: environment.now() + Self.confirmationTimeout) }
 
     func localAddressesChanged() { localAddresses.invalidate() }
@@ -93,7 +93,7 @@ final class SightingAggregator {
 struct Settling {
     private let startedAt: MonotonicInstant
     private var isEngineComplete = false
-    /// When to decide next; nil once settled.
+    /// The time of the next decision; nil once settled.
     private(set) var nextDeadline: MonotonicInstant?
 
     /// A responder that has just multicast an answer suppresses the same answer for one second (RFC 6762, section 6); measured answers to

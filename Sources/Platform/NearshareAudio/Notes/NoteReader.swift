@@ -73,7 +73,7 @@ package final class NoteReader {
         let code = library.op_pcm_seek(handle, Int64(min(max(0, frame), max(0, frames - 1))))
         guard code == 0 else {
             throw AudioError(
-                .damaged, "\(shown(cursor.file.path)) is damaged: it can't be searched (code \(code))")
+                .damaged, "\(shown(cursor.file.path)) is damaged: seeking failed (code \(code))")
         }
     }
 }

@@ -5,12 +5,12 @@ internal import Synchronization
 /// One recording, from its first sound to a complete file. ``run(from:into:settings:started:)`` records on the calling thread; all
 /// other members may be used from any thread.
 package final class Recording: Sendable {
-    /// The present state, for displays.
+    /// The current state, for displays.
     package struct Snapshot: Sendable {
         package var phase = RecorderMachine.Phase.idle
         /// The recorded time, without pauses.
         package var elapsed = Duration.zero
-        /// The present level, 0 to 1.
+        /// The current level, 0 to 1.
         package var level = 0.0
         package var isClipping = false
         /// Whether any sound other than silence was recorded; always true if silence is not trimmed.
@@ -70,7 +70,7 @@ package final class Recording: Sendable {
     /// Pauses or resumes.
     package func togglePause() { state.withLock { $0.machine.togglePause() } }
 
-    /// Stops soon; the recorded sound is kept.
+    /// Requests the end of the recording; the recorded sound is kept.
     package func stop(_ reason: RecorderMachine.StopReason) { state.withLock { $0.machine.stop(reason) } }
 
     /// Records until it is stopped.

@@ -17,7 +17,9 @@ package struct OpusHead: Sendable, Hashable {
             throw AudioError(.damaged, "not an Opus file: it is Ogg with other content")
         }
         // Versions below 16 are compatible (section 5.1).
-        guard bytes[8] < 16 else { throw AudioError(.damaged, "an Opus version that this nearshare does not support") }
+        guard bytes[8] < 16 else {
+            throw AudioError(.damaged, "an Opus version that this version of nearshare does not support")
+        }
         guard bytes[18] == 0, (1...2).contains(bytes[9]) else {
             throw AudioError(.damaged, "this Opus file has \(bytes[9]) channels; a voice note has one or two")
         }

@@ -125,7 +125,7 @@ final class AdapterController: EventLoop {
         }
     }
 
-    /// Tells the parts beside the ``ConnectionScheduler``, which has the changes already.
+    /// Notifies the parts other than the ``ConnectionScheduler``, which has the changes already.
     private func deviceChanged(_ path: String, _ changed: BlueZ.Properties) {
         identify(path)
         if changed["ServicesResolved"]?.bool == true { chat.servicesResolved(path) }
@@ -157,7 +157,7 @@ final class AdapterController: EventLoop {
         renewalDue = hasOwner ? environment.now() + Self.daemonStartTime : nil
     }
 
-    /// The daemon, the adapter or the bus is gone, and all that was made with it.
+    /// Discards all state that depended on the daemon, the adapter or the bus.
     private func suspend() {
         perform(connections.removeAll())
         server.suspend()
@@ -333,7 +333,7 @@ final class AdapterController: EventLoop {
 
     func withdraw() { server.stop(on: adapter.path) }
 
-    /// Stops discovery until as many calls of ``releaseDiscovery(_:)`` have come.
+    /// Stops discovery until ``releaseDiscovery(_:)`` has been called as often as this function.
     func holdDiscovery(_ address: BluetoothAddress) { perform(discovery.hold(address)) }
 
     func releaseDiscovery(_ address: BluetoothAddress) {

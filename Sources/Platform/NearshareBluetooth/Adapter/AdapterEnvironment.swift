@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-/// What an adapter's owner hands in, for all parts of ``AdapterController``.
+/// The functions of an adapter's owner that all parts of ``AdapterController`` use.
 struct AdapterEnvironment: Sendable {
     let now: @Sendable () -> MonotonicInstant
     /// Receives events for troubleshooting; called on the adapter's thread.

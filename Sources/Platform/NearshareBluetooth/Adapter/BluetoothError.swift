@@ -37,7 +37,7 @@ package enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible 
         }
     }
 
-    /// What may help; nil where nothing is known.
+    /// A suggested remedy; nil where none is known.
     package var advice: String? {
         switch self {
         case .noBus: "`systemctl start dbus` starts it; a container needs the machine's bus passed in"

@@ -12,14 +12,14 @@ struct BrowserTable {
     private var browsers: [UInt64: Browser] = [:]
     private var lastID: UInt64 = 0
 
-    /// Devices in range have advertised within this time.
+    /// Time in which the devices in range have advertised.
     private static let settlingTime = Duration.seconds(3)
 
     var isEmpty: Bool { browsers.isEmpty }
 
     var nextDeadline: MonotonicInstant? { browsers.values.compactMap(\.settlesAt).min() }
 
-    /// - Parameter sightings: what is known already.
+    /// - Parameter sightings: the peers that are known already.
     mutating func add(
         _ continuation: AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation, sightings: [ServiceSighting],
         at now: MonotonicInstant

@@ -1,9 +1,9 @@
 internal import NearshareBase
 
-/// When BlueZ's device discovery runs: a value without clock or bus.
+/// The schedule of BlueZ's device discovery: a value without clock or bus.
 ///
-/// Discovery stops while a connection is made or a channel is open, because the controller would spend its time on scanning. With several
-/// links already it runs in turns (bitchat specification, section 11).
+/// Discovery stops while a connection is made or a channel is open, because the controller would spend its time on scanning.
+/// With several links already it runs in turns (bitchat specification, section 11).
 struct DiscoverySession {
     private enum State: Equatable {
         case active(since: MonotonicInstant)
@@ -16,9 +16,9 @@ struct DiscoverySession {
         case stop
     }
 
-    /// What the adapter's other parts need at this moment.
+    /// The current needs of the adapter's other parts.
     struct Context {
-        /// Somebody browses, takes frame links or chats, and the adapter is switched on.
+        /// A caller browses, accepts frame links or chats, and the adapter is switched on.
         var isWanted: Bool
         var isConnecting: Bool
         /// Links that this machine has opened.
@@ -68,10 +68,10 @@ struct DiscoverySession {
             && context.outgoingLinkCount < ConnectionScheduler.maximumLinkCount
     }
 
-    /// BlueZ refuses to start.
+    /// Records that BlueZ refused to start discovery.
     mutating func startFailed(at now: MonotonicInstant) { state = .paused(until: now + Self.retryDelay) }
 
-    /// Stops until ``tick(at:in:)`` finds it wanted.
+    /// Stops discovery until ``tick(at:in:)`` finds it wanted again.
     mutating func stop() -> Reaction? {
         guard case .active = state else { return nil }
         state = Self.idle
@@ -81,7 +81,7 @@ struct DiscoverySession {
     /// BlueZ or the adapter is gone, and discovery with it.
     mutating func reset() { state = Self.idle }
 
-    /// Keeps discovery off until as many calls of ``release(_:)`` have come.
+    /// Stops discovery until ``release(_:)`` has been called as often as this function.
     mutating func hold(_ address: BluetoothAddress) -> Reaction? {
         holds[address, default: 0] += 1
         return stop()

@@ -2,10 +2,10 @@ internal import NearshareBase
 internal import NearshareDBus
 internal import NearshareInterfaces
 
-/// Texts with devices that run BlueChat: as a central with those that were found, as a peripheral with one that has connected. Belongs to the
-/// adapter's thread; carries out the reactions of ``BlueChatPeerTable``.
+/// Exchanges texts with devices that run BlueChat: as a central with discovered devices, as a peripheral with one that has
+/// connected. Belongs to the adapter's thread; performs the reactions of ``BlueChatPeerTable``.
 final class BlueChatCentral {
-    /// Devices that have connected and whose purpose is unknown: one that subscribes without writing is among them.
+    /// Devices that have connected and whose purpose is unknown, such as one that has subscribed without writing.
     var unidentifiedDevices: () -> [RemoteDevice] = { [] }
     /// Called when a device's services may be known better: ``yieldToMesh(_:)`` may follow.
     var onConnected: (String) -> Void = { _ in }
@@ -63,7 +63,7 @@ final class BlueChatCentral {
         peers.discover(device.path, device.address, name: device.properties.name, at: environment.now())
     }
 
-    /// Gives up a device that offers bitchat's service, too.
+    /// Gives up a device that also offers bitchat's service.
     /// - Returns: whether there is a connection of this process's own; it stays, for the mesh.
     func yieldToMesh(_ path: String) -> Bool {
         let (isOutgoing, reactions) = peers.yieldToMesh(path)
@@ -168,7 +168,7 @@ final class BlueChatCentral {
         perform(reactions)
     }
 
-    /// BlueZ does not say which central has subscribed. Where only one can have, it is that one.
+    /// BlueZ does not report which central has subscribed. If there is only one candidate, it is that one.
     private func identifySubscriber() {
         guard peripheral.central == nil else { return }
         let candidates = unidentifiedDevices().filter { peers[$0.path]?.isOutgoing != true }

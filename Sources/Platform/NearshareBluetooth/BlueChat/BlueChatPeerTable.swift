@@ -1,7 +1,7 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// BlueChat's peers, by object path, and the progress of each: a value without clock or bus. Reactions are carried out in order.
+/// BlueChat's peers, by object path, and the progress of each: a value without clock or bus. Reactions are performed in order.
 struct BlueChatPeerTable {
     enum Reaction: Equatable {
         case connect(path: String)
@@ -57,7 +57,7 @@ struct BlueChatPeerTable {
         peers[device]?.characteristics.add(path, uuid: uuid)
     }
 
-    /// Gives up a device that offers bitchat's service, too.
+    /// Gives up a device that also offers bitchat's service.
     /// - Returns: whether there is a connection of this process's own; it stays, for the mesh.
     mutating func yieldToMesh(_ path: String) -> (isOutgoing: Bool, reactions: [Reaction]) {
         guard let peer = peers[path] else { return (false, []) }
@@ -144,14 +144,14 @@ struct BlueChatPeerTable {
         return [.linked(path: path)]
     }
 
-    /// A call to BlueZ has failed, or the time of a step is over.
+    /// Ends an attempt after a failed call to BlueZ, or when a step has timed out.
     mutating func fail(_ path: String, at now: MonotonicInstant) -> [Reaction] {
         guard peers[path] != nil else { return [] }
         peers[path]?.backoff.recordFailure(at: now)
         return end(path)
     }
 
-    /// The peer asks this central to disconnect, or the user wants to.
+    /// Disconnects because the peer asks this central to, or the user wants to.
     mutating func pause(_ path: String, at now: MonotonicInstant) -> [Reaction] {
         peers[path]?.backoff.schedule(at: now + RetryBackoff.maximumDelay)
         return end(path)
@@ -179,7 +179,7 @@ struct BlueChatPeerTable {
 
     // MARK: As a peripheral
 
-    /// A central has written a text, or must be the one that has subscribed.
+    /// Serves a central that has written a text, or must be the one that has subscribed.
     mutating func serve(_ path: String, name: String?, at now: MonotonicInstant) -> [Reaction] {
         if peers[path] == nil {
             guard let address = BlueZ.address(ofDevice: path), peers.count < Self.capacity else { return [] }

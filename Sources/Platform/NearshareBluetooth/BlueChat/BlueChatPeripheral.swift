@@ -2,10 +2,11 @@ internal import NearshareBase
 internal import NearshareDBus
 internal import NearshareInterfaces
 
-/// BlueChat's service: the characteristics that a central writes to and that indicate texts to it. Belongs to the adapter's thread.
+/// BlueChat's service: the characteristics that a central writes to and that indicate texts to it. Belongs to the adapter's
+/// thread.
 ///
-/// BlueZ indicates a value to all subscribers and does not say who they are; so one central is served at a time, as BlueChat's app does it,
-/// and the texts of others are refused.
+/// BlueZ indicates a value to all subscribers without identifying them, so one central is served at a time, as in BlueChat's
+/// app, and the texts of others are refused.
 final class BlueChatPeripheral {
     /// Receives a value that the central has written, and its object path.
     var onValue: ([UInt8], String) -> Void = { _, _ in }

@@ -1,6 +1,6 @@
 internal import NearshareInterfaces
 
-/// What ``ConnectionScheduler`` asks its owner to do.
+/// A request of ``ConnectionScheduler`` to its owner.
 enum ConnectionReaction: Equatable {
     /// Call BlueZ without waiting; the reply goes to ``ConnectionScheduler/complete(_:attempt:of:at:in:)``.
     case call(DeviceCall, path: String, attempt: Int)

@@ -14,7 +14,7 @@ struct ConnectionScheduler {
     /// Addresses that BlueZ was made to forget, and when.
     private var removals: [BluetoothAddress: MonotonicInstant] = [:]
 
-    /// What the adapter's other parts need and hold at this moment.
+    /// The current needs and state of the adapter's other parts.
     struct Context {
         var localAddress: BluetoothAddress
         var adapterName: String
@@ -41,9 +41,10 @@ struct ConnectionScheduler {
     static let connectTimeout = Duration.seconds(10)
     /// Between two reads of the properties of devices outside the table.
     static let propertyReadInterval = Duration.milliseconds(250)
-    /// How long ready connections outlive their last subscriber: after browsing, a channel is usually opened over the same connection.
+    /// Time for which ready connections outlive their last subscriber: after browsing, a channel is usually opened over the
+    /// same connection.
     static let gracePeriod = Duration.seconds(10)
-    /// How long a device that has connected to this adapter may stay silent. bitchat's phones write at once.
+    /// Time after which a silent device that has connected to this adapter is disconnected. bitchat's phones write at once.
     static let silenceTimeout = Duration.seconds(60)
     static let removalInterval = Duration.seconds(60)
 
@@ -332,7 +333,7 @@ struct ConnectionScheduler {
         return begin(path, .acquireNotify(characteristic: frames), at: now) { .acquiringNotifications($0) }
     }
 
-    // MARK: Ends
+    // MARK: Ending links
 
     /// A link has been closed, by either side.
     mutating func linkClosed(

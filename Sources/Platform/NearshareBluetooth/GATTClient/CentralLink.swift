@@ -16,9 +16,9 @@ final class CentralLink: FrameLink {
     private let closed = Atomic(false)
     private let onClose: @Sendable () -> Void
 
-    /// A peripheral that takes no write within this time is out of range, or hangs.
+    /// Timeout of a write: the peripheral is out of range, or hangs.
     private static let writeTimeout = Duration.seconds(30)
-    /// bitchat's peers announce themselves every 30 s; one that is silent for longer than this is not there any more.
+    /// Timeout of reception: bitchat's peers announce themselves every 30 s, so a peer that is silent for longer has gone.
     private static let silenceTimeout = Duration.seconds(150)
     /// The largest ATT MTU.
     private static let maximumNotificationSize = 517

@@ -30,7 +30,7 @@ struct AdvertisingState {
 
     /// BlueZ is busy with a connection that has just been made or ended.
     private static let renewalDelay = Duration.milliseconds(500)
-    /// Linux may be taking up the old advertisement while it is given the new one, so there is a second renewal.
+    /// A second renewal: during the first one, Linux may still be resuming the old advertisement.
     private static let secondRenewalDelay = Duration.seconds(4)
     private static let retryDelay = Duration.seconds(10)
 
@@ -88,9 +88,10 @@ struct AdvertisingState {
         return report(nil)
     }
 
-    /// A device has connected or disconnected. While connected, a controller does not advertise, and Linux does not start again before the
-    /// device leaves; a device that connects and stays silent would keep all others out. When it leaves, Linux takes up, on adapters before
-    /// Bluetooth 5, the advertisement as it was when the device came, to which nobody can connect.
+    /// Records that a device has connected or disconnected. While connected, a controller does not advertise, and Linux does
+    /// not start again before the device leaves; a device that connects and stays silent would keep all others out. When it
+    /// leaves, Linux resumes, on adapters before Bluetooth 5, the advertisement as it was before, which is then not
+    /// connectable.
     mutating func connectionsChanged(at now: MonotonicInstant) {
         guard isAdvertising else { return }
         let first = now + Self.renewalDelay
@@ -108,7 +109,7 @@ struct AdvertisingState {
         }
     }
 
-    /// A failure of the first registration is the caller's; what has worked before will work again at some time.
+    /// The caller handles a failure of the first registration; a registration that has worked before is repeated.
     private mutating func fail(_ error: BluetoothError, at now: MonotonicInstant) -> [Reaction] {
         guard !isFirst else {
             phase = .off

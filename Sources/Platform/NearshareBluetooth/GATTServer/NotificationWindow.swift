@@ -14,7 +14,7 @@ struct NotificationWindow {
         return unacknowledgedCount == Self.size / 2 || unacknowledgedCount == Self.size
     }
 
-    /// BlueZ has replied to a ping, or has not in time.
+    /// Records that BlueZ has replied to a ping, or that the ping has timed out.
     mutating func acknowledge() { unacknowledgedCount = max(0, unacknowledgedCount - Self.size / 2) }
 
     mutating func reset() { unacknowledgedCount = 0 }

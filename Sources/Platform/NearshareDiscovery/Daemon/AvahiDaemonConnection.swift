@@ -16,7 +16,7 @@ final class AvahiDaemonConnection: EventLoop {
     private var services: [UInt64: Service] = [:]
     private var browsers: [UInt64: DaemonBrowser] = [:]
     private var lastID: UInt64 = 0
-    /// When to publish and browse again: the daemon is new, or has refused something.
+    /// The time to publish and browse again: the daemon is new, or has refused a request.
     private var renewalDue: MonotonicInstant?
     /// The connection to the bus has ended.
     private var isDisconnected = false

@@ -36,7 +36,7 @@ package enum DescriptorPoll {
         return wait(for: descriptors, timeout: timeout).first ?? []
     }
 
-    /// A timeout as poll(2) takes it: rounded up, so that the time is over afterwards.
+    /// The timeout in the form of poll(2), rounded up so that it has passed afterwards.
     package static func milliseconds(_ timeout: Duration) -> Int32 {
         let (seconds, attoseconds) = timeout.components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

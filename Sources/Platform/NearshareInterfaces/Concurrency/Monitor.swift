@@ -60,7 +60,7 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         return try body(&state)
     }
 
-    /// Waits until `body` gives something other than nil. It is asked at once, and again whenever the state has been updated.
+    /// Waits until `body` returns a value other than nil. It is called at once, and again after each update.
     package func wait<Result>(_ body: (inout State) -> Result?) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// What the kernel calls an error, in lower case.
+/// The kernel's description of an error, in lower case.
 package func systemErrorText(_ code: Int32 = errno) -> String { String(cString: strerror(code)).lowercased() }
 
 /// Calls on sockets that several adapters make.

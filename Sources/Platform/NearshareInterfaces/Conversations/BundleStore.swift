@@ -5,10 +5,10 @@ package struct PersistedBundle: Sendable, Hashable {
     package var id: BundleID
     /// The encoded copy.
     package var copy: [UInt8]
-    /// The neighbour that handed it over; nil for this node's own.
+    /// The neighbour that sent it; nil for this node's own.
     package var previousNode: EndpointID?
     package var expiry: WallTime
-    /// How often it has been forwarded.
+    /// Number of times that it was forwarded.
     package var forwardCount: Int
 
     package init(id: BundleID, copy: [UInt8], previousNode: EndpointID?, expiry: WallTime, forwardCount: Int = 0) {
@@ -30,7 +30,7 @@ package enum BundleStoreChange: Sendable, Hashable {
     case recordDelivery(BundleID, expiry: WallTime)
 }
 
-/// Limits of a store, whatever its caller asks for (M6).
+/// Limits of a store, independent of its caller (M6).
 package struct BundleStoreQuota: Sendable, Hashable {
     package var byteCount: Int
     package var byteCountPerPreviousNode: Int
@@ -41,9 +41,10 @@ package struct BundleStoreQuota: Sendable, Hashable {
     }
 }
 
-/// Where bundles wait to be forwarded, with the record of deliveries. Calls block; from any thread.
+/// The storage of bundles that wait to be forwarded, and the record of deliveries. Calls block, and may be made from any
+/// thread.
 ///
-/// What ``apply(_:)`` has changed survives a kill of the process and a loss of power; what ``countForward(of:)`` has counted may be lost.
+/// Changes by ``apply(_:)`` survive a killed process and a loss of power; counts by ``countForward(of:)`` may be lost.
 package protocol BundleStore: Sendable {
     /// All stored bundles, the oldest first.
     func bundles() throws(StorageError) -> [PersistedBundle]

@@ -12,7 +12,7 @@ public struct ServiceType: Sendable, Hashable {
     /// 1 to 15 characters: lower-case letters, digits, single hyphens inside, at least one letter.
     public let name: String
 
-    /// Why a text is not a valid service type. The description names the violated rule.
+    /// The reason why a text is not a valid service type. The description names the violated rule.
     public struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
         package enum Reason: Sendable, Hashable {
             case length(Int)

@@ -276,8 +276,8 @@ extension StorageError {
         switch code {
         case ENOENT, ENOTDIR: self.init(.notFound, "\(what): \(reason)")
         case EACCES, EPERM, EROFS: self.init(.noPermission, "\(what): \(reason)")
-        case ENOSPC, EDQUOT, EFBIG: self.init(.noSpace, "\(what): the disk is full; make room and try again")
-        case ELOOP, EMLINK: self.init(.refused, "\(what): a symbolic link is in the way")
+        case ENOSPC, EDQUOT, EFBIG: self.init(.noSpace, "\(what): the disk is full; free some space and try again")
+        case ELOOP, EMLINK: self.init(.refused, "\(what): symbolic links are not followed here")
         default: self.init(.failed, "\(what): \(reason)")
         }
     }

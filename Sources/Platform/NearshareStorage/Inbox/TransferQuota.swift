@@ -34,7 +34,7 @@ struct TransferQuota {
         throw StorageError(
             .noSpace,
             "\(needed.asByteCount) are still to be received and the disk has room for \(space.asByteCount); "
-                + "make room for \((needed - space).asByteCount) more and try again")
+                + "free \((needed - space).asByteCount) more and try again")
     }
 
     /// Checks one write.
@@ -55,11 +55,11 @@ struct TransferQuota {
 
     func diskFullError(received: UInt64) -> StorageError {
         guard let totalSize, totalSize > received else {
-            return StorageError(.noSpace, "the disk is full; make room and send it again")
+            return StorageError(.noSpace, "the disk is full; free some space and send it again")
         }
         return StorageError(
             .noSpace,
             "the disk is full and \((totalSize - received).asByteCount) are still to come; "
-                + "make room, and the same send resumes from here")
+                + "free some space, and repeat the send to resume")
     }
 }

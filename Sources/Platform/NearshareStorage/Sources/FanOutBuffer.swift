@@ -107,7 +107,7 @@ struct FanOutBuffer {
     /// Ends a ``Step/readDirectly``.
     mutating func complete(_ result: ReadResult, by reader: Int) {
         finishReading(result)
-        // A reader that was removed meanwhile was the last one: nobody misses the bytes.
+        // A reader that was removed in the meantime was the last one: no reader needs the bytes.
         guard let count = result.count, positions[reader] != nil else { return }
         start += UInt64(count)
         positions[reader] = start

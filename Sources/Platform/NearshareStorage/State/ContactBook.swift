@@ -78,7 +78,7 @@ package struct ContactBook: Sendable, Hashable {
         entry.name = name
         entry.isProven = known.isProven || isProven
         let interval = UInt64(Self.meetingInterval.components.seconds) * 1_000
-        // In both directions: a clock that was wrong for a while must not make a contact the newest or the oldest for good.
+        // In both directions: a clock that was wrong for a while must not make a contact the newest or the oldest for ever.
         let (elapsed, overflow) = now.milliseconds.subtractingReportingOverflow(known.lastMet.milliseconds)
         if overflow || elapsed.magnitude >= interval { entry.lastMet = now }
         entries[known.fingerprint] = entry
@@ -157,7 +157,7 @@ extension ContactBook: Codable {
         for record in try container.decode([Record].self).prefix(Self.capacity) {
             guard let entry = record.entry, entries.updateValue(entry, forKey: entry.fingerprint) == nil else {
                 throw DecodingError.dataCorruptedError(
-                    in: container, debugDescription: "a contact stands in it twice, or with a key that is none")
+                    in: container, debugDescription: "a duplicate contact, or an invalid key")
             }
         }
     }

@@ -65,7 +65,7 @@ package final class StateDirectory: Sendable {
         let file = try directory.openForReading(Self.keyFileName)
         let status = try file.status()
         guard status.isFile, status.st_uid == geteuid() || geteuid() == 0 else {
-            throw StorageError(.noPermission, "\(shown(path))/\(Self.keyFileName) is not a file of yours; move it away")
+            throw StorageError(.noPermission, "\(shown(path))/\(Self.keyFileName) does not belong to you; move it away")
         }
         guard status.st_mode & 0o077 == 0 else {
             throw StorageError(
@@ -100,8 +100,8 @@ package final class StateDirectory: Sendable {
     /// Removes the key and all other files; the empty directory stays. The key is removed first, and its bytes are overwritten as far as
     /// the file system allows (docs/THREATS.md). If the process is killed meanwhile, the directory has no key, and the next process that
     /// opens it removes the rest.
-    /// - Throws: ``StorageError`` without any change while another process has the directory open; without the key if another file
-    ///   can't be removed.
+    /// - Throws: ``StorageError`` without any change while another process has the directory open; without the key if another
+    ///   file can't be removed.
     package func destroy() throws(StorageError) {
         try lockExclusively()
         if directory.exists(Self.keyFileName) {

@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// How a message is delivered.
+/// The delivery mode of a message.
 package enum MessageMode: String, Sendable, Hashable, CaseIterable {
     /// Only while the receiver is in range.
     case direct

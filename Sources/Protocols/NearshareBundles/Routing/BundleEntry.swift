@@ -1,8 +1,8 @@
 internal import NearshareBase
 
-/// What the index holds in memory about a stored bundle; the bundle itself is in the store.
+/// The index's in-memory record of a stored bundle; the bundle itself is in the store.
 struct BundleEntry: Sendable {
-    /// How the bundle is being forwarded.
+    /// The forwarding state of a bundle.
     enum State: Sendable, Hashable {
         /// No neighbour can take it yet.
         case waiting
@@ -36,8 +36,8 @@ struct BundleEntry: Sendable {
         static let none = Self(high: 0, low: 0)
     }
 
-    /// What never changes, apart from what does, as the table of entries has many free places. Flags rather than optionals, each of which
-    /// would take eight bytes more.
+    /// The immutable fields. They are on the heap, because the table of entries has many unused slots. Flags rather than
+    /// optionals, each of which would take eight bytes more.
     private final class Facts: Sendable {
         let source: EndpointID
         let destination: EndpointID
@@ -86,9 +86,9 @@ struct BundleEntry: Sendable {
     }
 
     private let facts: Facts
-    /// How often this node has forwarded it.
+    /// Number of times that this node has forwarded it.
     var forwardCount: UInt16
-    /// It is this node's own, and a neighbour has confirmed it.
+    /// Whether it is this node's own, and a neighbour has confirmed it.
     var isSent = false
     /// It has been routed a second time.
     var isSecondAttempt = false
@@ -103,7 +103,7 @@ struct BundleEntry: Sendable {
     var source: EndpointID { facts.source }
     /// Nil for everyone, and for an unnamed destination.
     var destination: EndpointID? { facts.hasDestination ? facts.destination : nil }
-    /// The neighbour that handed it over; nil for this node's own.
+    /// The neighbour that sent it; nil for this node's own.
     var previousNode: EndpointID? { facts.hasPreviousNode ? facts.previousNode : nil }
     var isOwn: Bool { !facts.hasPreviousNode }
     /// For an acknowledgement the lock that its secret opens.
@@ -121,11 +121,11 @@ struct BundleEntry: Sendable {
     /// Size that counts towards quotas.
     var byteCount: Int { Int(facts.byteCount) }
     var fitsRadio: Bool { facts.fitsRadio }
-    /// Tags of the nodes that had it, this one included.
+    /// Tags of the nodes that have stored it, this one included.
     var visitedTags: [UInt32] { facts.visitedTags }
 
     var isEpidemic: Bool { state == .epidemic }
 
-    /// Bytes of the facts and the list in them, with what the runtime and the allocator add.
+    /// Bytes of the immutable fields and their list, with the overhead of runtime and allocator.
     var heapByteCount: Int { 128 + 32 + visitedTags.count * 4 }
 }

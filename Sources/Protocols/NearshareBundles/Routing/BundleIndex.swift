@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-/// The bundles that are in the store: their forwarding state, quotas, duplicates and expiry.
+/// The index of the bundles in the store: their forwarding state, quotas, duplicates and expiry.
 struct BundleIndex: Sendable {
     private(set) var entries: [BundleID: BundleEntry] = [:]
     private(set) var seen = SeenBundles(capacity: 8_192)
@@ -15,7 +15,7 @@ struct BundleIndex: Sendable {
     }
 
     var count: Int { entries.count }
-    /// Nothing to sweep.
+    /// Whether there is nothing to sweep.
     var isEmpty: Bool { entries.isEmpty && seen.count == 0 }
     var hasWaiting: Bool { entries.values.contains { $0.state == .waiting } }
     /// Whether as many of this node's own bundles are stored as the quota allows.
@@ -43,7 +43,7 @@ struct BundleIndex: Sendable {
         recordSeen(stored.id, expiry: entry.expiry, from: stored.previousNode)
     }
 
-    /// Makes a stored acknowledgement the one that answers when its bundle comes again.
+    /// Makes a stored acknowledgement the answer to further copies of its bundle.
     mutating func register(acknowledgement id: BundleID) {
         if let acknowledged = entries[id]?.acknowledged { acknowledgements[acknowledged] = id }
     }
@@ -60,13 +60,13 @@ struct BundleIndex: Sendable {
         seen.markEpidemic(id)
     }
 
-    /// - Returns: what was removed; nil when it was not stored.
+    /// - Returns: the removed entry; nil when it was not stored.
     mutating func remove(_ id: BundleID, now: Moment) -> BundleEntry? {
         guard let entry = entries.removeValue(forKey: id) else { return nil }
         if let acknowledged = entry.acknowledged, acknowledgements[acknowledged] == id {
             acknowledgements[acknowledged] = nil
         }
-        // A bundle for everyone comes again and again, a routed one hardly does.
+        // A bundle for everyone arrives again and again, a routed one rarely does.
         seen.shorten(id, to: WallTime(milliseconds: now.wall.milliseconds + Self.routedMemory))
         return entry
     }
@@ -115,9 +115,9 @@ struct BundleIndex: Sendable {
 
     // MARK: Quotas
 
-    /// Makes room for a bundle, first among those of the same neighbour (M6): of the source with most bundles there the oldest goes. An
-    /// evicted bundle is accepted again when it comes again.
-    /// - Returns: whether there is room, and the bundles that were evicted.
+    /// Makes room for a bundle, first among those of the same neighbour (M6), by evicting the oldest bundle of the source with
+    /// most bundles there. An evicted bundle is accepted again when it arrives again.
+    /// - Returns: whether there is room, and the evicted bundles.
     mutating func admit(
         byteCount size: Int, from neighbour: EndpointID, now: Moment
     ) -> (isAdmitted: Bool, evicted: [BundleID]) {

@@ -1,7 +1,7 @@
 package import NearshareBase
 
-/// What the router asks its driver to do, in this order: what is stored must be durable before the next reaction, as a receipt or an
-/// acknowledgement that follows is a promise.
+/// An action that the router requests from its driver, in this order: a store must be durable before the next reaction, because
+/// a following receipt or acknowledgement is a promise.
 package enum BundleReaction: Sendable {
     /// Store a bundle, so that it can be forwarded later, also after a restart.
     case store(StoredBundle)
@@ -23,7 +23,7 @@ package enum BundleEvent: Sendable, Hashable {
     case sent(BundleID)
     /// The destination has acknowledged this node's bundle.
     case delivered(BundleID)
-    /// No acknowledgement came within the time to live of this node's bundle.
+    /// No acknowledgement was received within the time to live of this node's bundle.
     case expired(BundleID)
     /// A bundle for this node, or for everyone.
     case received(DeliveredBundle)
@@ -35,9 +35,9 @@ package enum BundleEvent: Sendable, Hashable {
 package struct StoredBundle: Sendable, Hashable {
     package var id: BundleID
     package var copy: BundleCopy
-    /// The neighbour that handed it over; nil for this node's own.
+    /// The neighbour that sent it; nil for this node's own.
     package var previousNode: EndpointID?
-    /// How often this node has forwarded it.
+    /// Number of times that this node has forwarded it.
     package var forwardCount: Int
 
     package init(id: BundleID, copy: BundleCopy, previousNode: EndpointID?, forwardCount: Int = 0) {
@@ -61,7 +61,7 @@ package struct BundleLink: Sendable, Hashable {
     }
 }
 
-/// Why a bundle is not accepted for sending.
+/// The reason why a bundle is not accepted for sending.
 package enum BundleRejection: Error, Sendable, Hashable, CustomStringConvertible {
     case tooManyWaiting
     case notInRange

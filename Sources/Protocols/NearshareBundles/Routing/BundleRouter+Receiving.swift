@@ -2,7 +2,7 @@ package import NearshareBase
 
 // Packets from neighbours: bundles, acknowledgements, reports and receipts.
 extension BundleRouter {
-    /// Handles a packet from a neighbour. Reports and receipts must be known to come from it.
+    /// Handles a packet from a neighbour. Reports and receipts must be authenticated as the neighbour's.
     package mutating func receive(_ packet: BundlePacket, from neighbour: EndpointID, now: Moment) {
         guard forwarder.isNeighbour(neighbour) else { return }
         switch packet {
@@ -29,7 +29,7 @@ extension BundleRouter {
 
     // MARK: Bundles
 
-    /// Receives a copy. Whatever it contains, it costs one signature check, and at most one copy to each other neighbour.
+    /// Receives a copy. For any content, it costs one signature check, and at most one copy to each other neighbour.
     private mutating func receive(_ copy: BundleCopy, from neighbour: EndpointID, now: Moment) {
         let id = copy.bundle.id
         if index.seen.contains(id) { return receiveDuplicate(copy, id, from: neighbour, now: now) }
@@ -96,7 +96,7 @@ extension BundleRouter {
         confirm(id, to: neighbour, now: now)
         let entry = index[id]
         if copy.forwarding == .routed, let entry, case .routed(let next) = entry.state, !wasHandled || next == neighbour {
-            // Its sender tries again; or it has gone in a loop, as a node relies on reports that have become wrong.
+            // Its sender tries again; or it has travelled in a loop, because a node relies on outdated reports.
             let isTriedAgain = entry.previousNode == neighbour
             let excluded: Set<EndpointID> = isTriedAgain ? [neighbour] : [neighbour, next]
             return apply(forwarder.route(id, excluding: excluded, index: &index, tree: tree, now: now), now: now)
@@ -167,7 +167,7 @@ extension BundleRouter {
             delete(acknowledgement.id, now: now)
             if entry.isOwn { react(.emit(.delivered(acknowledgement.id))) }
         }
-        // It has reached its destination. It goes on only to delete copies under epidemic forwarding.
+        // The acknowledgement has reached its destination. It is forwarded only to delete copies under epidemic forwarding.
         let isAtDestination = entry?.isOwn ?? (copy.bundle.destination == .endpoint(address))
         guard !isAtDestination || (entry != nil && isEpidemic) else {
             index.recordSeen(id, expiry: copy.bundle.expiry, from: neighbour)

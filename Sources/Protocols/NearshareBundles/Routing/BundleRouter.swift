@@ -50,21 +50,21 @@ package struct BundleRouter: Sendable {
 
     var settings: BundleRouterSettings { forwarder.settings }
 
-    /// Removes and returns what is to be done, in this order.
+    /// Removes and returns the pending reactions, in order.
     package mutating func drainReactions() -> [BundleReaction] {
         guard !reactions.isEmpty else { return [] }
         defer { reactions = [] }
         return reactions
     }
 
-    /// When ``advance(to:)`` is to be called if nothing else happens before.
+    /// When ``advance(to:)`` must be called if there is no other event before.
     package var deadline: MonotonicInstant? { timers.nextDeadline }
 
     /// Stored bundles, this node's own and others'.
     package var bundleCount: Int { index.count }
     package var neighbourCount: Int { forwarder.neighbourCount }
 
-    /// Bytes of memory, reckoned from the tables of all parts.
+    /// Bytes of memory, calculated from the tables of all parts.
     package var byteCount: Int {
         MemoryLayout<Self>.size + timers.byteCount + tree.byteCount + exchange.byteCount + index.byteCount
             + forwarder.byteCount
@@ -72,7 +72,8 @@ package struct BundleRouter: Sendable {
 
     package func isNeighbour(_ endpoint: EndpointID) -> Bool { forwarder.isNeighbour(endpoint) }
 
-    /// Whether a bundle has to take a Bluetooth hop, as far as it can be told here: its destination or all neighbours are behind one.
+    /// Whether a bundle has to take a Bluetooth hop, as far as this node knows: its destination or all neighbours are behind
+    /// one.
     package func needsRadio(to destination: EndpointID?) -> Bool {
         guard forwarder.neighbourCount > 0 else { return false }
         if let destination, let link = forwarder.link(to: destination) { return link.isRadio }
@@ -88,8 +89,8 @@ package struct BundleRouter: Sendable {
         start(bundle.id, now: now)
     }
 
-    /// Sends a bundle to a neighbour, which forwards it to nobody. With a hop limit of 1 and a readable body it travels inside the session
-    /// with that neighbour (``Bundle/requiresSession``), so that keys learnt later do not open it.
+    /// Sends a bundle to a neighbour, which does not forward it. With a hop limit of 1 and a readable body it travels inside
+    /// the session with that neighbour (``Bundle/requiresSession``), so that keys learnt later do not open it.
     /// - Throws: ``BundleRejection/notInRange``.
     package mutating func sendDirect(
         _ bundle: OutgoingBundle, to destination: EndpointID, now: Moment
@@ -125,7 +126,7 @@ package struct BundleRouter: Sendable {
 
     // MARK: Neighbours
 
-    /// A node is in range. Beyond 64 neighbours it is ignored (R1).
+    /// Adds a node in range. Beyond 64 neighbours it is ignored (R1).
     package mutating func neighbourUp(_ neighbour: EndpointID, link: BundleLink, now: Moment) {
         guard neighbour != address, !forwarder.isNeighbour(neighbour),
             forwarder.neighbourCount < Self.maximumNeighbourCount
@@ -150,7 +151,7 @@ package struct BundleRouter: Sendable {
 
     // MARK: Time
 
-    /// Handles what has become due.
+    /// Handles everything that is due.
     package mutating func advance(to now: Moment) {
         while let timer = timers.popDue(now.monotonic) {
             switch timer {
@@ -172,7 +173,7 @@ package struct BundleRouter: Sendable {
         }
     }
 
-    /// Removes what has expired.
+    /// Removes expired entries.
     private mutating func sweep(now: Moment) {
         isSweepScheduled = false
         for id in index.expired(now: now) { fail(id, now: now) }

@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// Parameters of this node's router. What all nodes must agree on is defined where it is used.
+/// Parameters of this node's router. Values on which all nodes must agree are declared where they are used.
 package struct BundleRouterSettings: Sendable {
     /// Limits of this node, for its own bundles and for others'.
     package var profile = PropagationProfile.standard
@@ -9,8 +9,8 @@ package struct BundleRouterSettings: Sendable {
     package var isForwarding = true
     /// Interval at which the root of the spanning tree increments the epoch, and neighbours report changes.
     package var epochInterval = Duration.seconds(60)
-    /// How long a routed bundle waits for its acknowledgement before epidemic forwarding begins. Up to half as much is added at random, so
-    /// that the nodes of a path do not begin at once.
+    /// Time for which a routed bundle waits for its acknowledgement before epidemic forwarding begins. Up to half as much is
+    /// added at random, so that the nodes of a path do not start at once.
     package var acknowledgementTimeout = Duration.seconds(30)
     /// Token-bucket rate of signature checks for one neighbour. Checking costs more than forging (M2, R9).
     package var signaturesPerSecond = 100.0
@@ -21,11 +21,11 @@ package struct BundleRouterSettings: Sendable {
     package init() {}
 }
 
-/// Limits of what is stored for others (M6).
+/// Limits of the bundles that are stored for other nodes (M6).
 package struct BundleQuota: Sendable, Hashable {
     package var bundleCount = 2_000
     package var byteCount = 4 << 20
-    /// Share of one neighbour: a neighbour that fills the store displaces only bundles that it has handed over itself.
+    /// Share of one neighbour: a neighbour that fills the store displaces only bundles that it has sent itself.
     package var bundleCountPerPreviousNode = 1_000
     package var byteCountPerPreviousNode = 2 << 20
     /// Limit of this node's own bundles, which are never displaced.

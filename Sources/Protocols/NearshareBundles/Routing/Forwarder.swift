@@ -10,7 +10,7 @@ struct Forwarder: Sendable {
         let link: BundleLink
         /// Copies that it has not confirmed, by the first 8 bytes of the bundle's ID.
         var offers: [UInt64: Offer] = [:]
-        /// Bundles that it is known to hold, with the second of the monotonic clock when that was learnt.
+        /// Bundles that it is known to hold, with the second of the monotonic clock in which this was learnt.
         var holdings: [UInt64: UInt32] = [:]
         /// Bundles that it lacks, which are forwarded at a limited rate.
         var queue: [BundleID] = []
@@ -74,12 +74,12 @@ struct Forwarder: Sendable {
 
     var areAllLinksRadio: Bool { neighbours.values.allSatisfy { $0.link.isRadio } }
 
-    /// - Returns: false when the neighbour has caused too many signature checks lately (M2, R9).
+    /// - Returns: false when the neighbour has caused too many signature checks recently (M2, R9).
     mutating func admitsSignatureCheck(for id: EndpointID, now: Moment) -> Bool {
         change(id) { $0.signatureChecks.consume(now: now.monotonic) } ?? false
     }
 
-    /// Changes a neighbour in its place in the table, without a copy of what it holds.
+    /// Changes a neighbour in place in the table, without a copy of its state.
     @discardableResult
     private mutating func change<Result>(_ id: EndpointID, _ body: (inout Neighbour) -> Result) -> Result? {
         guard let index = neighbours.index(forKey: id) else { return nil }
@@ -90,9 +90,9 @@ struct Forwarder: Sendable {
 
     /// Starts to forward a bundle that has just been stored.
     /// - Parameters:
-    ///   - neighbour: where it came from.
+    ///   - neighbour: the neighbour that sent it; nil for this node.
     ///   - preferred: the first choice of a next hop; for an acknowledgement the previous node of its bundle.
-    ///   - isEpidemic: it came under epidemic forwarding.
+    ///   - isEpidemic: whether it was received under epidemic forwarding.
     mutating func start(
         _ id: BundleID, from neighbour: EndpointID? = nil, preferring preferred: EndpointID? = nil,
         isEpidemic: Bool = false, index: inout BundleIndex, tree: SpanningTree, now: Moment
@@ -105,7 +105,8 @@ struct Forwarder: Sendable {
             id, excluding: neighbour.map { [$0] } ?? [], preferring: preferred, index: &index, tree: tree, now: now)
     }
 
-    /// Forwards a bundle to the neighbour nearest to its destination; where none is known to be nearer, epidemic forwarding begins.
+    /// Forwards a bundle to the neighbour nearest to its destination; if none is known to be nearer, epidemic forwarding
+    /// begins.
     mutating func route(
         _ id: BundleID, excluding excluded: Set<EndpointID>, preferring preferred: EndpointID? = nil,
         index: inout BundleIndex, tree: SpanningTree, now: Moment
@@ -123,7 +124,7 @@ struct Forwarder: Sendable {
                 index.update(id) { $0.state = .routed(to: next) }
                 if forward(id, to: next, .routed, index: &index, now: now, effects: &effects) { break }
             }
-            // It is out of range, the bundle has been there before, or its link takes only smaller ones.
+            // It is out of range, the bundle has visited it before, or its link takes only smaller ones.
             excluded.insert(next)
         }
         if let entry = index[id], !entry.isAcknowledgement { effects.append(acknowledgementTimer(id)) }
@@ -156,7 +157,8 @@ struct Forwarder: Sendable {
         .start(.acknowledgementTimeout(id), JitteredDelay(settings.acknowledgementTimeout, by: 1...1.5))
     }
 
-    /// No acknowledgement has come. Where nodes do not move the sender tries a second time; elsewhere epidemic forwarding begins.
+    /// Handles a missing acknowledgement. Where nodes do not move the sender tries a second time; elsewhere epidemic forwarding
+    /// begins.
     mutating func acknowledgementTimedOut(
         _ id: BundleID, index: inout BundleIndex, tree: SpanningTree, now: Moment
     ) -> [RouterEffect] {
@@ -222,7 +224,7 @@ struct Forwarder: Sendable {
         return sendQueued(to: neighbour, index: &index, now: now)
     }
 
-    /// Forwards as much of a neighbour's queue as its link takes at once.
+    /// Forwards as much of a neighbour's queue as its link accepts at once.
     mutating func sendQueued(to id: EndpointID, index: inout BundleIndex, now: Moment) -> [RouterEffect] {
         guard let link = link(to: id), let queue = neighbours[id]?.queue, let end = neighbours[id]?.queueEnd, !queue.isEmpty
         else { return [] }
@@ -270,7 +272,7 @@ struct Forwarder: Sendable {
         guard let entry = index[id], let link = link(to: neighbour) else { return false }
         guard !isHandled(id, by: neighbour) else { return true }
         guard isWithinLimits(entry), entry.fitsRadio || !link.isRadio else { return false }
-        // A node that gets a copy with its last hop cannot forward it: only the destination is of use then.
+        // A node that gets a copy on its last hop cannot forward it, so only the destination can use it.
         if let destination = entry.destination, destination != neighbour, entry.hopCount + 1 >= entry.hopLimit { return false }
         // The list of visited nodes never withholds a bundle from its destination: any node on the path could have put it there.
         if entry.destination != neighbour, entry.visitedTags.contains(neighbour.visitTag(in: id)) { return false }
@@ -303,7 +305,7 @@ struct Forwarder: Sendable {
                 id, to: neighbour, hopCount: entry.hopCount + 1, forwarding: mode, visitedTags: entry.visitedTags))
     }
 
-    /// A neighbour is certain to hold the bundle.
+    /// Records that a neighbour certainly holds the bundle.
     private mutating func confirmed(_ id: BundleID, index: inout BundleIndex, now: Moment) -> [RouterEffect] {
         guard let entry = index[id] else { return [] }
         var effects: [RouterEffect] = []
@@ -343,14 +345,14 @@ struct Forwarder: Sendable {
 
     // MARK: Waiting bundles
 
-    /// Tries bundles again that no neighbour could take, once new neighbours had time to report what they reach.
+    /// Retries bundles that no neighbour could take, once new neighbours had time to report their reachability.
     mutating func scheduleRetry(index: BundleIndex) -> [RouterEffect] {
         guard !isRetryScheduled, index.hasWaiting else { return [] }
         isRetryScheduled = true
         return [.start(.waitingRetry, JitteredDelay(Self.waitingRetryDelay))]
     }
 
-    /// - Returns: the bundles to start again.
+    /// - Returns: the bundles to forward again.
     mutating func retryDue(index: BundleIndex) -> [BundleID] {
         isRetryScheduled = false
         return index.bundles(in: .waiting)
@@ -358,7 +360,7 @@ struct Forwarder: Sendable {
 
     // MARK: Receipts
 
-    /// Confirms a bundle or a report to the neighbour that sent it, where the link does not.
+    /// Confirms a bundle or a report to the neighbour that sent it, on a link without confirmation of its own.
     /// - Parameter number: the first 8 bytes of a bundle's ID, or the token of a report.
     mutating func confirm(_ number: UInt64, to neighbour: EndpointID) -> [RouterEffect] {
         let count = change(neighbour) { record -> Int in
@@ -383,7 +385,7 @@ struct Forwarder: Sendable {
         return [.react(.send(.receipt(receipts), to: neighbour))]
     }
 
-    /// A neighbour has confirmed the copy with this number.
+    /// Handles a neighbour's confirmation of the copy with this number.
     mutating func receiveReceipt(
         _ number: UInt64, from neighbour: EndpointID, index: inout BundleIndex, now: Moment
     ) -> [RouterEffect] {
@@ -398,7 +400,7 @@ struct Forwarder: Sendable {
 
     // MARK: Holdings
 
-    /// The neighbour holds the bundle, or has been sent a copy.
+    /// Whether the neighbour holds the bundle, or has been sent a copy.
     func isHandled(_ id: BundleID, by neighbour: EndpointID) -> Bool { neighbours[neighbour]?.isHandled(id) ?? false }
 
     mutating func recordHolding(of id: BundleID, by neighbour: EndpointID, now: Moment) {
@@ -406,7 +408,7 @@ struct Forwarder: Sendable {
         change(neighbour) {
             $0.offers[id.short] = nil
             $0.holdings[id.short] = second
-            // Its next summary vector lists what is removed.
+            // Its next summary vector lists the removed ones.
             if $0.holdings.count > Self.maximumHoldingCount { $0.removeOldHoldings(now: second) }
         }
     }

@@ -1,10 +1,10 @@
 internal import NearshareBase
 
-/// What each neighbour was told of this node's bundles, and which report it has not confirmed yet.
+/// The reports to each neighbour: what was reported, and what is not confirmed yet.
 struct ReportExchange: Sendable {
     private struct Neighbour {
         var unconfirmed: UnconfirmedReport?
-        /// Generation of the summary vector that it was told last; ``never`` before the first one.
+        /// Generation of the summary vector in the last report; ``never`` before the first one.
         var summaryGeneration = Self.never
 
         static let never: Int32 = -1
@@ -18,7 +18,7 @@ struct ReportExchange: Sendable {
         let attemptCount: UInt8
     }
 
-    /// What a report is for.
+    /// The purpose of a report.
     struct Request: Sendable, Hashable {
         /// Include the summary vector if the neighbour does not have the present one.
         var hasSummary: Bool
@@ -48,12 +48,12 @@ struct ReportExchange: Sendable {
     /// Bytes on the heap.
     var byteCount: Int { neighbours.tableByteCount + (summary?.vector.filter.bytes.count ?? 0) }
 
-    /// Whether bundles have been listed since a neighbour was told the last summary vector.
+    /// Whether bundles have been listed since a neighbour was sent the last summary vector.
     func isSummaryDue(to id: EndpointID, seen: SeenBundles) -> Bool {
         neighbours[id].map { $0.summaryGeneration != Self.generation(of: seen) } ?? false
     }
 
-    /// Builds a report with all that has changed since the last one to the same neighbour.
+    /// Builds a report with all changes since the last one to the same neighbour.
     /// - Parameters:
     ///   - isReliable: the link needs no confirmation.
     ///   - random: for the token, and for the salt of a summary vector.
@@ -94,7 +94,7 @@ struct ReportExchange: Sendable {
         return Request(hasSummary: report.hasSummary, attemptCount: report.attemptCount + 1)
     }
 
-    /// The neighbour has received the report with this token.
+    /// Records that the neighbour has received the report with this token.
     mutating func confirm(_ token: UInt64, by id: EndpointID) {
         guard let index = neighbours.index(forKey: id), neighbours.values[index].unconfirmed?.token == token else { return }
         neighbours.values[index].unconfirmed = nil

@@ -38,7 +38,7 @@ struct ReverseRoutes: Sendable {
     }
 
     private static let lifetime = Duration.seconds(900)
-    /// For this long a shorter path is preferred to a newer one.
+    /// Time for which a shorter path is preferred to a newer one.
     private static let freshness = Duration.seconds(120)
     private static let capacity = 128
 }

@@ -10,7 +10,7 @@ enum RouterTimer: Sendable, Hashable {
     case reachabilityReport
     /// Expired bundles and stale entries are removed.
     case sweep
-    /// Bundles that no neighbour could accept are tried again.
+    /// Retry of bundles that no neighbour could accept.
     case waitingRetry
     /// The acknowledgement of a forwarded bundle is overdue.
     case acknowledgementTimeout(BundleID)
@@ -43,7 +43,7 @@ struct JitteredDelay: Sendable, Hashable {
     }
 }
 
-/// What a part asks the router to do, in this order.
+/// An action that a part requests from the router, in this order.
 enum RouterEffect: Sendable {
     case start(RouterTimer, JitteredDelay)
     case react(BundleReaction)

@@ -57,7 +57,7 @@ struct SeenBundles: Sendable {
         generation += 1
     }
 
-    /// Shortens the life of an entry that no summary vector lists.
+    /// Shortens the lifetime of an entry that no summary vector lists.
     mutating func shorten(_ id: BundleID, to expiry: WallTime) {
         guard let index = records.index(forKey: id), !records.values[index].isEpidemic else { return }
         records.values[index].expiry = min(
@@ -94,7 +94,7 @@ extension Dictionary {
     /// Bytes of the hash table, without what keys and values have on the heap.
     var tableByteCount: Int { capacity * (MemoryLayout<Key>.stride + MemoryLayout<Value>.stride) }
 
-    /// Returns the memory that a flood took: a table gets smaller only when it is built again.
+    /// Releases the memory that a flood has allocated: a table shrinks only when it is rebuilt.
     mutating func shrink() {
         guard capacity > 4 * Swift.max(16, count) else { return }
         var small: Self = [:]

@@ -9,14 +9,14 @@ internal import NearshareBase
 /// follows the links of the tree. What neighbours report about the tree cannot be verified: it decides where a bundle is tried first,
 /// never whether it is stored or spread.
 struct SpanningTree: Sendable {
-    /// What a neighbour has reported about itself, and what it was told. In the order of fields that takes the least memory.
+    /// The last report of a neighbour about itself, and the last reports to it. The order of fields takes the least memory.
     struct Neighbour: Sendable {
         /// Nil until its first report.
         fileprivate(set) var position: TreePosition?
-        /// It has selected this node as its parent.
+        /// Whether it has selected this node as its parent.
         fileprivate(set) var isChild = false
         fileprivate(set) var reachability = ReachabilityFilter.empty
-        /// Generation of the filter that it was told last; ``withdrawn`` for the empty one.
+        /// Generation of the filter in the last report to it; ``withdrawn`` for the empty one.
         fileprivate var reportedGeneration = Self.withdrawn
         let isRadio: Bool
 
@@ -33,13 +33,13 @@ struct SpanningTree: Sendable {
         case report(to: EndpointID)
         /// Report the position and the summary vector to all neighbours.
         case reportToAll
-        /// The neighbour has joined the tree below this node: bundles for everyone have passed it by so far.
+        /// The neighbour has joined the tree below this node: earlier bundles for everyone have not reached it along the tree.
         case childJoined(EndpointID)
     }
 
     /// Failure detector of the root.
     private struct RootMonitor {
-        /// When the present root was last known to increment the epoch.
+        /// When the current root was last known to increment the epoch.
         var lastEpochStart: MonotonicInstant
         /// Roots that have stopped incrementing the epoch, with their last epochs.
         private(set) var silentRoots: [EndpointID: UInt32] = [:]
@@ -59,7 +59,8 @@ struct SpanningTree: Sendable {
 
     /// The filter of this node: itself and everything that its children reach.
     private struct OwnReachability {
-        /// Nil when it is long; then it is merged again for each report to the parent, as the children's filters hold the same.
+        /// Nil when it is long; then it is merged again for each report to the parent, because the children's filters contain
+        /// the same data.
         var filter: ReachabilityFilter?
         var byteCount = 0
         var hash: Int?
@@ -78,9 +79,9 @@ struct SpanningTree: Sendable {
     private(set) var parentSince: MonotonicInstant
     private let epochInterval: Duration
     private var root: RootMonitor
-    /// Distance of the root when the last path to it was lost.
+    /// Distance from the root when the last path to it was lost.
     private var lostDistance: UInt16 = 0
-    /// Until then the present parent may report the new epoch as well; nil while no selection is under way.
+    /// Deadline for the current parent to report the new epoch; nil while no selection is in progress.
     private var selectionDeadline: MonotonicInstant?
     private var isEpochTimerRunning = false
     private var reachability = OwnReachability()
@@ -171,7 +172,7 @@ struct SpanningTree: Sendable {
 
     // MARK: Parent selection
 
-    /// The neighbour at this position knows a path to a root that is alive.
+    /// Whether the neighbour at this position knows a path to a root that is alive.
     private func isUsable(_ position: TreePosition) -> Bool {
         position.distance < Self.maximumDistance && position.root != local && root.isAlive(rootOf: position)
     }
@@ -193,7 +194,7 @@ struct SpanningTree: Sendable {
         return candidates
     }
 
-    /// Collects reports for a short time, as the neighbour nearest to the root may not be the first to report.
+    /// Collects reports for a short time, because the neighbour nearest to the root may not be the first to report.
     private mutating func scheduleSelection(now: Moment) -> [Reaction] {
         guard selectionDeadline == nil else { return [] }
         selectionDeadline = now.monotonic + Self.parentTimeout
@@ -227,7 +228,7 @@ struct SpanningTree: Sendable {
             return [.start(.parentSelection, JitteredDelay(Self.selectionDelay))]
         }
         let isNewEpoch = position.root.rawValue != lowest || newest.isLater(than: position.epoch)
-        // A neighbour that is further away than this node was may have its position from this node: a loop.
+        // A neighbour that is further away than this node was may have its position from this node, which would be a loop.
         let eligible = belowLowest.filter {
             $0.position.epoch == newest && (isNewEpoch || $0.position.distance < lostDistance)
         }
@@ -272,8 +273,8 @@ struct SpanningTree: Sendable {
 
     // MARK: Forwarding
 
-    /// The neighbours to which a bundle for everyone is forwarded at once. Outside the tree that is the one nearest to a root; all
-    /// others learn of the bundle from the next summary vector.
+    /// The neighbours to which a bundle for everyone is forwarded at once. Outside the tree that is the neighbour nearest to a
+    /// root; all others learn of the bundle from the next summary vector.
     var broadcastNeighbours: [EndpointID] {
         let linked = neighbours.filter { $0.key == parent || $0.value.isChild }.map(\.key)
         guard linked.isEmpty else { return linked.sorted { $0.rawValue < $1.rawValue } }
@@ -283,7 +284,8 @@ struct SpanningTree: Sendable {
         return nearest.map { [$0.key] } ?? []
     }
 
-    /// The neighbour with the smallest filter that contains a destination, which is likely to be the nearest to it; else the parent.
+    /// The neighbour with the smallest filter that contains a destination, which is likely to be the nearest to it; otherwise
+    /// the parent.
     func nextHop(to destination: EndpointID, excluding excluded: Set<EndpointID>) -> EndpointID? {
         let tag = ReachabilityFilter.tag(of: destination)
         var best: (id: EndpointID, size: Int)?
@@ -320,11 +322,12 @@ struct SpanningTree: Sendable {
         return [.report(to: parent)]
     }
 
-    /// The filter to include in a report to a neighbour; nil when it has been told the present one.
+    /// The filter to include in a report to a neighbour; nil when the neighbour has the current one.
     mutating func reachabilityUpdate(for id: EndpointID) -> ReachabilityFilter? {
         refreshReachability()
         guard let index = neighbours.index(forKey: id) else { return nil }
-        // A short filter is told to all neighbours, as it shortens paths. One that has grown long must not stay valid there.
+        // A short filter is reported to all neighbours, because it shortens paths. One that has become long must not stay valid
+        // there.
         let isIncluded = parent == id || reachability.filter != nil
         let generation = isIncluded ? reachability.generation : Neighbour.withdrawn
         guard neighbours.values[index].reportedGeneration != generation else { return nil }
@@ -356,19 +359,19 @@ struct SpanningTree: Sendable {
         var tags = [own]
         for neighbour in neighbours.values where neighbour.isChild { tags += neighbour.reachability.tags }
         if isLimited, tags.count > Self.sharedFilterByteCount { tags = [own] }
-        // Beyond the limit of a filter only this node is reported, and bundles for the others go further up.
+        // Beyond the limit of a filter only this node is reported, and bundles for the others travel further up.
         return ReachabilityFilter(tags: tags) ?? ReachabilityFilter(tag: own)
     }
 
     private static let epochsUntilSilent = 2.5
     private static let stableEpochCount = 3.0
     private static let selectionDelay = Duration.milliseconds(200)
-    /// How long a selection waits for the present parent.
+    /// Time for which a selection waits for the current parent.
     private static let parentTimeout = Duration.seconds(20)
     private static let reachabilityDelay = Duration.seconds(1)
     private static let reachabilityInterval = Duration.seconds(2)
     private static let sharedFilterByteCount = 1_024
-    /// No path is longer than bundles may travel.
+    /// Limit on the length of a path, beyond which no bundle travels.
     private static let maximumDistance: UInt16 = 1_000
 }
 

@@ -12,7 +12,8 @@ extension EndpointID {
         self.init(rawValue: digest.prefix(Self.byteCount).bigEndianValue())
     }
 
-    /// Stands for this endpoint in the list of visited nodes of one bundle. Tags in two bundles cannot be linked without the endpoint ID.
+    /// Represents this endpoint in the list of visited nodes of one bundle. Tags in two bundles cannot be linked without the
+    /// endpoint ID.
     func visitTag(in id: BundleID) -> UInt32 { SHA256Hasher.digest(id.bytes + bytes).prefix(4).bigEndianValue() }
 }
 

@@ -18,7 +18,7 @@ package struct ExportedKeys: Sendable, Hashable {
 
     package static let maximumByteCount = 1_024
 
-    /// Why a text is no file of exported keys.
+    /// The reason why a text is not a file of exported keys.
     package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
         case notAKeysFile
         case laterVersion(String)
@@ -33,7 +33,7 @@ package struct ExportedKeys: Sendable, Hashable {
         }
     }
 
-    /// - Parameter text: the file's content.
+    /// - Parameter text: the content of the file.
     package init(decoding text: String) throws(Invalid) {
         guard text.utf8.count <= Self.maximumByteCount else { throw .notAKeysFile }
         var fields: [Substring: [UInt8]] = [:]

@@ -40,8 +40,8 @@ package struct OutgoingBundle: Sendable, Hashable {
         self.init(bundle, signedBy: key)
     }
 
-    /// An acknowledgement, which is not sealed: its secret is to be known.
-    /// - Parameter bundle: the one that is acknowledged, whose limits it gets.
+    /// Creates an acknowledgement, which is not sealed: its secret is meant to be known.
+    /// - Parameter bundle: the acknowledged bundle, whose limits it gets.
     init(
         acknowledging acknowledgement: BundleAcknowledgement, of bundle: Bundle, from keys: RouterKeys, created: WallTime,
         random: inout some RandomNumberGenerator

@@ -17,7 +17,7 @@ enum SealedPayload {
         }
     }
 
-    /// Binds a body to the limits, the destination and the sender of its bundle.
+    /// The prologue that binds a body to the limits, the destination and the sender of its bundle.
     static func prologue(of bundle: Bundle) -> [UInt8] {
         Array("nearshare carried message".utf8) + bundle.encodedHeader
     }

@@ -15,7 +15,7 @@ package struct Bundle: Sendable, Hashable {
         case unnamed(EndpointID)
     }
 
-    /// What the body contains.
+    /// The kind of the body.
     package enum Kind: Sendable, Hashable {
         /// ``BundleContent`` that everyone can read.
         case clear
@@ -38,7 +38,7 @@ package struct Bundle: Sendable, Hashable {
 
     package var kind: Kind
     package var destination: Destination
-    /// How far and how long it is forwarded.
+    /// Limits on the distance and duration of forwarding.
     package var profile: PropagationProfile
     /// By the sender's clock.
     package var creationTime: WallTime
@@ -145,7 +145,8 @@ package struct Bundle: Sendable, Hashable {
     /// When its time to live ends, by the sender's clock.
     package var expiry: WallTime { WallTime(milliseconds: creationTime.milliseconds + Int64(profile.timeToLive) * 1_000) }
 
-    /// It is readable and for a neighbour alone, and so travels inside a session with that neighbour only (section 13, Modes).
+    /// Whether the bundle is readable and for a neighbour alone, so that it travels only inside a session with that neighbour
+    /// (section 13, Modes).
     package var requiresSession: Bool { kind == .clear && hashLock != nil && profile.hopLimit == 1 }
 
     /// Size that counts towards quotas: the body, and an estimate of the rest.

@@ -14,10 +14,10 @@ package struct BundleCopy: Sendable, Hashable {
     /// Limit of an encoded copy.
     package static let maximumByteCount = 2 + 1 + 1 + 4 * 50 + 128 + Bundle.maximumBodyByteCount + 64
 
-    /// How often it has been forwarded, this time included.
+    /// Number of times that it has been forwarded, this time included.
     package var hopCount: Int
     package var forwarding: ForwardingMode
-    /// Tags of the nodes that had it last (``EndpointID/visitTag(in:)``).
+    /// Tags of the nodes that have stored it most recently (``EndpointID/visitTag(in:)``).
     package var visitedTags: [UInt32]
     package var bundle: Bundle
     /// ``Bundle/signatureByteCount`` bytes.

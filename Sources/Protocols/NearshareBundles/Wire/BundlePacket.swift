@@ -3,7 +3,7 @@ package import NearshareBase
 /// The payload of a mesh packet of type `bundle`: kind u8 · body.
 package enum BundlePacket: Sendable, Hashable {
     case copy(BundleCopy)
-    /// State of the sending node: its position in the tree, what it reaches, which bundles it holds.
+    /// State of the sending node: its position in the tree, its reachable endpoints, its bundles.
     case report(SpanningTreeReport)
     /// Bundles that have been stored (the first 8 bytes of their IDs), and tokens of reports. At most ``maximumReceiptCount``.
     case receipt([UInt64])

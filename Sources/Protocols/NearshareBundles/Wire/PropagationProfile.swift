@@ -1,7 +1,7 @@
 internal import NearshareBase
 
-/// How far and how long a bundle is forwarded. The sender chooses it and signs it with the bundle, and every node complies with it; a node's
-/// own profile may limit it further.
+/// The limits on the distance and duration of a bundle's forwarding. The sender chooses them and signs them with the bundle,
+/// and every node complies with them; a node's own profile may limit them further.
 package struct PropagationProfile: Sendable, Hashable {
     /// Limit of hops along one path.
     package let hopLimit: Int
@@ -24,7 +24,7 @@ package struct PropagationProfile: Sendable, Hashable {
         case sharingTime(Int)
         /// The number of copies.
         case maximumPropagation(Int)
-        /// The number of carriers.
+        /// The number of visited nodes.
         case tracklistLimit(Int)
 
         package var description: String {
@@ -51,11 +51,11 @@ package struct PropagationProfile: Sendable, Hashable {
         package static let sharingTime = 1_000...60_000
         /// Copies.
         package static let maximumPropagation = 1...1_000
-        /// Carriers.
+        /// Visited nodes.
         package static let tracklistLimit = 0...50
     }
 
-    /// - Throws: ``OutOfBounds`` for what lies outside ``Bounds``.
+    /// - Throws: ``OutOfBounds`` for a value outside ``Bounds``.
     package init(
         hopLimit: Int, timeToLive: Int, sharingTime: Int, maximumPropagation: Int, tracklistLimit: Int
     ) throws(OutOfBounds) {
@@ -79,7 +79,7 @@ package struct PropagationProfile: Sendable, Hashable {
 
     /// For most situations.
     package static let standard = Self(100, 86_400, 15_000, 200, 50)
-    /// For crowds, where few copies reach everyone.
+    /// For crowds, in which few copies reach everyone.
     package static let highDensity = Self(50, 3_600, 10_000, 50, 50)
     /// For few nodes that are seldom in range of each other.
     package static let sparse = Self(100, 302_400, 10_000, 250, 50)
@@ -88,7 +88,7 @@ package struct PropagationProfile: Sendable, Hashable {
     /// For nodes nearby, for half an hour.
     package static let shortReach = Self(50, 1_800, 10_000, 50, 50)
 
-    /// The profiles that have a name, as it is written on the command line.
+    /// The named profiles, with their names on the command line.
     package static let named: [(name: String, profile: PropagationProfile)] = [
         ("standard", .standard), ("high-density", .highDensity), ("sparse", .sparse), ("long-reach", .longReach),
         ("short-reach", .shortReach),

@@ -13,7 +13,7 @@ package struct ReachabilityFilter: Sendable, Hashable {
     /// The encoded filter.
     package let bytes: [UInt8]
 
-    /// Reaches nothing; withdraws an earlier filter.
+    /// Reaches no endpoint; withdraws an earlier filter.
     package static let empty = ReachabilityFilter(bytes: [])
 
     private init(bytes: [UInt8]) {

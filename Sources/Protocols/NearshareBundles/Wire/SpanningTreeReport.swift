@@ -20,15 +20,15 @@ package struct TreePosition: Sendable, Hashable {
     var isDetached: Bool { distance == Self.detachedDistance }
 }
 
-/// What a node reports to a neighbour about itself.
+/// A node's report about itself to a neighbour.
 ///
 ///     flags u8 · root 8 · epoch u32 · distance u16 · [token u64] · [salt u32 · share u8 · share count u8 · parameter u8 ·
 ///     range u32 · length u16 · filter] · [length u16 · reachability filter]
 package struct SpanningTreeReport: Sendable, Hashable {
     package var position: TreePosition
-    /// The receiver is the sender's parent.
+    /// Whether the receiver is the sender's parent.
     package var isToParent: Bool
-    /// It answers a summary vector, and is not answered in turn.
+    /// Whether it answers a summary vector, and is not answered in turn.
     package var isAnswer: Bool
     /// Number that the receiver confirms with a receipt.
     package var token: UInt64?

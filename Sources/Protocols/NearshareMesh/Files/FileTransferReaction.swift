@@ -1,18 +1,18 @@
 internal import NearshareBase
 
-/// What the router does for the files that come and go.
+/// An action that the router performs for file transfers.
 enum FileTransferReaction: Sendable {
     /// Sends a message about a file inside the session.
-    /// - Parameter everywhere: on all links, as the peer may not be where it was last heard.
+    /// - Parameter everywhere: on all links, because the peer may not be where it was last heard.
     case send(MeshFileControl, to: PeerID, everywhere: Bool = false)
-    /// Seals the file, or signs it where it goes to everyone, cuts it and hands the fragments to
+    /// Seals the file, or signs it when it is for everyone, cuts it into fragments and passes them to
     /// ``OutgoingFiles/start(_:_:)``.
     case seal(MeshFileKey)
-    /// Schedules fragments of a file that was cut.
+    /// Schedules the fragments of a file.
     case schedule(FragmentJob)
     /// Removes the fragments of a file that has ended from the schedule.
     case unschedule(MeshFileKey)
-    /// Removes the fragments of a file that came so far.
+    /// Removes the received fragments of an incomplete file.
     case discardFragments(MeshFragment.ID, from: PeerID)
     case emit(MeshEvent)
 }

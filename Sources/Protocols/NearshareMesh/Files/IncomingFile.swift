@@ -8,7 +8,7 @@ struct IncomingFile: Sendable {
     enum Phase: Sendable {
         case offered(deadline: MonotonicInstant)
         case accepted(Reception)
-        /// It is here, and the program stores it.
+        /// All content was received, and the program stores it.
         case delivering
         /// Kept for a while, for a sender that missed the answer and asks again.
         case ended(Ending, removal: MonotonicInstant)
@@ -17,7 +17,7 @@ struct IncomingFile: Sendable {
     /// The fragments of an accepted file.
     struct Reception: Sendable {
         let deadline: MonotonicInstant
-        /// When a fragment came last, or was asked for.
+        /// When a fragment was last received or requested.
         var lastProgress: MonotonicInstant
         var receivedCount = 0
         /// Requests in a row without a new fragment.
@@ -30,14 +30,14 @@ struct IncomingFile: Sendable {
         case refused(MeshFileControl.Refusal)
     }
 
-    /// The latest: a sender that starts anew names other fragments.
+    /// The latest offer: a sender that restarts the transfer names other fragments.
     var offer: MeshFileOffer
     let sender: PeerID
     var phase: Phase
 
     var isEnded: Bool { if case .ended = phase { true } else { false } }
 
-    /// The state of its fragments; nil unless it was accepted and is still incomplete.
+    /// The state of the fragments; nil unless the file was accepted and is incomplete.
     var reception: Reception? {
         if case .accepted(let reception) = phase { reception } else { nil }
     }

@@ -7,7 +7,7 @@ struct IncomingFiles: Sendable {
     enum Arrival {
         /// It was never offered.
         case unknown
-        /// It was offered, but nobody accepted it, or it came before (A1, A2, A3).
+        /// It was offered, but not accepted, or it was received before (A1, A2, A3).
         case unexpected
         case accepted(MeshFileOffer)
     }
@@ -47,7 +47,7 @@ struct IncomingFiles: Sendable {
         return [.send(.refuse(key.file, reason), to: file.sender)]
     }
 
-    /// Gives up a file that was offered or is coming, at both ends.
+    /// Cancels a file that was offered or is being received, at both ends.
     mutating func cancel(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
         guard let file = files[key], !file.isEnded else { return [] }
         return [.send(.cancel(key.file), to: file.sender)] + end(key, .cancelledLocally, as: .declined, now: now)
@@ -69,15 +69,16 @@ struct IncomingFiles: Sendable {
 
     // MARK: Messages of the sender
 
-    /// Handles an offer. The same one again means that the answer was lost, or that the sender asks how far this node is. With
-    /// other fragments the sender has started anew: a file that is coming still comes, one that has ended is offered once more.
+    /// Handles an offer. A repeated offer means that the answer was lost, or that the sender asks for the progress. An offer
+    /// with other fragments means that the sender has restarted: an unfinished file continues, a finished one is offered once
+    /// more.
     mutating func receive(
         _ offer: MeshFileOffer, from peer: AuthenticatedPeer, _ assembler: FragmentAssembler, now: MonotonicInstant
     ) -> [FileTransferReaction] {
         let key = MeshFileKey(offer.id, with: peer.id)
         let isRestarted = files[key]?.offer.fragmentID != offer.fragmentID
         guard let known = files[key], !(known.isEnded && isRestarted) else { return receiveNew(offer, from: peer, now: now) }
-        // A person has seen the first offer and decides about that one (A10).
+        // The user decides about the first offer, which was shown (A10).
         guard offer.isEquivalent(to: known.offer) else { return [] }
         switch known.phase {
         case .offered:
@@ -116,13 +117,13 @@ struct IncomingFiles: Sendable {
 
     // MARK: Fragments
 
-    /// The accepted file whose fragments have this id.
+    /// The accepted file with this fragment id.
     func acceptedFile(_ id: MeshFragment.ID, from sender: PeerID) -> MeshFileKey? {
         files.first { $0.value.reception != nil && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
     }
 
     /// Records that a fragment was added to its set.
-    /// - Parameter receivedCount: fragments of the set that are there now.
+    /// - Parameter receivedCount: number of fragments in the set.
     /// - Returns: the progress to show, if any.
     mutating func recordFragment(
         _ fragment: MeshFragment, from sender: PeerID, receivedCount: Int
@@ -140,7 +141,7 @@ struct IncomingFiles: Sendable {
             sender: sender, fragmentID: fragment.id, file: offered?.key.file, received: receivedCount, total: fragment.total)
     }
 
-    /// Records that a complete file is here.
+    /// Records that a file is complete.
     mutating func complete(_ key: MeshFileKey) -> Arrival {
         guard let file = files[key] else { return .unknown }
         guard case .accepted = file.phase else { return .unexpected }
@@ -150,7 +151,7 @@ struct IncomingFiles: Sendable {
 
     // MARK: Time
 
-    /// Asks for missing fragments, and gives up.
+    /// Requests missing fragments, and gives up files without progress.
     mutating func advance(to now: MonotonicInstant, _ assembler: FragmentAssembler) -> [FileTransferReaction] {
         files.keys.flatMap { advance($0, to: now, assembler) }
     }
@@ -195,7 +196,7 @@ struct IncomingFiles: Sendable {
         } else if reception.receivedCount == 0 {
             request = .accept(key.file)
         } else {
-            // The fragments that had come were dropped since, so all are missing.
+            // The received fragments were dropped in the meantime, so all are missing.
             request = .missing(key.file, (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16($0) })
         }
         return [.send(request, to: file.sender, everywhere: everywhere)]
@@ -223,7 +224,7 @@ struct IncomingFiles: Sendable {
 
     private static let maximumPendingCount = 32
     private static let maximumPendingCountPerPeer = 8
-    /// Limit on the files that may be coming at once, together.
+    /// Limit on the total size of the files that are being received.
     private static let maximumPendingByteCount = 64 << 20
     private static let maximumEndedCount = 256
     private static let endedLifetime = Duration.seconds(300)

@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// Identifies one transfer of a file: the same file may go to several peers at once, and come from several.
+/// Identifies one transfer of a file: the same file may be sent to several peers at once, and received from several.
 package struct MeshFileKey: Sendable, Hashable {
     package let file: MeshFileControl.FileID
     /// The peer at the other end; nil for everyone.

@@ -10,7 +10,7 @@ struct OutgoingFile: Sendable {
     enum Phase: Sendable {
         /// The peer has not stated in a session yet what it supports.
         case waitingForSession(content: [UInt8], deadline: MonotonicInstant)
-        /// The receiver was asked, and a person there may take a while to answer.
+        /// The receiver was asked, and its user may take a while to answer.
         case offering(content: [UInt8], deadline: MonotonicInstant, Retry)
         /// - Parameter isConfirmed: the receiver accepted and will confirm; phones and everyone do neither.
         case sending(MeshFragmentation, isConfirmed: Bool)
@@ -18,7 +18,7 @@ struct OutgoingFile: Sendable {
         case confirming(MeshFragmentation, Retry)
     }
 
-    /// A question that is asked again until it is answered.
+    /// A question that is repeated until it is answered.
     struct Retry: Sendable {
         private(set) var attempts = 0
         private(set) var next: MonotonicInstant
@@ -49,7 +49,7 @@ struct OutgoingFile: Sendable {
         }
     }
 
-    /// Whether the receiver was asked, so that it is to be told of a cancellation.
+    /// Whether the receiver was asked, so that it must be told of a cancellation.
     var isNegotiated: Bool {
         switch phase {
         case .waitingForSession: false
@@ -58,12 +58,12 @@ struct OutgoingFile: Sendable {
         }
     }
 
-    /// Whether so much was sent again already that the receiver either loses the rest for good or abuses it.
+    /// Whether so many fragments were repeated that the receiver either loses the rest for good or abuses the repetition.
     var hasSpentRepetitions: Bool { repetitionCount > Int(offer.fragmentCount) * Self.repetitionsPerFragment }
 
     /// A peer without a session after this time does not answer.
     static let sessionTimeout = Duration.seconds(30)
-    /// How long a person may take to answer, besides the time on the way.
+    /// Time in which the other user can answer, besides the transit time.
     static let offerTimeout = Duration.seconds(60)
     static let retryInterval = Duration.seconds(2)
     /// Unanswered questions about a file that was sent whole.

@@ -1,7 +1,7 @@
 internal import NearshareBase
 
-/// Files of this node on their way: offered and confirmed between nearshare peers (docs/PROTOCOL.md, section 10), sent unasked to
-/// phones (bitchat specification, section 7).
+/// The files that this node sends: offered and confirmed between nearshare peers (docs/PROTOCOL.md, section 10), sent without
+/// an offer to phones (bitchat specification, section 7).
 struct OutgoingFiles: Sendable {
     private(set) var files: [MeshFileKey: OutgoingFile] = [:]
 
@@ -11,7 +11,7 @@ struct OutgoingFiles: Sendable {
 
     func isSending(to peer: PeerID) -> Bool { files.keys.contains { $0.peer == peer } }
 
-    /// Whether fragments of a file are going out to a phone. The windows of phones refuse some messages that arrive late, so
+    /// Whether fragments of a file are being sent to a phone. The windows of phones refuse some messages that arrive late, so
     /// none sealed later may overtake the file (section 8.3).
     func isSendingToPhone(_ peer: PeerID) -> Bool {
         files.contains { key, file in
@@ -28,7 +28,7 @@ struct OutgoingFiles: Sendable {
 
     mutating func insert(_ file: OutgoingFile) { files[file.key] = file }
 
-    /// Applies what the peer supports to a file that waits for that.
+    /// Applies the capabilities of a peer to a file that waits for them.
     mutating func peerIsReady(
         _ key: MeshFileKey, capabilities: MeshCapabilities, now: MonotonicInstant
     ) -> [FileTransferReaction] {
@@ -37,7 +37,7 @@ struct OutgoingFiles: Sendable {
         }
         guard capabilities.contains(.privateMedia) else { return end(key, .unsupported) }
         guard capabilities.contains(.fileOffers) else {
-            // One after the other, as a phone refuses a file that another has overtaken.
+            // One after the other, because a phone refuses a file that another has overtaken.
             return isSendingToPhone(peer) ? [] : [.seal(key)]
         }
         file.phase = .offering(
@@ -63,7 +63,7 @@ struct OutgoingFiles: Sendable {
         ]
     }
 
-    /// Continues after the last scheduled fragment of a file went out.
+    /// Continues after the last scheduled fragment of a file was sent.
     mutating func finishSending(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
         guard case .sending(let fragmentation, let isConfirmed)? = files[key]?.phase else { return [] }
         guard isConfirmed else { return end(key, .sent) }
@@ -94,7 +94,7 @@ struct OutgoingFiles: Sendable {
         case .refuse(_, let reason): return end(key, .refused(reason))
         case .missing(_, let indices): return requested(indices, of: key, peer, &fragments)
         case .stored:
-            // A file that is only offered cannot have arrived; this answers an earlier time.
+            // A file that is only offered cannot have arrived; this answers an earlier transfer.
             if case .offering? = files[key]?.phase { return [] }
             return end(key, .stored)
         case .cancel: return end(key, .cancelledByPeer)
@@ -104,7 +104,7 @@ struct OutgoingFiles: Sendable {
     private mutating func accepted(
         _ key: MeshFileKey, _ peer: PeerID, _ fragments: inout FragmentScheduler
     ) -> [FileTransferReaction] {
-        // One that was given up meanwhile ends at both ends (A8, A9).
+        // A file that was cancelled in the meantime ends at both ends (A8, A9).
         guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
         switch file.phase {
         case .offering: return [.seal(key)]
@@ -118,7 +118,7 @@ struct OutgoingFiles: Sendable {
         _ indices: [UInt16], of key: MeshFileKey, _ peer: PeerID, _ fragments: inout FragmentScheduler
     ) -> [FileTransferReaction] {
         guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
-        // It was accepted before this node started anew.
+        // It was accepted before this node restarted.
         if case .offering = file.phase { return [.seal(key)] }
         return resend(indices, of: file, peer, &fragments)
     }
@@ -147,7 +147,7 @@ struct OutgoingFiles: Sendable {
 
     // MARK: Time
 
-    /// Asks again, and gives up. Files that wait for a session only time out here.
+    /// Repeats offers and questions, and gives up. Files that wait for a session only time out here.
     mutating func advance(to now: MonotonicInstant) -> [FileTransferReaction] {
         files.keys.flatMap { advance($0, to: now) }
     }
@@ -166,7 +166,7 @@ struct OutgoingFiles: Sendable {
         }
     }
 
-    /// Offers the file, or asks how far the receiver is: the same message does both.
+    /// Offers the file, or asks for the receiver's progress: the same message does both.
     private mutating func ask(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
         guard let file = files[key], let peer = key.peer else { return [] }
         let attempts: Int

@@ -12,9 +12,9 @@ package struct FragmentAssembler: Sendable {
         package var bytesPerSet = 1_048_576
         /// Limit on a set of a file or a sealed packet.
         package var bytesPerFileSet = MeshPacket.maximumPayloadByteCount
-        /// A set is dropped when no fragment comes for this time.
+        /// A set is dropped when no fragment is received for this time.
         package var idle = Duration.seconds(30)
-        /// A set is dropped at this age, even if fragments still come.
+        /// A set is dropped at this age, even if fragments are still being received.
         package var lifetime = Duration.seconds(900)
 
         package init() {}
@@ -40,7 +40,7 @@ package struct FragmentAssembler: Sendable {
         package var id: MeshFragment.ID
         package var received: Int
         package var total: Int
-        /// When the last fragment came.
+        /// When the last fragment was received.
         package var changed: MonotonicInstant
     }
 
@@ -62,7 +62,7 @@ package struct FragmentAssembler: Sendable {
         /// Memory with the table of pieces.
         var cost: Int { byteCount + pieces.count * 96 }
 
-        /// The reassembled frame, whose pieces are removed; nil while one is missing.
+        /// Returns the reassembled frame, and removes its pieces; nil while one is missing.
         mutating func removeFrame() -> [UInt8]? {
             guard pieces.count >= total, (0..<total).allSatisfy({ pieces[$0] != nil }) else { return nil }
             var frame: [UInt8] = []
@@ -92,14 +92,15 @@ package struct FragmentAssembler: Sendable {
         self.limits = limits
     }
 
-    /// Memory in use, with the bookkeeping.
+    /// Memory in use, including the tables.
     package var byteCount: Int { unsolicited.bytes + expectedByteCount }
     package var count: Int { assemblies.count }
 
     /// - Parameters:
     ///   - sender: the claimed sender of the fragment's packet; sets of several senders are never mixed.
-    ///   - link: the link that it came on. The link with most sets loses one first, so that a flood on one costs no other.
-    ///   - isExpected: this node has accepted it. Such a set is never evicted, so the caller bounds their number.
+    ///   - link: the link on which it was received. The link with most sets loses one first, so that a flood on one affects no
+    ///     other.
+    ///   - isExpected: whether this node has accepted it. Such a set is never evicted, so the caller bounds their number.
     package mutating func add(
         _ fragment: MeshFragment, from sender: PeerID, on link: MeshLinkID? = nil, isExpected: Bool = false,
         now: MonotonicInstant
@@ -184,7 +185,7 @@ package struct FragmentAssembler: Sendable {
         }
     }
 
-    /// Drops the sets that have waited longest for their next piece: first of the same sender, then of the link that has most.
+    /// Drops the sets that have waited longest for their next piece: first of the same sender, then of the link with most sets.
     private mutating func makeRoom(for key: Key) {
         while let share = unsolicitedBySender[key.sender],
             share.sets > limits.setsPerSender || share.bytes > limits.bytesPerSender

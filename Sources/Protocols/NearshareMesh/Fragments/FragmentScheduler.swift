@@ -1,12 +1,12 @@
 internal import NearshareBase
 
-/// A packet on its way in fragments.
+/// A packet that is being sent in fragments.
 struct FragmentJob: Sendable {
     enum Destination: Sendable, Hashable {
         case everyone
-        /// Wherever the peer is when a fragment goes out.
+        /// The links that lead to the peer when a fragment is sent.
         case peer(PeerID)
-        /// Cut for this link, which holds less than the packet.
+        /// This link, whose frames hold less than the packet.
         case link(MeshLinkID)
     }
 
@@ -102,15 +102,15 @@ struct FragmentScheduler: Sendable {
 
     mutating func removeLink(_ link: MeshLinkID) { nextSlots[link] = nil }
 
-    /// Removes the jobs for links that are closed.
+    /// Removes the jobs of closed links.
     mutating func removeJobs(exceptForLinks links: LinkTable) {
         jobs.removeAll { job in
             if case .link(let link) = job.destination { !links.contains(link) } else { false }
         }
     }
 
-    /// Requests fragments of a file again that is being sent.
-    /// - Returns: how many will be; nil when no job sends that file, 0 also while an earlier request is being served.
+    /// Schedules the repetition of fragments of a file that is being sent.
+    /// - Returns: their number; nil when no job sends that file, 0 also while an earlier request is being served.
     mutating func `repeat`(_ indices: [Int], of file: MeshFileKey) -> Int? {
         guard let index = jobs.firstIndex(where: { $0.origin == .file(file) }) else { return nil }
         guard !jobs[index].isRepeating else { return 0 }
@@ -119,7 +119,7 @@ struct FragmentScheduler: Sendable {
 
     // MARK: Time
 
-    /// When the next fragment may go out; nil when none waits, or only for links that are congested.
+    /// When the next fragment may be sent; nil when none waits, or only for congested links.
     func deadline(_ routing: MeshRouting) -> MonotonicInstant? {
         jobs.compactMap { job in
             readyLinks(for: job, routing)?.compactMap { nextSlots[$0] }.max()

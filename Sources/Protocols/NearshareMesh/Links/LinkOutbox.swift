@@ -5,7 +5,7 @@ struct LinkOutbox: Sendable {
     enum Priority: Int, CaseIterable, Sendable {
         /// This node's handshakes, announcements and short sealed messages.
         case urgent
-        /// Public messages, and relayed packets: those of others never wait in front of this node's.
+        /// Public messages, and relayed packets, which never wait in front of this node's own urgent ones.
         case normal
         /// Fragments.
         case bulk
@@ -55,7 +55,7 @@ struct LinkOutbox: Sendable {
     /// Size of the waiting fragments; while it is large, this node adds none.
     var bulkByteCount: Int { bulk.byteCount }
 
-    /// - Returns: false when there was no room: the frame is lost, as on the air.
+    /// - Returns: false when there was no room: the frame is lost, as on a radio link.
     @discardableResult
     mutating func append(_ frame: [UInt8], priority: Priority) -> Bool {
         switch priority {

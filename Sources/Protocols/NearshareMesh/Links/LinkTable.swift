@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-/// The open links of a node: what each can carry, the frames queued for it, and what its neighbour may still cost.
+/// The open links of a node: their capacity, the frames queued for them, and the budgets of their neighbours.
 struct LinkTable: Sendable {
     private struct Link: Sendable {
         let profile: MeshLinkProfile
@@ -40,7 +40,7 @@ struct LinkTable: Sendable {
 
     // MARK: Budgets
 
-    /// The budget of a link; nil for one that is closed.
+    /// The budget of a link; nil for a closed one.
     subscript(budget id: MeshLinkID) -> LinkBudget? {
         get { links[id]?.budget }
         _modify {
@@ -50,10 +50,10 @@ struct LinkTable: Sendable {
         }
     }
 
-    // MARK: Choice
+    // MARK: Selection
 
-    /// The preferred one among several links to the same neighbour: a stream before a radio, then the newest, as an older one may
-    /// be dead without notice. nil when none of them is open.
+    /// The preferred one among several links to the same neighbour: a stream before a radio, then the newest, because an older
+    /// one may be dead without notice. nil when none of them is open.
     func best(of candidates: Set<MeshLinkID>) -> MeshLinkID? {
         candidates.compactMap { id in profile(of: id).map { (id: id, isStream: !$0.isRadio) } }
             .max { ($0.isStream ? 1 : 0, $0.id.rawValue) < ($1.isStream ? 1 : 0, $1.id.rawValue) }?.id
@@ -62,7 +62,7 @@ struct LinkTable: Sendable {
     private static let congestionByteCount = 256 << 10
 }
 
-/// What the neighbour behind one link may make this node do.
+/// The rate limits of the neighbour behind one link.
 struct LinkBudget: Sendable {
     /// Frames processed.
     var frames: TokenBucket
@@ -85,7 +85,7 @@ struct LinkBudget: Sendable {
         newPeers = TokenBucket(capacity: settings.newPeerBurst, perSecond: settings.newPeersPerSecond, now: now)
     }
 
-    /// Whether the neighbour sends what no node sends, so that the link should be closed.
+    /// Whether the neighbour sends so many malformed frames that the link should be closed.
     var isExhausted: Bool { malformedFrameCount > 64 }
 
     /// Accounts for the start of a frame.

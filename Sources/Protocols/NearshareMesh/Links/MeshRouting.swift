@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-/// The links that a packet leaves on, decided from the peers that are known and the links that are open.
+/// Selects the links on which a packet is sent, by the known peers and the open links.
 struct MeshRouting {
     /// This node.
     let own: PeerID
@@ -8,7 +8,7 @@ struct MeshRouting {
     let links: LinkTable
 
     /// The links for a packet of this node or of another, in ascending order.
-    /// - Parameter arrival: the link that it came on, which it does not leave on.
+    /// - Parameter arrival: the link on which it was received, and on which it is not sent.
     func links(for packet: MeshPacket, excluding arrival: MeshLinkID? = nil) -> [MeshLinkID] {
         var towards: Set<MeshLinkID> = []
         switch RouteDecision(for: packet, at: own, isNeighbour: peers.isNeighbour) {
@@ -17,7 +17,7 @@ struct MeshRouting {
         case .everyone:
             if packet.isDirected, let recipient = packet.recipient { towards = peers[recipient]?.links ?? [] }
         }
-        // A claimed neighbour may be none. Packets of this node also go where the peer has answered from.
+        // A claimed neighbour may be false, so packets of this node are also sent where the peer has answered from.
         if packet.sender == own, !towards.isEmpty, let recipient = packet.recipient,
             let link = peers[recipient]?.authenticatedLink
         {
@@ -27,13 +27,13 @@ struct MeshRouting {
         return onePerNeighbour(open.isEmpty ? links.ids : open, excluding: arrival).sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// The links that a fragment for `destination` leaves on, in ascending order.
+    /// The links on which a fragment for `destination` is sent, in ascending order.
     func links(for destination: FragmentJob.Destination) -> [MeshLinkID] {
         switch destination {
         case .link(let link): return links.contains(link) ? [link] : []
         case .peer(let id):
             guard let record = peers[id], let best = links.best(of: record.links) else { break }
-            // A claimed neighbour may be none; an authentic message came from where the peer is.
+            // A claimed neighbour may be false; an authentic message was received from the peer's direction.
             guard let authenticated = record.authenticatedLink, links.contains(authenticated) else { return [best] }
             return record.links.contains(authenticated) ? [authenticated] : [best, authenticated]
         case .everyone: break
@@ -41,8 +41,8 @@ struct MeshRouting {
         return onePerNeighbour(links.ids).sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// Leaves out all but the best link to each neighbour that several links lead to, as when both nodes have connected to each
-    /// other or share a network and are in radio range: a second copy adds nothing. The neighbour that a frame came from gets
+    /// Keeps only the best link to each neighbour with several links, such as when both nodes have connected to each other or
+    /// share a network and are in radio range: a second copy is of no use. The neighbour from which a frame was received gets
     /// none.
     ///
     /// Any node can claim to be a neighbour's second link. So no link is left out before one is authenticated, and never the
@@ -68,7 +68,7 @@ struct MeshRouting {
     /// Whether all links to a neighbour are radio links; also true for a peer without any.
     func isRadioOnly(_ record: PeerRecord) -> Bool { record.links.compactMap { links.profile(of: $0) }.allSatisfy(\.isRadio) }
 
-    /// Whether a packet for a peer takes a radio hop, as far as this node can see: for a peer behind others, whether every first
+    /// Whether a packet for a peer takes a radio hop, as far as this node knows: for a peer behind relays, whether every first
     /// hop is one.
     func needsRadio(to id: PeerID) -> Bool {
         guard let record = peers[id] else { return false }

@@ -1,7 +1,8 @@
 internal import CZlib
 internal import NearshareBase
 
-/// Raw DEFLATE (RFC 1951) through zlib: which payloads are compressed, and decompression (bitchat specification, section 2.6).
+/// Raw DEFLATE (RFC 1951) through zlib: the selection of payloads to compress, and decompression (bitchat specification,
+/// section 2.6).
 package enum Deflate {
     /// Shorter payloads are never compressed.
     static let threshold = 100
@@ -26,7 +27,7 @@ package enum Deflate {
         }
     }
 
-    /// Decompresses to exactly `size` bytes, which bounds the memory (R2). The stream must end there, and with it `bytes`.
+    /// Decompresses to exactly `size` bytes, which bounds the memory (R2). The stream must end there, at the end of `bytes`.
     static func inflated(_ bytes: ArraySlice<UInt8>, to size: Int) throws(MalformedInput) -> [UInt8] {
         guard size <= bytes.count * maximumRatio else {
             throw MalformedInput("compressed payload: it would grow more than \(maximumRatio) times")

@@ -10,7 +10,7 @@ package struct MeshFrameAccumulator: Sendable {
         case reset
     }
 
-    /// Bytes before the last frame that belong to none; a neighbour that sends many speaks another protocol.
+    /// Bytes before the last frame that belong to no frame; a neighbour that sends many speaks another protocol.
     package private(set) var skippedBytes: [UInt8] = []
     private let payloadLimit: Int
     private var held: [UInt8] = []
@@ -24,7 +24,7 @@ package struct MeshFrameAccumulator: Sendable {
         self.payloadLimit = payloadLimit
     }
 
-    /// Size of the buffered bytes, in bytes.
+    /// Size of the buffered data, in bytes.
     package var heldByteCount: Int { held.count - position }
 
     /// Appends received bytes.
@@ -41,7 +41,7 @@ package struct MeshFrameAccumulator: Sendable {
     package mutating func next() -> Found? {
         skipFill()
         while position < held.count, MeshPacket.Version(rawValue: held[position]) == nil {
-            // Enough for a log or a test to recognise the protocol.
+            // Enough for a log or a test to recognise the other protocol.
             if skippedBytes.count < 64 { skippedBytes.append(held[position]) }
             position += 1
         }

@@ -1,7 +1,7 @@
 internal import CZlib
 
-/// A DEFLATE compressor (RFC 1951) for payloads, whose owner reuses it from one to the next: setting one up costs five times as
-/// much as compressing a fragment.
+/// A DEFLATE compressor (RFC 1951) for payloads. It is reused for many payloads: setting one up costs five times as much as
+/// compressing a fragment.
 ///
 /// A value: a copy sets up streams of its own at its next use. Each stream in use keeps 256 KiB.
 package struct PayloadCompressor: Sendable {
@@ -14,7 +14,7 @@ package struct PayloadCompressor: Sendable {
     /// - Returns: nil when the result would be longer than `bytes`.
     package mutating func compress(_ bytes: ArraySlice<UInt8>, level: Int) -> [UInt8]? {
         var stream = streams.removeValue(forKey: level)
-        // One that a copy of this value holds too is left to the copy.
+        // A stream that is shared with a copy of this value is left to the copy.
         if !isKnownUniquelyReferenced(&stream) { stream = DeflateStream(level: level) }
         guard let stream else { return nil }
         defer { streams[level] = stream }
@@ -24,7 +24,7 @@ package struct PayloadCompressor: Sendable {
 
 /// A zlib stream that is reset after each use.
 ///
-/// Sendable, although it changes, as ``PayloadCompressor`` only uses one that nothing else refers to.
+/// Sendable although it changes, because ``PayloadCompressor`` uses it only while it holds the only reference.
 private final class DeflateStream: @unchecked Sendable {
     /// zlib's state points back to it, so it must never move.
     private let stream: UnsafeMutablePointer<z_stream>

@@ -68,14 +68,16 @@ package struct MeshFile: Sendable, Hashable {
             case Field.mediaType: mediaType = String(validating: value, as: UTF8.self)
             case Field.size where value.count == 4 || value.count == 8:
                 let size = value.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-                guard size <= Self.maximumContentByteCount else { throw MalformedInput("file: it is said to be over 5 MiB") }
+                guard size <= Self.maximumContentByteCount else {
+                    throw MalformedInput("file: the declared size exceeds 5 MiB")
+                }
                 declaredSize = size
             default: continue
             }
         }
         guard let content else { throw MalformedInput("file: it has no content") }
         self.content = content
-        guard content.count <= Self.maximumContentByteCount else { throw MalformedInput("file: it is over 5 MiB") }
+        guard content.count <= Self.maximumContentByteCount else { throw MalformedInput("file: the content exceeds 5 MiB") }
     }
 
     /// Older senders wrote a 2-byte length; it is assumed where 4 bytes would run past the end.
@@ -91,7 +93,7 @@ package struct MeshFile: Sendable, Hashable {
         }
         let piece = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "the content")
         // A 4-byte length that is cut in half would decode as an empty file.
-        guard !piece.isEmpty else { throw MalformedInput("file: cut short") }
+        guard !piece.isEmpty else { throw MalformedInput("file: truncated content") }
         return piece
     }
 

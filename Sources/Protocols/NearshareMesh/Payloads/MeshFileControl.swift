@@ -1,8 +1,8 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-/// Messages about a file between nearshare peers (`docs/PROTOCOL.md`, section 10): no file is sent that was not accepted, and
-/// both ends learn its outcome. bitchat has no equivalent.
+/// Messages about a file between nearshare peers (`docs/PROTOCOL.md`, section 10): a file is only sent after it was accepted,
+/// and both ends learn the outcome. bitchat has no equivalent.
 package enum MeshFileControl: Sendable, Hashable {
     /// SHA-256 of the encoded ``MeshFile``: the same at both ends.
     package struct FileID: Sendable, Hashable {
@@ -28,7 +28,7 @@ package enum MeshFileControl: Sendable, Hashable {
 
     /// The reason why a file is refused.
     package enum Refusal: UInt8, Sendable {
-        /// A person declined.
+        /// The user declined.
         case declined = 1
         /// The receiver has too much pending.
         case busy = 2
@@ -41,13 +41,13 @@ package enum MeshFileControl: Sendable, Hashable {
     /// Limit on indices in one message; the receiver asks for more in the next.
     package static let maximumMissingCount = 128
 
-    /// Offers a file. Sent again, it asks for the state at the receiver, which answers accept, refuse, missing or stored.
+    /// Offers a file. A repeated offer asks for the receiver's state, which is answered by accept, refuse, missing or stored.
     case offer(MeshFileOffer)
-    /// Accepts the file: its fragments may come.
+    /// Accepts the file: its fragments may be sent.
     case accept(FileID)
     /// Refuses the file.
     case refuse(FileID, Refusal)
-    /// Asks for fragments that have not come, at most ``maximumMissingCount``; the receiver asks again for the rest.
+    /// Requests fragments that were not received, at most ``maximumMissingCount``; the receiver requests the rest later.
     case missing(FileID, [UInt16])
     /// Confirms that the file is complete and in the inbox.
     case stored(FileID)

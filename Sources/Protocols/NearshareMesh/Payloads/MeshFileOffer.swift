@@ -41,7 +41,7 @@ extension MeshFileOffer {
         isEquivalent(to: MeshFileOffer(of: file, id: id, fragmentCount: fragmentCount, fragmentID: fragmentID))
     }
 
-    /// Whether a person sees the same in both, however the file is cut.
+    /// Whether both offers look the same to the user, however the file is cut.
     func isEquivalent(to other: MeshFileOffer) -> Bool {
         id == other.id && size == other.size && name == other.name && mediaType == other.mediaType
     }

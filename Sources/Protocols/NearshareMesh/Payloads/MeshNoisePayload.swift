@@ -3,9 +3,9 @@ package import NearshareBase
 /// A message inside a Noise session of the mesh: one byte for the kind, then the body (bitchat specification, section 9).
 package enum MeshNoisePayload: Sendable, Hashable {
     case privateMessage(MeshPrivateMessage)
-    /// Receipt for a message that a person has read.
+    /// Receipt for a message that the user has read.
     case readReceipt(messageID: String)
-    /// Receipt for a message that has arrived.
+    /// Receipt for a message that was received.
     case delivered(messageID: String)
     /// A part of a live voice message.
     case voiceFrame(MeshVoiceBurst)
@@ -55,7 +55,7 @@ package enum MeshNoisePayload: Sendable, Hashable {
 
     private static func messageID(_ body: ArraySlice<UInt8>) throws(MalformedInput) -> String {
         guard body.count <= 255, let id = String(validating: body, as: UTF8.self) else {
-            throw MalformedInput("receipt: its id is no text of at most 255 bytes")
+            throw MalformedInput("receipt: the id is not a text of at most 255 bytes")
         }
         return id
     }
@@ -101,7 +101,7 @@ package struct MeshPrivateMessage: Sendable, Hashable {
         var values: [String?] = [nil, nil]
         for (kind, value) in try TLVFields.decode(body, of: "private message") {
             guard kind < 2, let text = String(validating: value, as: UTF8.self) else {
-                throw MalformedInput("private message: a field that has no place in it")
+                throw MalformedInput("private message: an unknown field")
             }
             values[Int(kind)] = text
         }

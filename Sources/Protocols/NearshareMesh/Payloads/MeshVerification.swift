@@ -132,7 +132,7 @@ package struct MeshVerificationCode: Sendable, Hashable {
     package static func decode(address: String) throws(MalformedInput) -> (code: MeshVerificationCode, signature: [UInt8]) {
         let start = "bitchat://verify?"
         guard address.utf8.count <= 2048, address.hasPrefix(start) else {
-            throw MalformedInput("verification code: it is none of bitchat's")
+            throw MalformedInput("verification code: it does not belong to bitchat")
         }
         var values: [String: String] = [:]
         for part in address.dropFirst(start.count).split(separator: "&") {

@@ -12,7 +12,7 @@ struct LocalNode: Sendable {
     private var random: any RandomNumberGenerator & Sendable
     private var lastTimestamp: UInt64 = 0
 
-    /// - Parameter random: the kernel's randomness in a real node, as keys are drawn from it.
+    /// - Parameter random: the kernel's generator in a real node, because keys are drawn from it.
     init(identity: LocalIdentity, name: DisplayName, random: any RandomNumberGenerator & Sendable) {
         self.identity = identity
         self.name = name

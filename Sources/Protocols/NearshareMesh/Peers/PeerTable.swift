@@ -1,7 +1,7 @@
 internal import NearshareBase
 internal import NearshareCrypto
 
-/// Every peer that was heard of, neighbours and those behind relays, with the keys that they are pinned to.
+/// All known peers, neighbours and those behind relays, with their pinned keys.
 struct PeerTable: Sendable {
     /// The change in the table after a packet arrived straight from its sender.
     enum NeighbourUpdate {
@@ -19,7 +19,7 @@ struct PeerTable: Sendable {
     var count: Int { records.count }
     var isFull: Bool { records.count >= Self.capacity }
 
-    /// Every peer that has announced itself.
+    /// All peers that have announced themselves.
     var announced: [MeshPeer] { records.keys.compactMap { peer($0) } }
 
     /// nil for a peer that has not announced itself.
@@ -43,9 +43,8 @@ struct PeerTable: Sendable {
 
     func isNeighbour(_ id: PeerID) -> Bool { records[id]?.isNeighbour ?? false }
 
-    /// Records that an announcement of a known peer came over a link without having been relayed (section 4). A replayed one
-    /// adds a link for the two minutes of its validity: packets for that peer then go there as well, and none is withheld
-    /// from the real one.
+    /// Records an unrelayed announcement of a known peer on a link (section 4). A replayed one adds a link for the two minutes
+    /// of its validity: packets for that peer are then sent there as well, and none is withheld from the real peer.
     mutating func addLink(_ link: MeshLinkID, to id: PeerID) -> NeighbourUpdate {
         guard var record = records[id], record.signingKey != nil, record.links.count < Self.maximumLinkCountPerPeer else {
             return .unchanged
@@ -68,13 +67,13 @@ struct PeerTable: Sendable {
 
     // MARK: Entries
 
-    /// Adds a peer about which nothing is known yet.
+    /// Adds a peer without any further information.
     mutating func insert(_ id: PeerID, publicMessages: TokenBucket, now: MonotonicInstant) {
         records[id] = PeerRecord(lastHeard: now, publicMessages: publicMessages)
     }
 
-    /// The peer to remove when the table is full (R6). Peers that never announced themselves go first, as any sender can stand
-    /// on a packet; then the one that was silent for longest. Neighbours stay.
+    /// The peer to remove when the table is full (R6): first peers that never announced themselves, because any sender id can
+    /// be put on a packet; then the one that was silent for longest. Neighbours stay.
     func evictionCandidate(excluding isNeeded: (PeerID) -> Bool) -> PeerID? {
         let idle = records.filter { !$0.value.isNeighbour && !isNeeded($0.key) }
         let unannounced = idle.filter { $0.value.agreementKey == nil }
@@ -95,14 +94,15 @@ struct PeerTable: Sendable {
     }
 
     /// Spends one message to everyone from a peer's budget.
-    /// - Returns: false when it is to be dropped.
+    /// - Returns: false when the message must be dropped.
     mutating func admitPublicMessage(from id: PeerID, now: MonotonicInstant) -> Bool {
         records[id]?.publicMessages.consume(now: now) ?? false
     }
 
     // MARK: Announcements
 
-    /// Whether a peer may announce this key. The first one accepted stays until the peer states another inside a session (K2).
+    /// Whether a peer may announce this key. The first accepted key stays until the peer states another one inside a session
+    /// (K2).
     func permits(_ key: SigningPublicKey, for id: PeerID) -> Bool { pins[id].map { $0 == key } ?? true }
 
     /// Pins the key of a valid announcement. The peer must have a record.
@@ -129,14 +129,14 @@ struct PeerTable: Sendable {
 
     // MARK: Sessions
 
-    /// Records that a new session with a peer was established by a message over `link`.
+    /// Records that a message over `link` has established a new session with a peer.
     mutating func beginSession(with id: PeerID, key: AgreementPublicKey, over link: MeshLinkID, now: MonotonicInstant) {
         records[id]?.sessionState = nil
         records[id]?.agreementKey = key
         recordAuthenticated(id, over: link, now: now)
     }
 
-    /// Records that an authentic message of a peer came over `link`.
+    /// Records that an authentic message of a peer was received over `link`.
     mutating func recordAuthenticated(_ id: PeerID, over link: MeshLinkID, now: MonotonicInstant) {
         records[id]?.authenticatedLink = link
         records[id]?.lastHeard = now

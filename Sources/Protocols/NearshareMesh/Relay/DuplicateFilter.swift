@@ -1,8 +1,8 @@
 internal import NearshareBase
 internal import NearshareCrypto
 
-/// Identifies a packet for duplicate detection: by its id, and the fields that the id leaves out although a relay could change
-/// them. A copy with another recipient or signature is then never taken for the packet itself, and cannot keep it out.
+/// Identifies a packet for duplicate detection: by its id, and the fields that the id omits although a relay could change them.
+/// A copy with another recipient or signature is therefore a different packet, and cannot suppress the original.
 struct PacketKey: Hashable, Sendable {
     /// Tens of thousands are stored, so each takes 16 bytes.
     private let digest: MeshPacketID
@@ -17,10 +17,10 @@ struct PacketKey: Hashable, Sendable {
     }
 }
 
-/// The packets that have come lately.
+/// The packets that were received recently.
 ///
-/// A flood makes it forget some early. These must not be accepted again (M7), so from then on it refuses every packet whose
-/// timestamp is before the arrival of the last forgotten one.
+/// During a flood, entries are removed early. Their packets must not be accepted again (M7), so from then on all packets are
+/// refused whose timestamp is before the arrival of the last removed entry.
 struct DuplicateFilter: Sendable {
     private struct Arrival: Sendable {
         var key: PacketKey
@@ -34,7 +34,7 @@ struct DuplicateFilter: Sendable {
     private let lifetime: Duration
     private(set) var horizon: WallTime?
 
-    /// - Parameter lifetime: how long packets are remembered; longer than any may be under way.
+    /// - Parameter lifetime: time for which packets are remembered; longer than any packet may be in transit.
     init(capacity: Int, lifetime: Duration) {
         self.capacity = capacity
         self.lifetime = lifetime
@@ -44,7 +44,7 @@ struct DuplicateFilter: Sendable {
 
     func contains(_ key: PacketKey) -> Bool { known.contains(key) }
 
-    /// Whether a packet was sent before the horizon, so that a copy of it may have been forgotten.
+    /// Whether a packet was sent before the horizon, so that the entry of an earlier copy may have been removed.
     func isForgotten(timestamp: UInt64) -> Bool {
         horizon.map { timestamp <= UInt64(max(0, $0.milliseconds)) } ?? false
     }
@@ -62,7 +62,7 @@ struct DuplicateFilter: Sendable {
     private mutating func removeOldest() {
         known.remove(arrivals[oldest].key)
         oldest += 1
-        // Compacting once in a while costs less than moving the rest each time.
+        // Compacting rarely costs less than moving the rest each time.
         if oldest > 1024, oldest * 2 > arrivals.count {
             arrivals.removeFirst(oldest)
             oldest = 0

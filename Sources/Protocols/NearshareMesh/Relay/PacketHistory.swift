@@ -1,16 +1,16 @@
 internal import NearshareBase
 
-/// The packets that have come, so that each is processed and relayed once.
+/// The received packets, so that each is processed and relayed once.
 struct PacketHistory: Sendable {
     private(set) var packets = DuplicateFilter(capacity: 20_000, lifetime: .seconds(1200))
     private(set) var fragments = DuplicateFilter(capacity: 50_000, lifetime: .seconds(1200))
-    /// Neighbours are asked for old messages, so ids are kept for as long as one may be sent in answer.
+    /// Ids are kept for as long as neighbours may answer with old messages.
     private(set) var messages = DuplicateFilter(capacity: 10_000, lifetime: PublicSync.messageLifetime + .seconds(300))
 
     mutating func record(_ key: PacketKey, _ packet: MeshPacket, isHandled: Bool = true, now: Moment) {
         switch packet.type {
         case .fragment: fragments.insert(key, at: now)
-        // One that could not be checked yet, for lack of a key, may be requested again later.
+        // A message that could not be checked yet, for lack of a key, may be requested again later.
         case .message where isHandled: messages.insert(key, at: now)
         default: packets.insert(key, at: now)
         }
@@ -19,9 +19,9 @@ struct PacketHistory: Sendable {
     /// - Parameter isSyncResponse: the packet answers a request of this node, so it may be old.
     func isDuplicate(_ key: PacketKey, _ packet: MeshPacket, isSyncResponse: Bool) -> Bool {
         switch packet.type {
-        // Those that were forgotten may come again: a file takes long, and its fragments are worth little by themselves.
+        // Removed entries may be accepted again: a file takes long, and its fragments are worth little by themselves.
         case .fragment: fragments.contains(key)
-        // Whatever their age, as neighbours are asked for old ones.
+        // Regardless of their age, because neighbours are asked for old ones.
         case .message:
             messages.contains(key) || messages.isForgotten(timestamp: packet.timestamp)
                 || (!isSyncResponse && packets.contains(key))

@@ -3,7 +3,7 @@ package import NearshareBase
 /// The inputs of the decision to relay a packet.
 package struct RelayContext: Sendable, Hashable {
     package var type: MeshPacketType
-    /// The ttl with which it came.
+    /// The ttl of the received packet.
     package var ttl: UInt8
     /// Whether the recipient field is present, for one peer or for everyone.
     package var hasRecipient: Bool
@@ -18,7 +18,7 @@ package struct RelayContext: Sendable, Hashable {
     }
 }
 
-/// How a packet of another node is relayed (bitchat specification, section 5.1).
+/// The decision to relay a packet of another node (bitchat specification, section 5.1).
 package struct RelayDecision: Sendable, Hashable {
     /// The new ttl.
     package var ttl: UInt8

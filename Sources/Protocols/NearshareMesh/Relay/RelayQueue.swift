@@ -17,7 +17,7 @@ struct RelayQueue: Sendable {
     }
 
     private var schedule = DeadlineQueue<Entry>()
-    /// The links on which each waiting packet has come again meanwhile.
+    /// The links on which another copy of each waiting packet was received.
     private(set) var copies: [PacketKey: Set<MeshLinkID>] = [:]
     private(set) var byteCount = 0
 
@@ -27,7 +27,7 @@ struct RelayQueue: Sendable {
     /// Whether another frame of this size fits.
     func hasRoom(for frame: ArraySlice<UInt8>) -> Bool { byteCount + Self.cost(of: frame.count) <= Self.byteCapacity }
 
-    /// - Parameter size: bytes of the frame as it came, without padding.
+    /// - Parameter size: bytes of the received frame, without padding.
     mutating func insert(_ relay: Relay, _ key: PacketKey, size: Int, due: MonotonicInstant) {
         let cost = Self.cost(of: size)
         byteCount += cost
@@ -35,11 +35,11 @@ struct RelayQueue: Sendable {
         schedule.insert(Entry(relay: relay, key: key, cost: cost), at: due)
     }
 
-    /// Records that the neighbour behind a link has a waiting packet already, as it sent a copy.
+    /// Records that the neighbour behind a link has a waiting packet already, because it sent a copy.
     mutating func recordCopy(_ key: PacketKey, on link: MeshLinkID) { copies[key]?.insert(link) }
 
-    /// Removes the next packet that is due, without the links whose neighbours sent it meanwhile. A link joins two nodes, so
-    /// all others may still lack it.
+    /// Removes the next packet that is due, without the links whose neighbours have sent it in the meantime. A link joins two
+    /// nodes, so all others may still lack it.
     mutating func popDue(now: MonotonicInstant) -> Relay? {
         guard let entry = schedule.popDue(now) else { return nil }
         byteCount -= entry.cost

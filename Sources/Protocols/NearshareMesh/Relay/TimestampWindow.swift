@@ -1,8 +1,8 @@
 internal import NearshareBase
 
-/// The timestamps with which a packet is accepted when it arrives (bitchat specification, section 3).
+/// The range of timestamps with which a received packet is accepted (bitchat specification, section 3).
 struct TimestampWindow: Sendable {
-    /// How long ago it may have been sent.
+    /// Limit on the packet's age.
     let past: Duration
 
     func contains(_ timestamp: UInt64, now: WallTime) -> Bool {
@@ -12,7 +12,7 @@ struct TimestampWindow: Sendable {
             : wall - timestamp <= Self.milliseconds(past)
     }
 
-    /// The window for a packet, also for one that came in fragments. Large ones take longer to arrive.
+    /// The window for a packet, also for a reassembled one. Large packets take longer to arrive.
     static func window(for packet: MeshPacket, isReassembled: Bool) -> TimestampWindow {
         let isLong =
             packet.type == .fragment || (isReassembled && [.fileTransfer, .noiseEncrypted].contains(packet.type))
@@ -21,6 +21,6 @@ struct TimestampWindow: Sendable {
 
     private static func milliseconds(_ duration: Duration) -> UInt64 { UInt64(duration.components.seconds) * 1000 }
 
-    /// How far two clocks may differ, and how long a short packet may be under way.
+    /// Allowance for the difference of two clocks and the transit time of a short packet.
     private static let clockTolerance = Duration.seconds(120)
 }

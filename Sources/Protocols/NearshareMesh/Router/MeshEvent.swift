@@ -10,37 +10,39 @@ package enum MeshEvent: Sendable {
     case clockSkewDetected(from: PeerID, by: Duration)
     case publicMessage(from: MeshPeer, id: String, text: String, sent: WallTime)
     case sessionEstablished(AuthenticatedPeer)
-    /// To be answered with ``MeshRouter/acknowledge(_:of:now:)`` once it is stored. It comes repeatedly until then.
+    /// The program answers with ``MeshRouter/acknowledge(_:of:now:)`` once the message is stored. The event is repeated until
+    /// then.
     case privateMessage(from: AuthenticatedPeer, id: String, text: String)
     case delivered(messageID: String, by: AuthenticatedPeer)
     case read(messageID: String, by: AuthenticatedPeer)
-    /// No receipt came for a private message, and it is not sent again.
+    /// No receipt was received for a private message, and it is not sent again.
     case undelivered(messageID: String, to: PeerID)
     case pong(from: PeerID, nonce: [UInt8])
     case verificationResponse(MeshVerification.Response, by: AuthenticatedPeer)
-    /// A packet of the bundle protocol, not decoded, of at most ``MeshRouter/maximumBundlePacketByteCount`` bytes. It came from a
-    /// peer among ``MeshRouter/bundleNeighbours``.
+    /// A packet of the bundle protocol, not decoded, of at most ``MeshRouter/maximumBundlePacketByteCount`` bytes. Its sender
+    /// is among ``MeshRouter/bundleNeighbours``.
     case bundlePacket([UInt8], from: PeerID)
 
-    /// A nearshare peer offers a file; to be answered with ``MeshRouter/accept(_:now:)`` or
+    /// A nearshare peer offers a file; the program answers with ``MeshRouter/accept(_:now:)`` or
     /// ``MeshRouter/refuse(_:because:now:)``.
     case fileOffered(MeshFileOffer, from: AuthenticatedPeer)
-    /// Fragments of a large packet for this node have come.
+    /// Fragments of a large packet for this node were received.
     case fragmentsReceived(MeshFragmentProgress)
     /// A complete file. Only one of a nearshare peer was accepted before.
     case fileReceived(MeshReceivedFile)
-    /// An offered or accepted file will not come any more.
+    /// An offered or accepted file will not be received.
     case fileReceiveEnded(MeshFileKey, MeshFileOutcome)
 
     /// The receiver was asked to accept a file of this node.
     case fileOfferSent(MeshFileKey)
-    /// A file of this node is being sent, with the number of its fragments and the least time that they take.
+    /// The transmission of a file of this node has started, with the number of its fragments and their shortest possible
+    /// duration.
     case fileSendStarted(MeshFileKey, fragments: Int, estimate: Duration)
     case fragmentsSent(MeshFileKey, sent: Int, total: Int)
     case fileSendEnded(MeshFileKey, MeshFileOutcome)
 }
 
-/// The progress of a packet that comes in fragments.
+/// The progress of a packet that is received in fragments.
 package struct MeshFragmentProgress: Sendable, Hashable {
     package var sender: PeerID
     package var fragmentID: MeshFragment.ID
@@ -50,7 +52,7 @@ package struct MeshFragmentProgress: Sendable, Hashable {
     package var total: Int
 }
 
-/// A complete file that has come.
+/// A complete received file.
 package struct MeshReceivedFile: Sendable {
     package var id: MeshFileControl.FileID
     package var sender: PeerID
@@ -58,7 +60,7 @@ package struct MeshReceivedFile: Sendable {
     /// The key that sealed it; nil for a public file, which is signed with a key that was only announced.
     package var authenticatedSender: AuthenticatedPeer?
     package var file: MeshFile
-    /// Whether it is for everyone, or from an older app that sends files unsealed.
+    /// Whether it is for everyone, or from an older app that does not seal files.
     package var isPublic: Bool
     /// Whether it was offered and accepted.
     package var wasAccepted: Bool
@@ -70,7 +72,7 @@ package struct MeshReceivedFile: Sendable {
 package enum MeshFileOutcome: Sendable, Hashable {
     /// The receiver has it in its inbox.
     case stored
-    /// All of it was sent, to a peer that confirms nothing, or to everyone.
+    /// All of it was sent, to a peer that does not confirm, or to everyone.
     case sent
     case refused(MeshFileControl.Refusal)
     case cancelledLocally
@@ -83,7 +85,7 @@ package enum MeshFileOutcome: Sendable, Hashable {
     case lost
 }
 
-/// The reason why something cannot be sent at all.
+/// The reason why a message or a file cannot be sent at all.
 package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknownPeer
     case emptyFile

@@ -1,11 +1,12 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-// Files: their size and pace on the links, and the reactions of OutgoingFiles and IncomingFiles.
+// Files: their size and pace on the links, and the reactions of ``OutgoingFiles`` and ``IncomingFiles``.
 extension MeshRouter {
     // MARK: Sending
 
-    /// The number of fragments of a file, and the least time that it takes to a peer at the pacing of the links.
+    /// The number of fragments of a file, and the shortest possible duration of its transmission to a peer at the pacing of the
+    /// links.
     package func plan(_ file: MeshFile, to recipient: PeerID?) throws(MeshSendError) -> (fragments: Int, estimate: Duration) {
         let encoded = try Self.encode(
             fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.software.contentLimit)
@@ -14,7 +15,7 @@ extension MeshRouter {
     }
 
     /// Sends a file to one peer, sealed, or to everyone, signed. Its progress is reported in events under its key.
-    /// - Parameter file: with a name and a type, which phones require.
+    /// - Parameter file: has a name and a type, which phones require.
     @discardableResult
     package mutating func sendFile(
         _ file: MeshFile, to recipient: PeerID?, now: Moment
@@ -68,8 +69,8 @@ extension MeshRouter {
         }
     }
 
-    /// The bytes of a file in each fragment: what fits the smallest write among its links, and a phone's write at most where a
-    /// phone may get it.
+    /// The bytes of a file in each fragment: as many as fit the smallest write among its links, and at most a phone's write
+    /// when a phone may receive it.
     private func chunkByteCount(to recipient: PeerID?) -> Int {
         var write =
             recipient.flatMap { routing.profile(to: $0)?.maximumFrameByteCount }
@@ -100,7 +101,7 @@ extension MeshRouter {
         return pacing * (fragmentCount - 1)
     }
 
-    /// Seals a file, or signs it where it goes to everyone, cuts it and begins to send it.
+    /// Seals a file, or signs it when it is for everyone, cuts it into fragments and starts to send it.
     private mutating func seal(_ key: MeshFileKey, now: Moment) {
         guard let file = outgoing[key], let content = file.content else { return }
         do {
@@ -147,12 +148,12 @@ extension MeshRouter {
         perform(incoming.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
     }
 
-    /// Refuses a file that was offered or is coming.
+    /// Refuses a file that was offered or is being received.
     package mutating func refuse(_ key: MeshFileKey, because reason: MeshFileControl.Refusal, now: Moment) {
         perform(incoming.refuse(key, reason: reason, now: now.monotonic), now: now)
     }
 
-    /// Gives up a file that was offered or is coming, at both ends.
+    /// Cancels a file that was offered or is being received, at both ends.
     package mutating func cancelReceiving(_ key: MeshFileKey, now: Moment) {
         perform(incoming.cancel(key, now: now.monotonic), now: now)
     }
@@ -175,7 +176,7 @@ extension MeshRouter {
         }
     }
 
-    /// Handles a file that came unsealed, for everyone or from an older app.
+    /// Handles an unsealed file, for everyone or from an older app.
     mutating func handleUnsealedFile(
         _ frame: MeshFrame, from link: MeshLinkID, fragmentID: MeshFragment.ID?, now: Moment
     ) -> Handling {
@@ -185,7 +186,7 @@ extension MeshRouter {
         case .invalid: return .rejected
         case .valid: break
         }
-        // A peer that can seal files does; then a file for this node that is not sealed was never asked for (K12).
+        // A peer that can seal files does so; an unsealed file for this node was then never requested (K12).
         let canSeal = peers[packet.sender].map { $0.supports(.privateMedia) || $0.supports(.fileOffers) } ?? false
         if packet.recipient == id, canSeal { return .handled }
         receiveFile(packet.payload, from: packet.sender, authenticated: nil, fragmentID: fragmentID, now: now)
@@ -203,10 +204,10 @@ extension MeshRouter {
         switch arrival {
         case .accepted(let accepted): offer = accepted
         case .unexpected: return
-        // A peer that can ask has to (A1, A2).
+        // A peer that can offer files must do so (A1, A2).
         case .unknown: if authenticated != nil, peers[sender]?.supports(.fileOffers) == true { return }
         }
-        // The file must be the one that was offered, by name and size too (A10).
+        // The file must match its offer, by name and size too (A10).
         guard let file = try? MeshFile(decoding: bytes), offer?.describes(file) ?? true else {
             if offer != nil { perform(incoming.rejectContent(of: key, now: now.monotonic), now: now) }
             return
@@ -250,7 +251,7 @@ extension MeshRouter {
             ensureSession(with: peer, now: now)
             guard sessions.isEstablished(peer) else { continue }
             if peers[peer]?.sessionState == nil {
-                // Its statement was lost; repeating this node's makes it come again.
+                // The peer's statement was lost; repeating this node's makes the peer repeat it.
                 sendStatement(to: peer, now: now)
             } else {
                 outgoing.extendSessionTimeout(of: key, now: now.monotonic)

@@ -1,9 +1,9 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-// Frames that arrive: their checks, and the part of the router that each kind of packet belongs to.
+// Received frames: their checks, and their dispatch to the parts of the router.
 extension MeshRouter {
-    /// Processes a frame that arrived on a link. Whatever it holds, the work is bounded, and causes at most one frame for each
+    /// Processes a frame that arrived on a link. The work is bounded for any content, and causes at most one frame for each
     /// other link.
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
         guard links[budget: link]?.admitFrame(now: now.monotonic) == true else { return }
@@ -56,7 +56,7 @@ extension MeshRouter {
 
     // MARK: Dispatch
 
-    /// The fragments that a packet was reassembled from. It is never relayed itself, and came as far as they did.
+    /// The fragments from which a packet was reassembled. The packet itself is never relayed, because its fragments were.
     struct FragmentOrigin {
         let id: MeshFragment.ID
         let ttl: UInt8
@@ -66,7 +66,7 @@ extension MeshRouter {
         /// Not authentic: neither recorded nor relayed.
         case rejected
         case handled
-        /// Unknown to this node, or for another.
+        /// Not known to this node, or for another one.
         case notForThisNode
     }
 
@@ -107,7 +107,7 @@ extension MeshRouter {
 
     enum SignatureCheck {
         case valid
-        /// Also when the link's budget is used up.
+        /// Also returned when the link's budget is used up.
         case invalid
         /// The sender has not announced a key.
         case unknownSender
@@ -118,7 +118,7 @@ extension MeshRouter {
         return isSigned(frame, by: key, from: link, now: now) ? .valid : .invalid
     }
 
-    /// Checks a signature at the cost of the link that the frame came on (M2, R9).
+    /// Checks a signature at the cost of the link on which the frame was received (M2, R9).
     /// - Returns: false also when the link's budget is used up.
     mutating func isSigned(_ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID, now: Moment) -> Bool {
         guard frame.packet.signature != nil,
@@ -142,7 +142,7 @@ extension MeshRouter {
             let name = DisplayName(truncating: announcement.nickname),
             peers.permits(signingKey, for: sender), isSigned(frame, by: signingKey, from: link, now: now)
         else { return .rejected }
-        // Identities cost nothing: a link brings new ones at a limited rate, and known ones stay (R6).
+        // Identities cost nothing: a link adds new ones at a limited rate, and known ones stay (R6).
         guard peers[sender]?.agreementKey != nil || links[budget: link]?.newPeers.consume(now: now.monotonic) == true else {
             return .rejected
         }
@@ -160,7 +160,7 @@ extension MeshRouter {
         return .handled
     }
 
-    /// Makes the sender of an announcement a neighbour when no relay has touched it: then it came from the other end of the link.
+    /// Makes the sender of an unrelayed announcement a neighbour: it is at the other end of the link.
     private mutating func recordNeighbour(_ packet: MeshPacket, ttl: UInt8, on link: MeshLinkID, now: Moment) {
         guard packet.type == .announce, ttl >= MeshPacket.maximumTTL, links.contains(link) else { return }
         switch peers.addLink(link, to: packet.sender) {
@@ -179,7 +179,7 @@ extension MeshRouter {
         case .unknownSender: return .notForThisNode
         case .invalid: return .rejected
         case .valid:
-            // One from before the peer's latest announcement has no effect (M3).
+            // A packet from before the peer's latest announcement has no effect (M3).
             if let record = peers[packet.sender], packet.timestamp > record.announcementTimestamp { forget(packet.sender) }
             return .handled
         }
@@ -204,7 +204,7 @@ extension MeshRouter {
         return .handled
     }
 
-    /// Only for a neighbour that has signed the request.
+    /// Only a neighbour that has signed the request gets an answer.
     private mutating func answerSyncRequest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let sender = frame.packet.sender
         guard frame.packet.ttl == 0, let record = peers[sender], record.links.contains(link), let key = record.signingKey,

@@ -1,7 +1,7 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-// Packets of this node, and frames on their way to the outboxes of links.
+// Packets of this node, and frames that are queued in the outboxes of links.
 extension MeshRouter {
     // MARK: Public messages and pings
 
@@ -32,12 +32,12 @@ extension MeshRouter {
     /// Limit on the packets of the bundle protocol, which are opaque to the router.
     package static let maximumBundlePacketByteCount = 32_768
 
-    /// Neighbours that store and forward bundles. Where there is none, also those behind phones, which relay the packets unread.
+    /// Neighbours that store and forward bundles. Without one, also peers behind phones, which relay the packets unread.
     package var bundleNeighbours: [BundleNeighbour] {
         let routing = routing
         let all = peers.records.compactMap { id, record -> BundleNeighbour? in
             guard let agreementKey = record.agreementKey, let signingKey = record.signingKey,
-                // The capabilities of a session may be older than those announced since.
+                // The capabilities stated in a session may be older than those announced since.
                 record.announcedCapabilities?.contains(.bundles) == true
             else { return nil }
             return BundleNeighbour(
@@ -62,15 +62,15 @@ extension MeshRouter {
     }
 
     /// Sends a packet of the bundle protocol inside the Noise session with one of ``bundleNeighbours``, so that it stays secret
-    /// from an attacker that learns long-term keys later. Without a session it waits for one, and is dropped when the peer is
-    /// gone by then.
+    /// from an attacker that learns long-term keys later. Without a session it waits for one, and is dropped when the peer
+    /// leaves before.
     /// - Parameter packet: at most ``maximumBundlePacketByteCount`` bytes.
     package mutating func sendSealedBundlePacket(_ packet: [UInt8], to peer: PeerID, now: Moment) {
         precondition(packet.count <= Self.maximumBundlePacketByteCount)
         sendSealed([Self.bundlePayloadKind] + packet, to: peer, now: now)
     }
 
-    /// The packet of the bundle protocol in what a session has opened; nil when it holds something else.
+    /// The packet of the bundle protocol in a decrypted session message; nil when it contains something else.
     func bundlePacket(inSession plaintext: [UInt8]) -> [UInt8]? {
         guard plaintext.first == Self.bundlePayloadKind, node.capabilities.contains(.bundles),
             plaintext.count <= 1 + Self.maximumBundlePacketByteCount
@@ -83,7 +83,7 @@ extension MeshRouter {
 
     // MARK: Packets
 
-    /// Sends a packet of this node: to its recipient where that is a neighbour, else to everyone.
+    /// Sends a packet of this node: to its recipient if that is a neighbour, otherwise to everyone.
     /// - Parameter given: the links to use instead.
     mutating func send(_ packet: MeshPacket, isSigned: Bool, on given: [MeshLinkID]? = nil) {
         do {
@@ -92,12 +92,12 @@ extension MeshRouter {
             let frame = try packet.encoded(isPadded: packet.isPaddedOnAir, using: &node.compressor)
             for link in given ?? routing.links(for: packet) { write(frame, of: packet, on: link, origin: .own) }
         } catch {
-            // Our own bug: what is sent this way was checked before, so it fits.
+            // A bug of this program: packets that are sent this way were checked before.
             assertionFailure("\(error)")
         }
     }
 
-    /// Queues a frame for a link, in fragments where it is too large for one write.
+    /// Queues a frame for a link, in fragments when it is too large for one write.
     mutating func write(_ frame: [UInt8], of packet: MeshPacket, on link: MeshLinkID, origin: FragmentJob.Origin) {
         guard let profile = links.profile(of: link) else { return }
         guard frame.count > profile.maximumFrameByteCount else {
@@ -123,7 +123,7 @@ extension MeshRouter {
                 if frame.count <= profile.maximumFrameByteCount {
                     links.enqueue(frame, on: link, priority: .bulk)
                 } else {
-                    // Cut for another link, which has broken since.
+                    // Cut for another link, which has failed in the meantime.
                     write(frame, of: fragment.packet, on: link, origin: .own)
                 }
             }

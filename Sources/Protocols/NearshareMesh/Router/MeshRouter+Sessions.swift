@@ -5,7 +5,7 @@ internal import NearshareCrypto
 extension MeshRouter {
     // MARK: Requests of the program
 
-    /// Sends a text to one peer, after a handshake where there is no session. The peer's app sends a receipt when it has arrived.
+    /// Sends a text to one peer, after a handshake if there is no session. The peer's app sends a receipt for it.
     /// - Parameter messageID: chosen by the sender, at most 255 bytes; by convention an upper-case UUID.
     package mutating func sendPrivateMessage(
         _ text: String, id messageID: String, to peer: PeerID, now: Moment
@@ -25,15 +25,15 @@ extension MeshRouter {
         sendSealed(payload, to: peer, now: now)
     }
 
-    /// Sends a receipt for a message that the program has stored where a person finds it. Until then the message comes again;
-    /// afterwards a copy is answered by the router alone.
+    /// Sends a receipt for a message that the program has stored for the user. Before that the message is repeated; afterwards
+    /// the router alone answers a copy.
     package mutating func acknowledge(_ messageID: String, of peer: PeerID, now: Moment) {
         guard peers[peer] != nil else { return }
         messages.recordAcknowledgement(messageID, of: peer)
         sendSealed(.delivered(messageID: messageID), to: peer, now: now)
     }
 
-    /// Sends a receipt for a message that a person has seen.
+    /// Sends a receipt for a message that the user has seen.
     package mutating func acknowledgeRead(_ messageID: String, of peer: PeerID, now: Moment) {
         sendSealed(.readReceipt(messageID: messageID), to: peer, now: now)
     }
@@ -43,7 +43,7 @@ extension MeshRouter {
         sendSealed(.verifyChallenge(challenge), to: peer, now: now)
     }
 
-    /// Begins a handshake, unless there is a session or a handshake already. Its success is reported as
+    /// Starts a handshake, unless there is a session or a handshake already. Its success is reported as
     /// ``MeshEvent/sessionEstablished(_:)``.
     package mutating func ensureSession(with peer: PeerID, now: Moment) {
         guard ensureRecord(peer, now: now.monotonic), !sessions.isEstablished(peer) else { return }
@@ -59,7 +59,7 @@ extension MeshRouter {
         sendHandshake(message, to: peer, now: now)
     }
 
-    /// - Parameter everywhere: on all links, as the neighbour that claims to be the peer has not answered.
+    /// - Parameter everywhere: on all links, because the neighbour that claims to be the peer has not answered.
     mutating func sendHandshake(_ message: [UInt8], to peer: PeerID, everywhere: Bool = false, now: Moment) {
         let packet = MeshPacket(
             type: .noiseHandshake, timestamp: node.nextTimestamp(at: now), sender: id, recipient: peer, payload: message[...])
@@ -91,7 +91,7 @@ extension MeshRouter {
         }
     }
 
-    /// States this node's capabilities and signing key inside the session, unless it did so a moment ago.
+    /// States this node's capabilities and signing key inside the session, unless it did so recently.
     mutating func sendStatement(to peer: PeerID, now: Moment) {
         guard sessions.admitStatement(to: peer, now: now.monotonic) else { return }
         let state = MeshPeerState(
@@ -102,13 +102,13 @@ extension MeshRouter {
     // MARK: Sealing
 
     mutating func sendSealed(_ payload: MeshNoisePayload, to peer: PeerID, everywhere: Bool = false, now: Moment) {
-        // Payloads without a bound of their own were checked where they came from.
+        // Payloads without a bound of their own were checked by their creators.
         guard let bytes = try? payload.encoded() else { return }
         sendSealed(bytes, to: peer, everywhere: everywhere, now: now)
     }
 
-    /// Seals and queues in one step, so that counters leave in order. Without a session the payload waits for one.
-    /// - Parameter everywhere: on all links, as the peer has not answered and may not be where it was last heard.
+    /// Seals and queues in one step, so that counters are sent in order. Without a session the payload waits for one.
+    /// - Parameter everywhere: on all links, because the peer has not answered and may not be where it was last heard.
     mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, everywhere: Bool = false, now: Moment) {
         guard ensureRecord(peer, now: now.monotonic) else { return }
         guard !outgoing.isSendingToPhone(peer) else { return sessions.queue(payload, for: peer, now: now.monotonic) }
@@ -129,7 +129,7 @@ extension MeshRouter {
 
     mutating func handleSealed(_ frame: MeshFrame, from link: MeshLinkID, fragmentID: MeshFragment.ID?, now: Moment) {
         let peer = frame.packet.sender
-        // A peer that was never heard of has no session; any node can write any sender on a packet.
+        // An unknown peer has no session; any node can put any sender id on a packet.
         guard peers[peer] != nil else { return }
         switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
         case .failed: recover(frame, from: link, now: now)
@@ -173,7 +173,8 @@ extension MeshRouter {
         }
     }
 
-    /// Handles a message that belongs to no session here: to one that is about to begin, or that the peer has and this node lost.
+    /// Handles a message that belongs to no session of this node: the session is about to be established, or this node has lost
+    /// it.
     private mutating func recover(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let peer = frame.packet.sender
         if sessions.isResponding(peer) {
@@ -205,7 +206,7 @@ extension MeshRouter {
 
     // MARK: Time
 
-    /// Sends unacknowledged messages again, in the session that there is by now.
+    /// Sends unacknowledged messages again, in the current session.
     mutating func retryMessages(now: Moment) {
         for reaction in messages.advance(to: now.monotonic) {
             switch reaction {

@@ -12,7 +12,7 @@ package import NearshareCrypto
 ///                                  │                          └► answers ─┐
 ///                                  └► for others ─► RelayDecision ─► RelayQueue ─► outboxes in LinkTable ─► nextFrame(for:)
 package struct MeshRouter: Sendable {
-    /// This implementation's own choices. Constants of the specification stand where they are used.
+    /// This implementation's own choices. Constants of the specification are declared where they are used.
     package struct Settings: Sendable {
         package var assembly = FragmentAssembler.Limits()
         /// Sustained frames per second accepted from one neighbour (token-bucket rate).
@@ -30,15 +30,15 @@ package struct MeshRouter: Sendable {
         /// Peers added for one neighbour that were not known before (R6).
         package var newPeersPerSecond = 2.0
         package var newPeerBurst = 256.0
-        /// Sealed messages of one peer that are processed; the rest is lost, as on the air. Sealing proves the sender, so no other
-        /// peer can use up the rate.
+        /// Sealed messages of one peer that are processed; the rest is lost, as on a radio link. Sealing proves the sender, so
+        /// no other peer can use up the rate.
         package var sealedPerSecond = 100.0
         package var sealedBurst = 200.0
         /// Signed messages of one sender to everyone, shown and relayed. All that a neighbour stores of one sender fits into the
         /// burst.
         package var messagesPerSecond = 5.0
         package var messageBurst = 200.0
-        /// Whether packets of others are relayed. Otherwise the node only sends and receives.
+        /// Whether packets of other nodes are relayed. Otherwise the node only sends and receives.
         package var isRelaying = true
         /// A session in which nothing arrives for this time ends.
         package var sessionLifetime = Duration.seconds(86_400)
@@ -64,7 +64,7 @@ package struct MeshRouter: Sendable {
 
     /// - Parameters:
     ///   - name: the display name that other peers see.
-    ///   - random: the kernel's randomness in a real node, as keys are drawn from it.
+    ///   - random: the kernel's generator in a real node, because keys are drawn from it.
     package init(
         identity: LocalIdentity, name: DisplayName, settings: Settings = Settings(),
         random: any RandomNumberGenerator & Sendable
@@ -94,14 +94,14 @@ package struct MeshRouter: Sendable {
 
     package func hasFrame(for link: MeshLinkID) -> Bool { links.hasFrame(for: link) }
 
-    /// When ``advance(to:)`` is to be called, if nothing else happens before.
+    /// When ``advance(to:)`` must be called, if there is no other event before.
     package var deadline: MonotonicInstant? {
         [relays.deadline, fragments.isEmpty ? nil : fragments.deadline(routing), timers.nextTick].compactMap { $0 }.min()
     }
 
     // MARK: Peers
 
-    /// Every peer that has announced itself.
+    /// All peers that have announced themselves.
     package var knownPeers: [MeshPeer] { peers.announced }
 
     /// Peers with a session, so that every message to them is sealed and their key is authenticated.
@@ -110,7 +110,7 @@ package struct MeshRouter: Sendable {
     /// nil for a peer that has not announced itself.
     package func peer(_ id: PeerID) -> MeshPeer? { peers.peer(id) }
 
-    /// The key that the present session with a peer has authenticated.
+    /// The key that the current session with a peer has authenticated.
     package func authenticatedPeer(_ id: PeerID) -> AuthenticatedPeer? { sessions.authenticatedPeer(id) }
 
     /// The keys that a peer has announced, or stated since.
@@ -121,19 +121,20 @@ package struct MeshRouter: Sendable {
         return (agreementKey, signingKey)
     }
 
-    /// Whether the owner of the agreement key has stated inside the present session that the signing key is theirs, too.
+    /// Whether the owner of the agreement key has stated inside the current session that the signing key belongs to the same
+    /// node.
     package func hasAuthenticatedKeys(_ id: PeerID) -> Bool {
         guard let record = peers[id], sessions.isEstablished(id), let signingKey = record.signingKey else { return false }
         return record.sessionState?.signingKey == signingKey.bytes
     }
 
-    /// Whether a packet for a peer takes a Bluetooth hop, as far as this node can see.
+    /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
     package func needsRadio(to id: PeerID) -> Bool { routing.needsRadio(to: id) }
 
     /// A view of the peers and links for choosing links. Used and discarded at once, as it shares their storage.
     var routing: MeshRouting { MeshRouting(own: id, peers: peers, links: links) }
 
-    /// Makes sure that a peer has a record.
+    /// Ensures that a peer has a record.
     /// - Returns: false when the table is full of peers that are needed (R6).
     mutating func ensureRecord(_ id: PeerID, now: MonotonicInstant) -> Bool {
         guard peers[id] == nil else { return true }
@@ -177,12 +178,12 @@ package struct MeshRouter: Sendable {
         if links.isEmpty { timers.nextAnnouncement = nil }
     }
 
-    /// Whether the neighbour behind a link sends what no node sends, so that the link should be closed.
+    /// Whether the neighbour behind a link sends so many malformed frames that the link should be closed.
     package func shouldClose(_ link: MeshLinkID) -> Bool { links[budget: link]?.isExhausted ?? false }
 
     // MARK: Time
 
-    /// Does what has become due.
+    /// Handles everything that is due.
     package mutating func advance(to now: Moment) {
         let moment = now.monotonic
         while let relay = relays.popDue(now: moment) {
@@ -252,7 +253,7 @@ package struct MeshRouter: Sendable {
     }
 }
 
-/// When a router's recurring work is due.
+/// The deadlines of a router's recurring work.
 struct RouterTimers: Sendable {
     /// nil while there is no link.
     var nextAnnouncement: MonotonicInstant?
@@ -272,7 +273,7 @@ struct RouterTimers: Sendable {
         return true
     }
 
-    /// Whether the program may be told once more that clocks differ.
+    /// Whether another warning about differing clocks may be reported to the program.
     func isClockWarningDue(now: MonotonicInstant) -> Bool {
         lastClockWarning.map { now - $0 > Self.clockWarningInterval } ?? true
     }

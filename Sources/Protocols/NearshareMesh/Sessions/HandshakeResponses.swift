@@ -1,17 +1,17 @@
 internal import NearshareBase
 internal import NearshareCrypto
 
-/// Handshakes of one peer that this node has answered, and whose third message has not come.
+/// Handshakes of one peer that this node has answered, and whose third message was not received yet.
 ///
-/// A first message proves nothing, so it ends neither a handshake begun here nor another answer: as many answers are open as
-/// first messages are allowed while one lives.
+/// A first message proves nothing, so it ends neither a handshake started here nor another answer: the number of open answers
+/// equals the number of first messages that are allowed within their lifetime.
 struct HandshakeResponses: Sendable {
     private struct Response: Sendable {
         let state: HandshakeState
         let firstMessage: [UInt8]
         let secondMessage: [UInt8]
         let deadline: MonotonicInstant
-        /// When the second message was sent last.
+        /// When the second message was last sent.
         var sent: MonotonicInstant
     }
 
@@ -19,14 +19,15 @@ struct HandshakeResponses: Sendable {
 
     var isEmpty: Bool { responses.isEmpty }
 
-    /// The second message again, for a first message that was answered already.
+    /// Returns the second message again, for a first message that was answered already.
     mutating func repeatedAnswer(to firstMessage: [UInt8], now: MonotonicInstant) -> [UInt8]? {
         guard let index = responses.firstIndex(where: { $0.firstMessage == firstMessage }) else { return nil }
         responses[index].sent = now
         return responses[index].secondMessage
     }
 
-    /// The second message that was sent longest ago, again: the peer seals already, so its third message must have been lost.
+    /// Returns the second message that was sent longest ago again: the peer seals already, so its third message must have been
+    /// lost.
     mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? {
         guard let index = responses.indices.min(by: { responses[$0].sent < responses[$1].sent }),
             now - responses[index].sent >= Self.repetitionInterval
@@ -35,8 +36,8 @@ struct HandshakeResponses: Sendable {
         return responses[index].secondMessage
     }
 
-    /// Records a handshake that was answered.
-    /// - Parameter state: after the second message was written.
+    /// Records an answered handshake.
+    /// - Parameter state: the state after the second message was written.
     mutating func insert(
         _ state: HandshakeState, firstMessage: [UInt8], secondMessage: [UInt8], now: MonotonicInstant
     ) {
@@ -68,8 +69,8 @@ struct HandshakeResponses: Sendable {
     private static let capacity = HandshakeBudget.unsignedPerWindow + HandshakeBudget.signedPerWindow
 }
 
-/// Rate limits on the handshakes with one peer. Those of three kinds never use up each other's share: begun here, begun by the
-/// peer over its signature, and begun by any packet in the peer's name.
+/// Rate limits on the handshakes with one peer, separate for three kinds: started by this node, started by the peer with its
+/// signature, and started by an unsigned packet in the peer's name.
 struct HandshakeBudget: Sendable {
     private var initiated = RateWindow()
     private var signed = RateWindow()

@@ -16,12 +16,12 @@ enum MeshPeerSession: Sendable {
     /// The session stays in use until the handshake replaces it.
     case renewing(Transport, Initiation)
 
-    /// A handshake begun here whose second message has not come.
+    /// A handshake started by this node whose second message was not received yet.
     struct Initiation: Sendable {
         let state: HandshakeState
         let firstMessage: [UInt8]
         let deadline: MonotonicInstant
-        /// When the first message was sent last.
+        /// When the first message was last sent.
         var sent: MonotonicInstant
     }
 
@@ -29,11 +29,11 @@ enum MeshPeerSession: Sendable {
     struct Transport: Sendable {
         let peer: AuthenticatedPeer
         var current: NoiseDatagrams
-        /// Of the session before, as messages that the peer sealed in it may still come.
+        /// The previous session's keys, for messages that the peer has sealed before the change.
         var previous: NoiseDatagrams?
         /// The second message that established the session, and the third that answered it: sent again when the second is repeated.
         let exchange: (second: [UInt8], third: [UInt8])?
-        /// When an authentic message came last, or else the session was established.
+        /// When an authentic message was last received, or else the session was established.
         var renewed: MonotonicInstant
         /// Messages in a row that could not be opened.
         var failureCount = 0
@@ -55,7 +55,7 @@ enum MeshPeerSession: Sendable {
 
     var peer: AuthenticatedPeer? { transport?.peer }
 
-    /// The handshake begun here.
+    /// The handshake started by this node.
     var initiation: Initiation? {
         switch self {
         case .initiating(let initiation), .renewing(_, let initiation): initiation
@@ -82,7 +82,7 @@ enum MeshPeerSession: Sendable {
 
     // MARK: Handshake
 
-    /// Begins a handshake, unless one is under way.
+    /// Starts a handshake, unless one is in progress.
     mutating func start(_ initiation: Initiation) {
         switch consume self {
         case .idle: self = .initiating(initiation)
@@ -92,7 +92,7 @@ enum MeshPeerSession: Sendable {
         }
     }
 
-    /// The first message again, when no answer came for a while.
+    /// Returns the first message again, when no answer was received for a while.
     mutating func repetition(now: MonotonicInstant) -> [UInt8]? {
         guard var initiation, now - initiation.sent >= Self.repetitionInterval else { return nil }
         initiation.sent = now
@@ -105,7 +105,7 @@ enum MeshPeerSession: Sendable {
         return initiation.firstMessage
     }
 
-    /// Replaces whatever there is by a new session. A handshake begun here ends.
+    /// Replaces the current state by a new session. A handshake started by this node ends.
     mutating func establish(
         _ keys: TransportKeys, exchange: (second: [UInt8], third: [UInt8])? = nil, now: MonotonicInstant
     ) {
@@ -169,7 +169,7 @@ enum MeshPeerSession: Sendable {
 
     // MARK: Time
 
-    /// Ends a handshake whose answer is overdue, and a session in which nothing came for `lifetime`.
+    /// Ends a handshake whose answer is overdue, and a session without messages for `lifetime`.
     mutating func expire(lifetime: Duration, now: MonotonicInstant) {
         endSession(ifSilentFor: lifetime, now: now)
         guard let initiation, initiation.deadline <= now else { return }

@@ -1,11 +1,11 @@
 internal import NearshareBase
 
-/// Private messages of this node that wait for their receipt, and those of peers that were acknowledged.
+/// Private messages of this node that wait for their receipt, and the acknowledged ones of other peers.
 struct PrivateMessages: Sendable {
     enum Reaction {
         /// Sends a message again.
         case resend([UInt8], to: PeerID)
-        /// No receipt came, and the message is not sent again.
+        /// No receipt was received, and the message is not sent again.
         case giveUp(messageID: String, to: PeerID)
     }
 
@@ -17,7 +17,7 @@ struct PrivateMessages: Sendable {
     }
 
     private var unacknowledged: [PeerID: [Unacknowledged]] = [:]
-    /// Ids of the latest messages of each peer that the program has taken, as copies may still come.
+    /// Ids of the latest messages of each peer that the program has stored, because copies may still arrive.
     private var acknowledged: [PeerID: [String]] = [:]
 
     func hasRoom(for peer: PeerID) -> Bool { (unacknowledged[peer]?.count ?? 0) < Self.maximumUnacknowledgedCount }
@@ -33,7 +33,7 @@ struct PrivateMessages: Sendable {
         if unacknowledged[peer]?.isEmpty == true { unacknowledged[peer] = nil }
     }
 
-    /// Whether the program has taken a message of a peer, so that a copy only gets another receipt.
+    /// Whether the program has stored a message of a peer, so that a copy only gets another receipt.
     func isAcknowledged(_ id: String, of peer: PeerID) -> Bool { acknowledged[peer]?.contains(id) ?? false }
 
     mutating func recordAcknowledgement(_ id: String, of peer: PeerID) {

@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-/// A sliding-window rate limiter: at most a given number within the time that has just passed.
+/// A sliding-window rate limiter: at most a given number of events within a given time.
 struct RateWindow: Sendable {
     private var admitted: [MonotonicInstant] = []
 

@@ -3,13 +3,13 @@ internal import NearshareCrypto
 
 /// The handshakes and the Noise session with one peer of the mesh (bitchat specification, section 8).
 ///
-/// Both nodes may begin at once: then the one with the lower id stays initiator. A new first message during a session is answered
-/// beside it, and replaces it once the third message has authenticated the peer. Any node can put packets between the peer's: a
-/// message that is not authentic changes nothing.
+/// When both nodes start a handshake at once, the one with the lower id stays initiator. A new first message during a session
+/// is answered while the session continues, and replaces it once the third message has authenticated the peer. Any node can
+/// inject packets, so a message that is not authentic changes nothing.
 struct SecureChannel: Sendable {
     enum Reaction {
         case reply([UInt8])
-        /// The peer's key is authenticated. A reply, where there is one, is to be sent first.
+        /// The peer's key is authenticated. If there is a reply, it must be sent first.
         case established(AuthenticatedPeer, reply: [UInt8]?)
         /// Not authentic, not expected, or over a limit: dropped.
         case ignore
@@ -17,7 +17,7 @@ struct SecureChannel: Sendable {
 
     private let own: LocalIdentity
     private let peerID: PeerID
-    /// A session in which nothing comes for this time ends.
+    /// A session without messages for this time ends.
     private let lifetime: Duration
     private var session = MeshPeerSession.idle
     private var responses = HandshakeResponses()
@@ -31,14 +31,15 @@ struct SecureChannel: Sendable {
 
     var isEstablished: Bool { session.isEstablished }
     var isInitiating: Bool { session.isInitiating }
-    /// The peer may have the keys already, while its third message has not come here.
+    /// Whether the peer may have the keys already, while its third message was not received yet.
     var isResponding: Bool { !responses.isEmpty }
     var peer: AuthenticatedPeer? { session.peer }
 
     // MARK: Handshake
 
+    /// Starts a handshake.
     /// - Parameter ephemeral: 32 fresh random bytes.
-    /// - Returns: the first message; nil when one is under way already, or there were too many lately.
+    /// - Returns: the first message; nil when a handshake is in progress, or there were too many recently.
     mutating func start(now: MonotonicInstant, ephemeral: [UInt8]) -> [UInt8]? {
         guard !session.isInitiating, budget.admitInitiation(now: now) else { return nil }
         var state = HandshakeState(role: .initiator, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
@@ -49,8 +50,9 @@ struct SecureChannel: Sendable {
         return message
     }
 
+    /// Processes a handshake message.
     /// - Parameters:
-    ///   - isSigned: its packet is signed by the key that the peer announced.
+    ///   - isSigned: whether the packet is signed by the key that the peer announced.
     ///   - ephemeral: 32 fresh random bytes, used if this is a first message.
     mutating func receive(
         handshake message: ArraySlice<UInt8>, isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
@@ -67,8 +69,8 @@ struct SecureChannel: Sendable {
     private mutating func receiveFirst(
         _ message: [UInt8], isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
     ) -> Reaction {
-        // Both began: the lower id waits for the answer to its own. The higher one answers too, and still accepts an answer, for
-        // this message may be forged.
+        // Both nodes have started a handshake: the one with the lower id waits for the answer to its own. The other one
+        // answers, and still accepts an answer, because this message may be forged.
         if session.isInitiating, own.peerID.hex < peerID.hex { return .ignore }
         if let answer = responses.repeatedAnswer(to: message, now: now) { return .reply(answer) }
         var state = HandshakeState(role: .responder, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
@@ -96,10 +98,10 @@ struct SecureChannel: Sendable {
         return .established(keys.peer, reply: nil)
     }
 
-    /// The first message of a handshake begun here, again, when no answer came for a while.
+    /// Returns the first message of a handshake started by this node again, when no answer was received for a while.
     mutating func repetition(now: MonotonicInstant) -> [UInt8]? { session.repetition(now: now) }
 
-    /// An answer again, for a peer that seals already.
+    /// Returns an answer again, for a peer that seals already.
     mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? { responses.repeatedAnswer(now: now) }
 
     // MARK: Messages

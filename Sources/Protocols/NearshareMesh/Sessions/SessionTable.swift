@@ -3,7 +3,7 @@ internal import NearshareCrypto
 
 /// The secure channels with all peers, the payloads that wait for one, and messages that overtook the end of a handshake.
 struct SessionTable: Sendable {
-    /// A sealed message that came before the third message of the handshake that it belongs to.
+    /// A sealed message that was received before the third message of its handshake.
     struct EarlyMessage: Sendable {
         let frame: MeshFrame
         let link: MeshLinkID
@@ -18,10 +18,10 @@ struct SessionTable: Sendable {
 
     private struct Entry: Sendable {
         var channel: SecureChannel
-        /// Sealed and sent as soon as there is a session.
+        /// Payloads that are sealed and sent as soon as there is a session.
         var queue: [[UInt8]] = []
         var early: [EarlyMessage] = []
-        /// When this node stated its capabilities in the present session.
+        /// When this node stated its capabilities in the current session.
         var stateSent: MonotonicInstant?
         /// When a message that could not be opened led to a new handshake.
         var restarted: MonotonicInstant?
@@ -46,7 +46,7 @@ struct SessionTable: Sendable {
     func isInitiating(_ peer: PeerID) -> Bool { entries[peer]?.channel.isInitiating ?? false }
     func isResponding(_ peer: PeerID) -> Bool { entries[peer]?.channel.isResponding ?? false }
 
-    /// The peer that the present session has authenticated.
+    /// The peer that the current session has authenticated.
     func authenticatedPeer(_ id: PeerID) -> AuthenticatedPeer? { entries[id]?.channel.peer }
 
     /// Peers with a session, in ascending order.
@@ -71,7 +71,7 @@ struct SessionTable: Sendable {
     // MARK: Handshakes
 
     /// - Parameter ephemeral: 32 fresh random bytes.
-    /// - Returns: the first message of a handshake; nil when one is under way already, or there were too many lately.
+    /// - Returns: the first message of a handshake; nil when one is in progress, or there were too many recently.
     mutating func start(with peer: PeerID, now: MonotonicInstant, ephemeral: [UInt8]) -> [UInt8]? {
         withEntry(peer, now: now) { $0.channel.start(now: now, ephemeral: ephemeral) }
     }
@@ -89,7 +89,7 @@ struct SessionTable: Sendable {
         }
     }
 
-    /// The first messages of unanswered handshakes that are due again.
+    /// The first messages of unanswered handshakes that are due for repetition.
     mutating func repetitions(now: MonotonicInstant) -> [(peer: PeerID, message: [UInt8])] {
         entries.keys.compactMap { peer in
             entries[peer]?.channel.repetition(now: now).map { (peer, $0) }
@@ -98,7 +98,7 @@ struct SessionTable: Sendable {
 
     // MARK: Sealing
 
-    /// Seals a payload, or queues it where there is no session.
+    /// Seals a payload, or queues it if there is no session.
     mutating func sealOrQueue(_ payload: [UInt8], for peer: PeerID, now: MonotonicInstant) -> [UInt8]? {
         withEntry(peer, now: now) { entry in
             if let sealed = try? entry.channel.seal(payload, now: now) { return sealed }
@@ -131,7 +131,7 @@ struct SessionTable: Sendable {
 
     // MARK: Statements
 
-    /// Whether this node's statement is due: it goes once in a session, and again when the peer's is missing or repeated, as one
+    /// Whether this node's statement is due: once in a session, and again when the peer's is missing or repeated, because one
     /// of the two was lost.
     mutating func admitStatement(to peer: PeerID, now: MonotonicInstant) -> Bool {
         withEntry(peer, now: now) { entry in
@@ -147,14 +147,15 @@ struct SessionTable: Sendable {
 
     mutating func open(_ message: ArraySlice<UInt8>, from peer: PeerID, now: MonotonicInstant) -> Opening {
         guard let plaintext = try? entries[peer]?.channel.open(message, now: now) else { return .failed }
-        // Only after opening, as any sender can put the peer's name on a packet; those use up the budget of their link.
+        // Only after opening, because any sender can put the peer's id on a packet; such packets use up the budget of their
+        // link.
         guard entries[peer]?.messages.consume(now: now) == true, let proven = entries[peer]?.channel.peer else {
             return .dropped
         }
         return .opened(plaintext, by: proven)
     }
 
-    /// Keeps a message that overtook the end of a handshake.
+    /// Keeps a message that has overtaken the end of a handshake.
     /// - Returns: the answer to repeat, if it is due; nil also when the message was dropped.
     mutating func keepEarly(_ frame: MeshFrame, over link: MeshLinkID, now: MonotonicInstant) -> [UInt8]? {
         withEntry(frame.packet.sender, now: now) { entry in
@@ -171,8 +172,8 @@ struct SessionTable: Sendable {
         return entries[peer]?.early ?? []
     }
 
-    /// Records a message that could not be opened.
-    /// - Returns: whether a new handshake is justified, and the last one is long enough ago.
+    /// Records that a message could not be opened.
+    /// - Returns: whether a new handshake is justified, and the last one was long enough ago.
     mutating func recordFailure(of peer: PeerID, now: MonotonicInstant) -> Bool {
         withEntry(peer, now: now) { entry in
             entry.channel.recordFailure() && (entry.restarted.map { now - $0 >= Self.restartInterval } ?? true)
@@ -191,7 +192,7 @@ struct SessionTable: Sendable {
     static let maximumQueueCount = 64
     private static let maximumEarlyCount = 8
     private static let maximumEarlyByteCount = 4096
-    /// Between two handshakes that begin because a message could not be opened.
+    /// Shortest interval between two handshakes that are started because a message could not be opened.
     private static let restartInterval = Duration.seconds(30)
     private static let statementInterval = Duration.seconds(2)
 }

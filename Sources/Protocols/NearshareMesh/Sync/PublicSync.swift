@@ -16,8 +16,8 @@ struct PublicSync: Sendable {
 
     mutating func removeLink(_ link: MeshLinkID) { nextRequests[link] = nil }
 
-    /// Brings the next request forward: a new neighbour knows peers that this node should not learn of only from their next
-    /// announcements. The short delay lets it learn who is asking.
+    /// Brings the next request forward: a new neighbour knows peers, of which this node should learn before their next
+    /// announcements. The short delay lets the neighbour identify this node first.
     mutating func requestSoon(on link: MeshLinkID, now: MonotonicInstant) {
         guard let next = nextRequests[link] else { return }
         nextRequests[link] = min(next, now + Self.newNeighbourDelay)
@@ -38,16 +38,16 @@ struct PublicSync: Sendable {
         return due
     }
 
-    /// What this node has, for a request.
+    /// A request that describes the packets of this node.
     var request: MeshSyncRequest { store.request }
 
     mutating func recordRequest(to neighbours: [PeerID], now: MonotonicInstant) {
         for id in neighbours { requested[id] = now }
     }
 
-    /// Whether an old packet answers a request of this node: it is of a requested type and came from a neighbour that was asked.
-    /// Android does not mark answers as such.
-    /// - Parameter neighbours: those on the link that it came on; asked only if the rest fits.
+    /// Whether an old packet answers a request of this node: it has a requested type and was received from a neighbour that was
+    /// asked. Android does not mark answers as such.
+    /// - Parameter neighbours: those on the link on which it was received; evaluated only if the other conditions hold.
     func isResponse(_ packet: MeshPacket, from neighbours: @autoclosure () -> [PeerID], now: Moment) -> Bool {
         guard packet.ttl == 0, packet.type == .announce || packet.type == .message,
             neighbours().contains(where: { id in
@@ -60,7 +60,7 @@ struct PublicSync: Sendable {
 
     // MARK: Requests of neighbours
 
-    /// Answers a neighbour's request, at a limited rate, as the answer is larger than the request (M2).
+    /// Answers a neighbour's request, at a limited rate because the answer is larger than the request (M2).
     mutating func answer(_ request: MeshSyncRequest, of neighbour: PeerID, now: MonotonicInstant) -> [MeshFrame] {
         let recent = (answered[neighbour] ?? []).filter { now - $0 < Self.responseTimeout }
         guard recent.count < Self.maximumAnswerCount else { return [] }
@@ -74,7 +74,7 @@ struct PublicSync: Sendable {
 
     mutating func expire(now: WallTime) { store.expire(now: now) }
 
-    /// How old a public message may be that is still exchanged (section 3).
+    /// Limit on the age of a public message that is exchanged (section 3).
     static let messageLifetime = Duration.seconds(21_600)
     private static let firstRequestDelay = Duration.seconds(5)
     private static let newNeighbourDelay = Duration.milliseconds(100)

@@ -5,7 +5,7 @@ internal import NearshareBase
 struct SyncStore: Sendable {
     private static let capacity = 500
     private static let byteCapacity = 4 << 20
-    /// Limit on messages of one sender, so that none can evict those of others (M6).
+    /// Limit on messages of one sender, so that no sender can evict those of others (M6).
     private static let capacityPerSender = 100
 
     private struct Entry: Sendable {
@@ -55,14 +55,14 @@ struct SyncStore: Sendable {
         }
     }
 
-    /// A request for the packets that are not stored here.
+    /// A request for packets that are not in this store.
     var request: MeshSyncRequest {
         MeshSyncRequest(
             filter: GolombFilter(hashes: entries.reversed().map(\.id.filterHash)), wanted: [.announcements, .messages])
     }
 
     /// The newest packets that the requesting neighbour lacks, at most `limit` packets of `byteLimit` bytes together.
-    /// Announcements come first, as the others cannot be checked without them.
+    /// Announcements come first, because the others cannot be checked without them.
     func missing(for request: MeshSyncRequest, limit: Int, byteLimit: Int) -> [MeshFrame] {
         let members = request.filter.values
         let wanted = request.wanted ?? [.announcements, .messages]
