@@ -243,11 +243,11 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     @Test func peers() throws {
         #expect(try parse(words("peers verify anna"), as: PeersVerifyCommand.self).peer == "anna")
         let rename: PeersRenameCommand = try parse(["peers", "rename", "anna", "Anna B."])
-        #expect(rename.whom.peer == "anna" && rename.name?.name.claimed == "Anna B.")
+        #expect(rename.known.peer == "anna" && rename.name?.name.claimed == "Anna B.")
         #expect(try parse(words("peers rename anna"), as: PeersRenameCommand.self).name == nil)
-        #expect(try parse(words("peers block anna"), as: PeersBlockCommand.self).whom.peer == "anna")
-        #expect(try parse(words("peers unblock anna"), as: PeersUnblockCommand.self).whom.peer == "anna")
-        #expect(try parse(words("peers forget anna"), as: PeersForgetCommand.self).whom.peer == "anna")
+        #expect(try parse(words("peers block anna"), as: PeersBlockCommand.self).known.peer == "anna")
+        #expect(try parse(words("peers unblock anna"), as: PeersUnblockCommand.self).known.peer == "anna")
+        #expect(try parse(words("peers forget anna"), as: PeersForgetCommand.self).known.peer == "anna")
     }
 
     @Test func keys() throws {

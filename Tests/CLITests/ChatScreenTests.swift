@@ -210,7 +210,7 @@ private final class ChatHarness {
         let entry = ChatHarness.entry(1, "psst", from: ChatHarness.ben, in: .peer(ChatHarness.ben))
         #expect(chat.handle(.event(.entry(entry))).isEmpty)
         let loud = ChatHarness()
-        #expect(loud.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, in: .everybody)))).isEmpty)
+        #expect(loud.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, in: .publicRoom)))).isEmpty)
         #expect(loud.lines[0].contains("1 everyone (1)"))
     }
 
@@ -355,7 +355,7 @@ private final class ChatHarness {
         chat.handle(
             .event(.contacts([ChatHarness.person(ChatHarness.anna, "anna"), ChatHarness.person(ChatHarness.ben, "Anna")])))
         #expect(chat.lines[0].contains("anna#1a2b"))
-        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, named: "you", in: .everybody))))
+        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, named: "you", in: .publicRoom))))
         chat.press(.alt("1"))
         #expect(chat.text.contains("you#2b2b: hi"))
     }
@@ -378,7 +378,7 @@ private final class ChatHarness {
                     chat.handle(.event(.entry(ChatHarness.entry(number + 1, text, named: text))))
                     chat.handle(
                         .event(
-                            .entry(ChatHarness.entry(number + 100, text, from: ChatHarness.ben, named: text, in: .everybody))))
+                            .entry(ChatHarness.entry(number + 100, text, from: ChatHarness.ben, named: text, in: .publicRoom))))
                 }
                 chat.handle(.event(.entry(ChatHarness.entry(60, "mine", from: nil, mark: .waiting))))
                 chat.handle(

@@ -35,7 +35,7 @@ import Testing
         var tracker = pipe()
         tracker.handle(marked("a", .sent))
         tracker.handle(marked("other", .sent))
-        tracker.handle(.marked(id: "a", conversation: .everybody, mark: .failed, reason: nil))
+        tracker.handle(.marked(id: "a", conversation: .publicRoom, mark: .failed, reason: nil))
         tracker.accepted("a")
         tracker.end()
         #expect(tracker.isDone)
@@ -90,7 +90,7 @@ import Testing
     @Test("T7: text output emits no control sequences")
     func report() {
         let entry = ChatMessage(
-            number: 1, id: "a", conversation: .everybody, author: anna, authorName: try? DisplayName("an\u{1b}na"),
+            number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: try? DisplayName("an\u{1b}na"),
             text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), status: .delivered)
         let lines = ChatReport.lines(entry, called: "anna")
         #expect(lines.count == 2)
@@ -101,11 +101,11 @@ import Testing
     @Test("events of other conversations are not reported")
     func otherConversations() {
         let entry = ChatMessage(
-            number: 1, id: "a", conversation: .everybody, author: anna, authorName: nil, text: "x",
+            number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: nil, text: "x",
             when: WallTime(milliseconds: 0), status: .delivered)
         #expect(ChatReport.fields(.entry(entry), of: .peer(anna)) == nil)
-        #expect(ChatReport.fields(.entry(entry), of: .everybody)?.0 == "line")
-        #expect(ChatReport.fields(marked("a", .sent), of: .everybody) == nil)
+        #expect(ChatReport.fields(.entry(entry), of: .publicRoom)?.0 == "line")
+        #expect(ChatReport.fields(marked("a", .sent), of: .publicRoom) == nil)
     }
 }
 

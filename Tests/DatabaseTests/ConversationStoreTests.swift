@@ -30,7 +30,7 @@ struct ConversationStoreTests {
     func order() throws {
         let entries = [
             line("1", in: .peer(anna), "Grüße, 世界 👩‍👩‍👧"), line("2", in: .peer(anna), by: anna, "a\nb"),
-            line("3", in: .everybody, by: ben),
+            line("3", in: .publicRoom, by: ben),
         ]
         for entry in entries { #expect(try store.insert(entry) != nil) }
         let again = try SQLiteConversationStore(directory: scratch.path)
@@ -40,18 +40,18 @@ struct ConversationStoreTests {
         #expect(kept == Array(entries[..<2]))
         #expect(try again.entries(of: .peer(anna), before: 2, limit: 10).map(\.id) == ["1"])
         #expect(try again.entries(of: .peer(anna), before: nil, limit: 1).map(\.id) == ["2"])
-        #expect(try again.conversations().map(\.conversation) == [.everybody, .peer(anna)])
+        #expect(try again.conversations().map(\.conversation) == [.publicRoom, .peer(anna)])
         #expect(try again.conversations().map(\.unreadCount) == [1, 1])
     }
 
     @Test("M5: a line that comes again is not doubled; ids of two people don't get in each other's way")
     func doubled() throws {
-        #expect(try store.insert(line("same", in: .everybody, by: anna)) != nil)
-        #expect(try store.insert(line("same", in: .everybody, by: anna, "another text")) == nil)
-        #expect(try store.insert(line("same", in: .everybody, by: ben)) != nil)
-        #expect(try store.insert(line("same", in: .everybody)) != nil)
-        #expect(try store.insert(line("same", in: .everybody)) == nil)
-        #expect(try store.entries(of: .everybody, before: nil, limit: 10).map(\.text) == ["hello", "hello", "hello"])
+        #expect(try store.insert(line("same", in: .publicRoom, by: anna)) != nil)
+        #expect(try store.insert(line("same", in: .publicRoom, by: anna, "another text")) == nil)
+        #expect(try store.insert(line("same", in: .publicRoom, by: ben)) != nil)
+        #expect(try store.insert(line("same", in: .publicRoom)) != nil)
+        #expect(try store.insert(line("same", in: .publicRoom)) == nil)
+        #expect(try store.entries(of: .publicRoom, before: nil, limit: 10).map(\.text) == ["hello", "hello", "hello"])
     }
 
     @Test("A mark goes up, never down, and others' lines can't be marked as ours")
@@ -131,7 +131,7 @@ struct ConversationStoreTests {
             let id = BundleID(bytes: [UInt8](repeating: 0, count: 14) + [UInt8(number >> 8), UInt8(number & 255)])!
             return ReceivedBundle(
                 id: id, sender: number % 2 == 0 ? anna : nil, signer: EndpointID(rawValue: .max), content: [1, 0xf6],
-                isForEverybody: false, created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 3)
+                isForEveryone: false, created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 3)
         }
         var limits = ConversationLimits()
         limits.arrivals = 10
@@ -150,9 +150,9 @@ struct ConversationStoreTests {
         var limits = ConversationLimits()
         limits.lines = 3
         let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
-        for number in 1...5 { _ = try store.insert(line("\(number)", in: .everybody, by: ben)) }
+        for number in 1...5 { _ = try store.insert(line("\(number)", in: .publicRoom, by: ben)) }
         _ = try store.insert(line("mine", in: .peer(anna)))
-        #expect(try store.entries(of: .everybody, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
+        #expect(try store.entries(of: .publicRoom, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
         #expect(try store.entries(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
     }
 
@@ -165,7 +165,7 @@ struct ConversationStoreTests {
 
     @Test("Removing leaves nothing, and the file is its owner's alone")
     func removal() throws {
-        _ = try store.insert(line("1", in: .everybody, by: anna, "a secret of mine"))
+        _ = try store.insert(line("1", in: .publicRoom, by: anna, "a secret of mine"))
         #expect(try scratch.holds("a secret of mine"))
         try store.removeAll()
         #expect(try store.conversations().isEmpty)

@@ -68,7 +68,7 @@ import Testing
                 let byMesh = try messages.send(.string("by mesh"), mode: .mesh, to: toBea, isEncrypted: true)
                 let message = try #require(await firstReceived(received))
                 #expect(text(message) == "by mesh")
-                #expect(message.sender?.id == here.peerID && !message.isForEverybody && message.hops == 1)
+                #expect(message.sender?.id == here.peerID && !message.isForEveryone && message.hops == 1)
                 #expect(await first(own) { $0 == .delivered(byMesh) } != nil)
 
                 for (number, mode) in [MessageMode.direct, .full].enumerated() {
@@ -79,7 +79,7 @@ import Testing
                 }
                 _ = try messages.send(.string("to all"), mode: .broadcast, isEncrypted: false)
                 let heard = try #require(await firstReceived(received) { text($0) == "to all" })
-                #expect(heard.sender == nil && heard.signer == contact(here).address && heard.isForEverybody)
+                #expect(heard.sender == nil && heard.signer == contact(here).address && heard.isForEveryone)
             }
             withExtendedLifetime(listener) {}
             bea.beginShutdown()

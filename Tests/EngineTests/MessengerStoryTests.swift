@@ -150,17 +150,17 @@ struct MessengerStoryTests {
                     for name in ["Bea", "Cleo"] { _ = try await ada.find(name, timeout: .seconds(60)) }
                     _ = try await cleo.find("Ada", timeout: .seconds(60))
                     _ = try await bea.find("Ada", timeout: .seconds(60))
-                    let found4 = try await ada.say("hello all", in: .everybody).status
+                    let found4 = try await ada.say("hello all", in: .publicRoom).status
                     #expect(found4 == .waiting)
                     for events in [heard, echo] {
                         let entry = try #require(await firstLine(events))
                         #expect(entry.text == "hello all" && entry.author == people[0].id && entry.authorName?.claimed == "Ada")
                     }
-                    _ = try await cleo.say("and to you", in: .everybody)
+                    _ = try await cleo.say("and to you", in: .publicRoom)
                     #expect(await firstLine(echo)?.text == "and to you")
-                    let found5 = try await bea.history(of: .everybody).count
+                    let found5 = try await bea.history(of: .publicRoom).count
                     #expect(found5 == 2)
-                    let found6 = try await ada.history(of: .everybody).first?.status
+                    let found6 = try await ada.history(of: .publicRoom).first?.status
                     #expect(found6 == .sent)
                 }
             }
@@ -175,17 +175,17 @@ struct MessengerStoryTests {
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Said at once, while what was said before is looked through.
-        let first = try await ada.run(on: [segment], stage) { _, here in try await here.say("anybody?", in: .everybody) }
+        let first = try await ada.run(on: [segment], stage) { _, here in try await here.say("anybody?", in: .publicRoom) }
         #expect(first.status == .waiting)
         try await ada.run(on: [segment], stage) { _, here in
             let own = here.events()
-            let second = try await here.say("somebody?", in: .everybody)
-            #expect(try await here.history(of: .everybody).map(\.status) == [.waiting, .waiting])
+            let second = try await here.say("somebody?", in: .publicRoom)
+            #expect(try await here.history(of: .publicRoom).map(\.status) == [.waiting, .waiting])
             try await bea.run(on: [segment], stage) { _, there in
                 let received = there.events()
                 #expect(await self.first(own) { isMark($0, .sent, of: second.id) } != nil)
                 for text in ["anybody?", "somebody?"] { #expect(await firstLine(received)?.text == text) }
-                _ = try await here.say("good", in: .everybody)
+                _ = try await here.say("good", in: .publicRoom)
                 #expect(await firstLine(received)?.text == "good")
             }
         }

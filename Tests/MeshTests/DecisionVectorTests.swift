@@ -140,7 +140,7 @@ import Testing
                 for (index, count) in slices.enumerated() {
                     let fragment = try fragment(index, of: slices.count + 1, type, count)
                     sum += count
-                    let outcome = assembler.add(fragment, from: .everybody, now: MonotonicInstant(nanoseconds: 0))
+                    let outcome = assembler.add(fragment, from: .broadcast, now: MonotonicInstant(nanoseconds: 0))
                     if outcome == .oversized { return sum }
                 }
                 return nil

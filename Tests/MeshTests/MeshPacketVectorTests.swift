@@ -148,7 +148,7 @@ import Testing
     func compression() throws {
         let file = try Vectors.read(Compressions.self, from: "compression.json")
         func packet(_ payload: [UInt8], _ version: MeshPacket.Version) -> MeshPacket {
-            MeshPacket(version: version, type: .message, timestamp: 1, sender: .everybody, payload: payload[...])
+            MeshPacket(version: version, type: .message, timestamp: 1, sender: .broadcast, payload: payload[...])
         }
         for vector in file.vectors {
             let payload = try vector.payload.make()
@@ -237,7 +237,7 @@ import Testing
 
     private static func changed(_ packet: MeshPacket, _ change: String) throws -> MeshPacket {
         var packet = packet
-        var other = PeerID.everybody.bytes
+        var other = PeerID.broadcast.bytes
         other[0] = 1
         let stranger = try #require(PeerID(bytes: other))
         switch change {

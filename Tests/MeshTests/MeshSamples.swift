@@ -16,7 +16,7 @@ enum MeshSamples {
     static let packets: [MeshPacket] = [
         MeshPacket(type: .leave, ttl: 0, timestamp: 0, sender: sender, payload: []),
         MeshPacket(
-            type: .message, ttl: 255, timestamp: .max, sender: sender, recipient: .everybody, payload: text[...],
+            type: .message, ttl: 255, timestamp: .max, sender: sender, recipient: .broadcast, payload: text[...],
             signature: signature, isSyncResponse: true),
         MeshPacket(version: .v2, type: .message, timestamp: 1, sender: sender, payload: text[...], signature: signature),
         MeshPacket(

@@ -373,7 +373,7 @@ class CarriedStory(MessageStory):
         # Nobody sealed it; but Ben knows for certain whose the key is that signed it.
         message = Node(self.ben).message("for later")
         self.assertEqual((None, "anna"), (message["from"], message["name"]))
-        self.assertIn("anna to everybody: for later", self.ben.run("messages").stdout.decode())
+        self.assertIn("anna to everyone: for later", self.ben.run("messages").stdout.decode())
 
     def test_what_a_carrier_learns(self):
         self.exchange_keys()

@@ -55,9 +55,9 @@ struct ControlCodingTests {
             .sendMessage(
                 MessageSubmission(
                     content: .besideFile(.binary([0, 255]), name: "x"), mode: .broadcast, receiver: nil, isEncrypted: false)),
-            .isPending(bundle), .messages(after: 5, limit: 9), .say("line", in: .everybody), .say("", in: .peer(anna)),
-            .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.everybody, before: 4, limit: 2),
-            .markRead(.everybody), .sendFile(path: "/x", to: anna, timeout: nil), .sendFile(path: "", to: anna, timeout: .zero),
+            .isPending(bundle), .messages(after: 5, limit: 9), .say("line", in: .publicRoom), .say("", in: .peer(anna)),
+            .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.publicRoom, before: 4, limit: 2),
+            .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil), .sendFile(path: "", to: anna, timeout: .zero),
             .subscribe, .handOver, .stop,
         ]
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }
@@ -79,7 +79,7 @@ struct ControlCodingTests {
                 .done, .contacts(try trustStatuses.map(contact)), .contact(try contact(.known(.verified, isFriend: true))),
                 .messageAccepted(bundle), .lineAccepted(id: "line"), .transferAccepted(transfer), .isPending(true),
                 .messages([try received()]),
-                .conversations([ConversationSummary(conversation: .everybody, last: try entry(), unreadCount: 1)]),
+                .conversations([ConversationSummary(conversation: .publicRoom, last: try entry(), unreadCount: 1)]),
                 .entries([try entry()]), .failed(ControlFailure(.tooLarge, "too large; split it")),
             ]
         for (number, reply) in replies.enumerated() { try expectRoundTrip(.reply(number, reply)) }
@@ -107,7 +107,7 @@ struct ControlCodingTests {
         let events: [ControlEvent] =
             transfers + [
                 .messageChanged(bundle, .failed, detail: "reason"), .received(try received()), .entry(try entry()),
-                .marked(id: "line", conversation: .everybody, mark: .read, reason: nil), .contacts([]), .notice("a sentence"),
+                .marked(id: "line", conversation: .publicRoom, mark: .read, reason: nil), .contacts([]), .notice("a sentence"),
             ]
         for event in events { try expectRoundTrip(.event(event)) }
     }

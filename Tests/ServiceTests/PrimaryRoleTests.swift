@@ -95,7 +95,7 @@ struct PrimaryRoleTests {
                 #expect(try await second.contacts().isEmpty)
                 #expect(try await second.conversations().isEmpty)
                 #expect(try await second.messages(after: 0).isEmpty)
-                #expect(try await second.history(of: .everybody, limit: 5_000).isEmpty)
+                #expect(try await second.history(of: .publicRoom, limit: 5_000).isEmpty)
                 #expect(try await !second.isPending(BundleID(bytes: [UInt8](repeating: 1, count: 16))!))
                 let missing = await #expect(throws: ControlFailure.self) {
                     _ = try await second.find("zoe", timeout: .milliseconds(50))
@@ -110,13 +110,13 @@ struct PrimaryRoleTests {
                 }
                 #expect(file?.kind == .storage)
                 let events = try await second.events()
-                let id = try await second.say("to nobody", in: .everybody)
+                let id = try await second.say("to nobody", in: .publicRoom)
                 for await case .entry(let entry) in events {
                     #expect(entry.id == id && entry.text == "to nobody")
                     break
                 }
-                #expect(try await second.history(of: .everybody, limit: 1).map(\.id) == [id])
-                try await second.markRead(.everybody)
+                #expect(try await second.history(of: .publicRoom, limit: 1).map(\.id) == [id])
+                try await second.markRead(.publicRoom)
             }
         }
         #expect(try machine.state.nodeProcessID() == nil)

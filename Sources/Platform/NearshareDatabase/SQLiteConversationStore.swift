@@ -283,7 +283,7 @@ package final class SQLiteConversationStore: ConversationStore {
                     """,
                 arguments: [
                     Blob(arrival.id.bytes), arrival.sender.map { Blob($0.bytes) }, Blob(arrival.signer.bytes),
-                    Blob(arrival.content), arrival.isForEverybody, arrival.created.milliseconds, arrival.received.milliseconds,
+                    Blob(arrival.content), arrival.isForEveryone, arrival.created.milliseconds, arrival.received.milliseconds,
                     arrival.hops,
                 ])
             guard database.changesCount > 0 else { return nil }
@@ -308,7 +308,7 @@ package final class SQLiteConversationStore: ConversationStore {
                 }
                 return ReceivedBundle(
                     number: row[0], id: id, sender: row.optionalBytes(2).flatMap { PeerID(bytes: $0) }, signer: signer,
-                    content: row.bytes(4), isForEverybody: row[5], created: WallTime(milliseconds: row[6]),
+                    content: row.bytes(4), isForEveryone: row[5], created: WallTime(milliseconds: row[6]),
                     received: WallTime(milliseconds: row[7]), hops: row[8])
             }
         }

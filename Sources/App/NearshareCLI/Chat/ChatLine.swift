@@ -4,12 +4,12 @@ internal import Nearshare
 enum ChatLine {
     /// Whether a line is shown outside of a conversation: a line from a peer that was not received as a message already.
     static func isShown(_ entry: ChatMessage) -> Bool {
-        !entry.isOurs && (BundleID(hex: entry.id) == nil || entry.conversation == .everybody)
+        !entry.isOurs && (BundleID(hex: entry.id) == nil || entry.conversation == .publicRoom)
     }
 
     static func lines(_ entry: ChatMessage) -> [String] {
         let author = entry.authorName?.shown ?? entry.author?.hex ?? "me"
-        let audience = entry.conversation == .everybody ? " to everybody" : ""
+        let audience = entry.conversation == .publicRoom ? " to everyone" : ""
         return entry.text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
             "\(author)\(audience): \(TerminalText.escaped(String(line), columns: 4_096))"
         }

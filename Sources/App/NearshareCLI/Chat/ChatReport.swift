@@ -32,7 +32,7 @@ struct ChatReport: Sendable {
         var author = "you"
         if let id = entry.author {
             author = entry.authorName?.shown ?? name
-            if entry.conversation == .everybody { author += "#\(id.hex.prefix(4))" }
+            if entry.conversation == .publicRoom { author += "#\(id.hex.prefix(4))" }
         }
         let clock = LocalTime(entry.when).clock
         let lines = entry.text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }

@@ -66,7 +66,7 @@ extension ChatScreen {
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
         case "/who": who(at: now)
         case "/verify": verify(at: now)
-        case "/public": return open(.everybody)
+        case "/public": return open(.publicRoom)
         case "/chat":
             if argument.isEmpty {
                 addNotice("missing name: /chat NAME; /who lists peers", at: now)

@@ -82,7 +82,7 @@ extension ChatScreen {
     private func title(of room: ConversationView) -> String {
         switch room.conversation {
         case .peer(let peer)?: name(of: peer)
-        case .everybody?: "everyone"
+        case .publicRoom?: "everyone"
         case nil: "nearshare chat"
         }
     }
@@ -190,7 +190,7 @@ extension ChatScreen {
         let room = active
         switch room.conversation {
         case nil: line.append("/chat NAME opens a conversation, /help lists commands, Ctrl-C quits", .dim)
-        case .everybody?: line.append("everyone in reach can read this", .warning)
+        case .publicRoom?: line.append("everyone in reach can read this", .warning)
         case .peer(let peer)?:
             let person = people[peer]
             line.append(name(of: peer), .bold)
@@ -353,7 +353,7 @@ extension ChatScreen {
         // A narrow screen has no room for the time.
         if columns >= 30 { head.append("\(time.clock) ", .dim) }
         if let author = entry.author {
-            var name = entry.conversation == .everybody ? nickname(entry, author) : self.name(of: author)
+            var name = entry.conversation == .publicRoom ? nickname(entry, author) : self.name(of: author)
             if columns < 40 { name = String(name.prefix(max(4, columns / 3))) }
             head.append("\(name): ", TextStyle(color: Self.color(of: author), isBold: true))
         } else {

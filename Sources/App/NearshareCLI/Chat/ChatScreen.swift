@@ -8,7 +8,7 @@ struct ChatScreen: Sendable {
     enum Opening: Sendable, Hashable {
         /// The peer that the user has named.
         case person(String)
-        case everybody
+        case publicRoom
         /// The most recent conversation.
         case latest
     }
@@ -71,7 +71,7 @@ struct ChatScreen: Sendable {
     private(set) var rows = 24
     var people: [PeerID: Contact] = [:]
     /// The public room first, then conversations in the order in which they were opened.
-    var views: [ConversationView] = [ConversationView(.everybody)]
+    var views: [ConversationView] = [ConversationView(.publicRoom)]
     /// The start page, shown until a conversation is opened.
     var startView = ConversationView(nil)
     /// Index of the visible view; nil for the start page.
@@ -99,7 +99,7 @@ struct ChatScreen: Sendable {
         var effects = Self.initialRequests
         switch settings.opening {
         case .person(let name): effects += find(name, at: now)
-        case .everybody: effects += open(.everybody)
+        case .publicRoom: effects += open(.publicRoom)
         case .latest: startView.addNotice("/chat NAME opens a conversation; /help lists all commands", at: now)
         }
         return effects
@@ -247,7 +247,7 @@ struct ChatScreen: Sendable {
         if entry.isOurs { return [] }
         if isVisible { return markRead(index) }
         if entry.status < .read { views[index].unreadCount += 1 }
-        return entry.conversation == .everybody ? [] : notify(at: now)
+        return entry.conversation == .publicRoom ? [] : notify(at: now)
     }
 
     /// The bell for a received line. The public room does not ring it: any peer could.
@@ -319,7 +319,7 @@ struct ChatScreen: Sendable {
             views[index].unreadCount = index == current ? 0 : summary.unreadCount
         }
         guard settings.opening == .latest, current == nil, requestedName == nil, startView.editor.isEmpty,
-            let newest = summaries.first(where: { $0.conversation != .everybody })
+            let newest = summaries.first(where: { $0.conversation != .publicRoom })
         else { return [] }
         return open(newest.conversation)
     }

@@ -96,7 +96,7 @@ struct DeliveryTracker: Sendable {
                 .timedOut, "\(lines) \(verb) sent, but not acknowledged by \(name); use a longer --timeout to wait longer")
         }
         let reason =
-            if case .everybody = conversation {
+            if case .publicRoom = conversation {
                 "no peers nearby; stored, and sent when a peer is in range"
             } else if isNear {
                 "\(name) is near, but has not accepted \(object); stored, and sent again later"

@@ -58,13 +58,13 @@ final class PipedConversation: Sendable {
         // Subscribes before the first line is sent, so that no state is missed.
         let events = try await client.events()
         let conversation: Conversation
-        var name = "everybody"
+        var name = "everyone"
         if let peer = order.peer {
             let person = try await client.find(peer, timeout: Self.findTimeout)
             conversation = .peer(person.id)
             name = person.name.shown
         } else {
-            conversation = .everybody
+            conversation = .publicRoom
         }
         let report = ChatReport(conversation: conversation, name: name, isJSON: order.isJSON, showsEntries: order.follows)
         if order.isJSON { report.emit(.contacts(try await client.contacts())) }

@@ -104,7 +104,7 @@ enum MessageLine {
 
     static func text(_ message: ReceivedMessage) -> String {
         var who = message.senderName?.shown ?? message.sender?.hex ?? "unproven \(message.signer.hex)"
-        if message.isBroadcast { who += " to everybody" }
+        if message.isBroadcast { who += " to everyone" }
         let said =
             switch message.content {
             case .structured(let value): text(value)

@@ -130,36 +130,36 @@ struct KnownPeer: ParsableArguments {
 struct PeersRenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rename", abstract: "Give a peer a local name, which no other peer can claim.")
-    @OptionGroup var whom: KnownPeer
+    @OptionGroup var known: KnownPeer
     @Argument(help: ArgumentHelp("Local name; without it the local name is removed.", valueName: "name"))
     var name: NameArgument?
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         let what = name.map { "is now called \($0.name.shown)" } ?? "has its own name again"
-        try await changePeer(whom.peer, what) { $0.rename($1, to: name?.name) }
+        try await changePeer(known.peer, what) { $0.rename($1, to: name?.name) }
     }
 }
 
 struct PeersBlockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "block", abstract: "Receive nothing more from a peer.")
-    @OptionGroup var whom: KnownPeer
+    @OptionGroup var known: KnownPeer
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(whom.peer, "is blocked") { $0.setBlocked($1, true) }
+        try await changePeer(known.peer, "is blocked") { $0.setBlocked($1, true) }
     }
 }
 
 struct PeersUnblockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Unblock a peer.")
-    @OptionGroup var whom: KnownPeer
+    @OptionGroup var known: KnownPeer
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try machine.trust.read().requirePeer(named: whom.peer)
+            let found = try machine.trust.read().requirePeer(named: known.peer)
             let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
             guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
             _ = try machine.trust.update { $0.setBlocked(found.fingerprint, false) }
@@ -171,13 +171,13 @@ struct PeersUnblockCommand: AsyncParsableCommand {
 struct PeersForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget", abstract: "Remove a peer and its keys; it is new the next time.")
-    @OptionGroup var whom: KnownPeer
+    @OptionGroup var known: KnownPeer
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try machine.trust.read().requirePeer(named: whom.peer)
+            let found = try machine.trust.read().requirePeer(named: known.peer)
             try machine.contacts.update { $0.remove(found.fingerprint) }
             try machine.trust.update { $0.remove(found.fingerprint) }
             Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")

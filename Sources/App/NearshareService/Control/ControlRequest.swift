@@ -170,7 +170,7 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
             number: stored.number, id: stored.id, sender: stored.sender, senderName: senderName, signer: stored.signer,
             // Content that this version cannot decode is shown as content of a later version.
             content: (try? BundleContent(decoding: stored.content[...])) ?? .other(0, []),
-            isBroadcast: stored.isForEverybody, created: stored.created, received: stored.received, hops: stored.hops)
+            isBroadcast: stored.isForEveryone, created: stored.created, received: stored.received, hops: stored.hops)
     }
 }
 

@@ -91,7 +91,7 @@ package final class MessageOperation: Sendable {
                 file: file, timeout: fileTimeout))
         reporter.report(.result(id.hex))
         let message = PendingMessage(
-            id: id, name: receiver?.name.shown ?? "everybody", end: SystemClock.monotonic() + timeout)
+            id: id, name: receiver?.name.shown ?? "everyone", end: SystemClock.monotonic() + timeout)
         if goal != Goal.none {
             stage.withLock { $0 = .waiting(message) }
             try await awaitGoal(of: message, events)

@@ -24,7 +24,7 @@ extension MeshDriver {
                 the mesh; set both clocks
                 """)
         case .pong, .verificationResponse: return
-        case .publicMessage(let peer, let id, let text, _): emitText(.everybody(from: peer, id: id, text: text))
+        case .publicMessage(let peer, let id, let text, _): emitText(.publicText(from: peer, id: id, text: text))
         case .read(let id, let peer): emitText(.read(id: id, by: peer))
         case .sessionEstablished(let peer):
             emitText(.peerChanged(peer.id))
@@ -72,7 +72,7 @@ extension MeshDriver {
         guard !text.hasPrefix("[FAVORITED]"), !text.hasPrefix("[UNFAVORITED]") else {
             return acknowledge(id, of: peer.id)
         }
-        if !emitText(.toUs(from: peer, id: id, text: text)) { offerText(text, id: id, from: peer) }
+        if !emitText(.privateText(from: peer, id: id, text: text)) { offerText(text, id: id, from: peer) }
     }
 
     /// - Returns: whether the text was accepted; otherwise it is offered like a file.

@@ -25,7 +25,7 @@ package struct ReceivedMeshMessage: Sendable, Hashable {
     package var sender: AuthenticatedPeer?
     /// The endpoint whose key signed it: the sender, or a key that was generated for this message.
     package var signer: EndpointID
-    package var isForEverybody: Bool
+    package var isForEveryone: Bool
     /// By the sender's clock.
     package var created: WallTime
     package var hops: Int
@@ -35,7 +35,7 @@ package struct ReceivedMeshMessage: Sendable, Hashable {
         self.content = content
         sender = delivered.sealedBy
         signer = EndpointID(of: delivered.signingKey)
-        isForEverybody = delivered.isForEveryone
+        isForEveryone = delivered.isForEveryone
         created = delivered.created
         hops = delivered.hopCount
     }

@@ -4,8 +4,8 @@ internal import NearshareMesh
 
 /// A text in the mesh's own packets, as phones send it, or an event about one.
 enum MeshText: Sendable {
-    case toUs(from: AuthenticatedPeer, id: String, text: String)
-    case everybody(from: MeshPeer, id: String, text: String)
+    case privateText(from: AuthenticatedPeer, id: String, text: String)
+    case publicText(from: MeshPeer, id: String, text: String)
     /// A text of this node has been received.
     case delivered(id: String, by: AuthenticatedPeer)
     /// The user there has read it.

@@ -132,7 +132,7 @@ extension Messenger {
     func resume(_ lines: [PendingMessage]) throws(StorageError) {
         for line in lines {
             // The public room has no acknowledgements: it was sent once.
-            if line.entry.conversation == .everybody, line.entry.status >= .sent { continue }
+            if line.entry.conversation == .publicRoom, line.entry.status >= .sent { continue }
             let carried = line.parts.filter(\.isBundle)
             let isStored = carried.contains { BundleID(hex: $0.id).map(messages.isStored) ?? false }
             if !isStored { try dispatch(line.entry) }
@@ -146,7 +146,7 @@ extension Messenger {
             for line in try store.pendingMessages() {
                 switch line.entry.conversation {
                 case .peer(peer) where !line.parts.contains(where: \.isBundle): try dispatch(line.entry)
-                case .everybody where line.entry.status < .sent: try dispatch(line.entry)
+                case .publicRoom where line.entry.status < .sent: try dispatch(line.entry)
                 default: break
                 }
             }
@@ -207,7 +207,7 @@ extension Messenger {
         guard let encoded = try? message.content.encoded() else { return }
         var arrival = ReceivedBundle(
             id: message.id, sender: message.sender?.id, signer: message.signer, content: encoded,
-            isForEverybody: message.isForEverybody, created: message.created, received: node.wallClock(), hops: message.hops)
+            isForEveryone: message.isForEveryone, created: message.created, received: node.wallClock(), hops: message.hops)
         guard let number = try store.insert(arrival) else { return }
         arrival.number = number
         listeners.publish(.arrived(arrival))
@@ -217,15 +217,15 @@ extension Messenger {
 
     func process(_ text: MeshText) throws(StorageError) {
         switch text {
-        case .toUs(let peer, let id, let text):
+        case .privateText(let peer, let id, let text):
             try keep(text, id: id, from: peer)
             // After it is stored. A blocked peer gets the same acknowledgement, and learns nothing.
             mesh.acknowledge(id, of: peer.id)
-        case .everybody(let peer, let id, let text):
+        case .publicText(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
             try keep(
                 ChatMessage(
-                    id: id, conversation: .everybody, author: peer.id, authorName: peer.name, text: text,
+                    id: id, conversation: .publicRoom, author: peer.id, authorName: peer.name, text: text,
                     when: node.wallClock(), status: .delivered))
         case .delivered(let id, _):
             release(id)

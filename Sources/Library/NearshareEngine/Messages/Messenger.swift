@@ -274,7 +274,7 @@ package final class Messenger: Sendable {
 
     /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
     private func receive(_ text: MeshText) -> Bool {
-        if case .toUs = text, !settings.acceptsTexts() { return false }
+        if case .privateText = text, !settings.acceptsTexts() { return false }
         state.update { state in
             // Beyond the limit texts are dropped, and sent again by peers that get no acknowledgement (R1).
             if state.inputs.count < Self.maximumInputCount { state.inputs.append(.text(text)) }

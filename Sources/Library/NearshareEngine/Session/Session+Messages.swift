@@ -33,7 +33,7 @@ extension Session {
                     // A member that has left meanwhile is not an error when the message goes to all.
                 }
             }
-            if !isTaken { throw Self.nobody }
+            if !isTaken { throw Self.noMembers }
         case .unreliable:
             for target in targets { sendUnreliably(message, to: target) }
         }
@@ -45,7 +45,7 @@ extension Session {
             if state.isOver { return .failure(.left) }
             guard let members else {
                 let all = state.roster.memberIDs
-                return all.isEmpty ? .failure(Self.nobody) : .success(all)
+                return all.isEmpty ? .failure(Self.noMembers) : .success(all)
             }
             let absent = members.first { state.roster.member($0) == nil }
             return absent.map { .failure(.notConnected($0)) } ?? .success(members)
@@ -53,7 +53,7 @@ extension Session {
         return try found.get()
     }
 
-    private static var nobody: SessionError {
+    private static var noMembers: SessionError {
         .invalidParameter("the session has no other members; wait until one joins, or invite a peer")
     }
 

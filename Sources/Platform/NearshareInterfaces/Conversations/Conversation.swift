@@ -5,11 +5,11 @@ package enum Conversation: Sendable, Hashable {
     /// One peer, named by its key; display names may change.
     case peer(PeerID)
     /// All peers in reach, unencrypted: bitchat's public room.
-    case everybody
+    case publicRoom
 }
 
 extension Conversation: Codable {
-    private static let everybodyText = "everybody"
+    private static let publicRoomText = "everybody"
 
     package init(from decoder: any Decoder) throws {
         let text = try decoder.singleValueContainer().decode(String.self)
@@ -28,14 +28,14 @@ extension Conversation: Codable {
     package var text: String {
         switch self {
         case .peer(let id): id.hex
-        case .everybody: Self.everybodyText
+        case .publicRoom: Self.publicRoomText
         }
     }
 
     /// - Parameter text: the form that ``text`` returns.
     package init?(text: String) {
-        if text == Self.everybodyText {
-            self = .everybody
+        if text == Self.publicRoomText {
+            self = .publicRoom
         } else if let id = PeerID(hex: text) {
             self = .peer(id)
         } else {

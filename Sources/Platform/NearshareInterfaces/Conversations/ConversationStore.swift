@@ -76,14 +76,14 @@ package struct ReceivedBundle: Sendable, Hashable {
     package var signer: EndpointID
     /// The encoded payload, unchanged.
     package var content: [UInt8]
-    package var isForEverybody: Bool
+    package var isForEveryone: Bool
     /// By the sender's clock.
     package var created: WallTime
     package var received: WallTime
     package var hops: Int
 
     package init(
-        number: Int = 0, id: BundleID, sender: PeerID?, signer: EndpointID, content: [UInt8], isForEverybody: Bool,
+        number: Int = 0, id: BundleID, sender: PeerID?, signer: EndpointID, content: [UInt8], isForEveryone: Bool,
         created: WallTime, received: WallTime, hops: Int
     ) {
         self.number = number
@@ -91,7 +91,7 @@ package struct ReceivedBundle: Sendable, Hashable {
         self.sender = sender
         self.signer = signer
         self.content = content
-        self.isForEverybody = isForEverybody
+        self.isForEveryone = isForEveryone
         self.created = created
         self.received = received
         self.hops = hops

@@ -67,7 +67,7 @@ package struct MeshPacket: Sendable, Hashable {
     /// Milliseconds since 1970, by the sender's clock.
     package var timestamp: UInt64
     package var sender: PeerID
-    /// nil, or ``PeerID/everybody``, for everyone.
+    /// nil, or ``PeerID/broadcast``, for everyone.
     package var recipient: PeerID?
     /// The hops between sender and recipient, without both; only in version 2.
     package var route: [PeerID]
@@ -95,13 +95,13 @@ package struct MeshPacket: Sendable, Hashable {
     }
 
     /// Whether the packet is addressed to one peer. A missing recipient and one of all ones both mean everyone.
-    package var isDirected: Bool { recipient.map { $0 != .everybody } ?? false }
+    package var isDirected: Bool { recipient.map { $0 != .broadcast } ?? false }
 }
 
 extension PeerID {
     /// The recipient that Android writes on packets for everyone; iOS leaves the field out.
     // Safe: 8 bytes.
-    package static let everybody = PeerID(bytes: [UInt8](repeating: 0xff, count: byteCount))!
+    package static let broadcast = PeerID(bytes: [UInt8](repeating: 0xff, count: byteCount))!
 
     /// Fits an id of any length into its field, padded with zeros on the right, or truncated (section 2.3).
     package init(fitting bytes: some Collection<UInt8>) {

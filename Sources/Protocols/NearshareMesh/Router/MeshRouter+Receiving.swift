@@ -20,7 +20,7 @@ extension MeshRouter {
 
     private mutating func receive(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let packet = frame.packet
-        guard packet.sender != id, packet.sender != .everybody else { return }
+        guard packet.sender != id, packet.sender != .broadcast else { return }
         let isSyncResponse = sync.isResponse(packet, from: peers.neighbours(on: link), now: now)
         guard isSyncResponse || isTimely(packet, isReassembled: false, now: now) else {
             reportClockSkew(frame, from: link, now: now)
