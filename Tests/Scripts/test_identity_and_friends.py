@@ -76,7 +76,7 @@ class IdentityStory(Home):
         self.assertTrue(configuration.exists())
         self.assertFalse(self.identity(self.anna)["exists"])
         self.assertEqual([], self.tell(self.anna, "peers") + self.tell(self.anna, "keys"))
-        self.assertIn("nothing is remembered", self.say(0, self.anna, "identity", "destroy"))
+        self.assertIn("no stored state", self.say(0, self.anna, "identity", "destroy"))
         again = self.anna.receive("--once")
         self.assertNotEqual(before, again.ready["id"])
 

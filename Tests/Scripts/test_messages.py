@@ -120,7 +120,7 @@ class RuleStory(MessageStory):
                 self.refused(2, "invalid JSON", "--json", value, "--broadcast")
         self.refused(2, "base64 text", "--json", '{"picture": {"$base64": "!"}}', "--broadcast")
         self.refused(2, "nothing in it", "-", "--broadcast", input=b"\n")
-        self.refused(2, "no UTF-8", "-", "--broadcast", input=b"\xff\xfe")
+        self.refused(2, "not UTF-8", "-", "--broadcast", input=b"\xff\xfe")
         # An array cut into itself until no stack would hold it.
         self.refused(2, "invalid JSON", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
 
@@ -238,7 +238,7 @@ class NeighbourStory(MessageStory):
         self.assertEqual(anna.ready["id"], status["id"])
         second = self.anna.run("mesh", "run", "--accept", "none", "--adapter", "none")
         self.assertCode(1, second)
-        self.assertIn(f"a node runs already (process {status['process']})", second.stderr.decode())
+        self.assertIn(f"a node is already running (process {status['process']})", second.stderr.decode())
         destroyed = self.anna.run("identity", "destroy", "--yes")
         self.assertCode(1, destroyed)
         self.assertIn("mesh stop", destroyed.stderr.decode())

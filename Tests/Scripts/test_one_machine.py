@@ -133,7 +133,7 @@ class OneMachineStory(Story):
         self.assertCode(7, self.ben.run("send", self.file("photo.jpg", 4000), "--to", anna.address))
         result = self.ben.run("send", "-", "--to", anna.address, input=b"x" * 5000)
         self.assertCode(1, result)
-        self.assertIn("more or something else came than was offered", result.stderr.decode())
+        self.assertIn("the content did not match the offer", result.stderr.decode())
         self.assertEqual({}, self.anna.received())
 
     def test_R8_a_peer_leaves_no_more_than_its_share_unasked(self):

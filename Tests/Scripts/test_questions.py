@@ -204,7 +204,7 @@ class CodeStory(Asked):
         anna, ben = self.compare()
         ben.press("\x03")
         ben.end()
-        anna.wait_for("ben does not ask any more")
+        anna.wait_for("ben has withdrawn the request")
         self.assertEqual([], self.trust(self.anna))
 
 

@@ -86,7 +86,7 @@ class RefusalStory(Story):
         anna = self.anna.receive()
         self.assertEqual(7, self.send(anna, self.file("big.bin", 30_000_000))[0])
         detail = anna.wait_for("finished")["detail"]
-        for words in ("needs 30.0 MB", "room for", "67.1 MB of the disk stay free"):
+        for words in ("needs 30.0 MB", "can be used", "67.1 MB of the disk must stay free"):
             self.assertIn(words, detail)
 
     def test_a_reader_who_has_enough_ends_it(self):

@@ -194,7 +194,7 @@ class FileStory(VoiceStory):
                 for verb in ("show", "play"):
                     result = self.ben.run("voice", verb, self.place / "bad.opus")
                     self.assertCode(8, result)
-                    self.assertIn(b"is no voice note that can be played", result.stderr)
+                    self.assertIn(b"cannot be played as a voice note", result.stderr)
                     self.assertHarmless(result.stderr)
 
     def test_a_note_that_was_cut_says_so(self):

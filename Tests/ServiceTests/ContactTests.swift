@@ -33,7 +33,7 @@ struct NameMatchTests {
     func ambiguous(_ text: String) {
         let failure = #expect(throws: CommandFailure.self) { try find(text) }
         #expect(failure?.status == .peerNotFound)
-        #expect(failure?.message.contains("can mean several peers") == true)
+        #expect(failure?.message.contains("matches several peers") == true)
         #expect(failure?.message.contains(fingerprint(text == "an" ? 2 : 5).peerID.hex) == true)
     }
 

@@ -50,7 +50,7 @@ struct PrimaryRoleTests {
                     _ = try await PrimaryRole.claim(on: machine, fromReceiver: fromReceiver)
                 }
                 #expect(failure?.process == getpid())
-                #expect(failure?.description.contains("a node runs already (process \(getpid()))") == true)
+                #expect(failure?.description.contains("a node is already running (process \(getpid()))") == true)
             }
             let kind: ControlFailure.Kind? = try await withRunningNode(of: machine) { client in
                 do throws(ControlFailure) {

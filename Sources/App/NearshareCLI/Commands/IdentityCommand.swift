@@ -78,11 +78,11 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            if try machine.state.isEmpty { return Console.say("there is no identity, and nothing is remembered") }
+            if try machine.state.isEmpty { return Console.say("there is no identity and no stored state") }
             try machine.state.checkUnused()
             if !yes { try await ask(machine) }
             try machine.state.destroy()
-            Console.say("the identity and everything that was remembered are removed")
+            Console.say("the identity and all stored state are removed")
         }
     }
 

@@ -33,7 +33,7 @@ struct InboxCommand: AsyncParsableCommand {
                 for path in pending { JSONEvents.emit("waiting", ["path": .text(path)]) }
                 return
             }
-            if entries.isEmpty, pending.isEmpty { Console.say("nothing has arrived yet") }
+            if entries.isEmpty, pending.isEmpty { Console.say("no files received yet") }
             let rows = entries.map { entry in
                 [
                     entry.when.localText, entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,

@@ -115,7 +115,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
 
     private static func text(_ bluetooth: NodeStatus.Bluetooth) -> String {
         switch bluetooth {
-        case .starting: "not there yet"
+        case .starting: "starting"
         case .notUsed: "not used"
         case .on(let channel): "on, channel \(channel)"
         case .unavailable(let reason): "not available: \(reason)"
@@ -150,7 +150,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
 }
 
 struct MeshStopCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "stop", abstract: "Stop this machine's node, in order.")
+    static let configuration = CommandConfiguration(commandName: "stop", abstract: "Shut down this machine's node.")
 
     @OptionGroup var global: GlobalOptions
 
@@ -164,7 +164,7 @@ struct MeshStopCommand: AsyncParsableCommand {
                     // A node that stops may close the connection before it replies.
                     guard error.kind == .gone else { throw error }
                 }
-                Console.say("the node (process \(status.process)) ends")
+                Console.say("the node (process \(status.process)) is shutting down")
             }
         }
     }

@@ -116,7 +116,7 @@ struct MessageCommand: AsyncParsableCommand {
             bytes += buffer[..<count]
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw CommandFailure(.usage, "standard input is no UTF-8 text; send it as a file with `nearshare send -`")
+            throw CommandFailure(.usage, "standard input is not UTF-8 text; send it as a file with `nearshare send -`")
         }
         let said = text.hasSuffix("\n") ? String(text.dropLast()) : text
         guard !said.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }

@@ -6,9 +6,9 @@ internal import NearshareService
 struct MessagesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "messages", abstract: "List received messages.",
-        discussion: "With --follow, this machine is a part of the mesh meanwhile, unless a node runs already.")
+        discussion: "With --follow, this machine runs a mesh node meanwhile, unless one is running already.")
 
-    @Flag(help: "Go on, and show what comes, until Ctrl-C.")
+    @Flag(help: "Keep running, and show new messages, until Ctrl-C.")
     var follow = false
 
     @Option(help: ArgumentHelp("Only messages after this number.", valueName: "number"))
@@ -37,7 +37,7 @@ struct MessagesCommand: AsyncParsableCommand {
         }
     }
 
-    /// - Parameter last: the number of the message that was shown last.
+    /// - Parameter last: the number of the last shown message.
     private static func follow(
         after last: Monitor<Int>, through client: any NodeClient, _ reporter: any Reporter
     ) async throws {
@@ -49,7 +49,7 @@ struct MessagesCommand: AsyncParsableCommand {
         }
         for message in try await all(after: last.withLock { $0 }, through: client) { show(message) }
         for await case .received(let message) in events where message.number > last.withLock({ $0 }) { show(message) }
-        // The node in this process was told to stop.
+        // The node in this process was asked to stop.
         if !(client is NodeService) { throw ControlFailure(.gone, "the node has ended") }
     }
 
@@ -83,7 +83,7 @@ struct MessagesCommand: AsyncParsableCommand {
     }
 }
 
-/// A received message, as users and programs read it.
+/// The output of a received message, as text or JSON.
 enum MessageLine {
     static func fields(_ message: ReceivedMessage) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [

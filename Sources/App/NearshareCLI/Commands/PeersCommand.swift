@@ -88,7 +88,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                     try machine.trust.update { $0.recordMismatch(with: connection.proven) }
                     throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
                 }
-                if answer == true { Console.say("waiting for \(name.shown) to say so as well…") }
+                if answer == true { Console.say("waiting for \(name.shown) to confirm it as well…") }
                 guard try await connection.isSameThere else {
                     throw CommandFailure(
                         .notTrusted, "not verified: \(name.shown) says that the codes are not the same")

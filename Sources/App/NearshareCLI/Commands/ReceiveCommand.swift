@@ -52,7 +52,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                     profileName: machine.configuration.profile)
                 let service = try role?.start(
                     on: node, facts,
-                    // Standard output is for the content, where it is used for that.
+                    // Standard output is reserved for the content if it is the destination.
                     observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
                 Self.greet(node, listener, destination, engine: settings.discovery?.engine, isJSON: json)
                 try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
@@ -97,11 +97,12 @@ struct ReceiveCommand: AsyncParsableCommand {
         Console.say("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(listener.port)")
         switch destination {
         case .inbox(let inbox): Console.say("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
-        case .standardOutput: Console.say("what is accepted goes to standard output; Ctrl-C ends this")
+        case .standardOutput: Console.say("received content goes to standard output; Ctrl-C ends this")
         }
     }
 
-    /// - Parameter isRequested: the user has named an adapter; otherwise a machine without Bluetooth is not worth a message.
+    /// - Parameter isRequested: whether the user has named an adapter; otherwise a machine without Bluetooth is not worth a
+    ///   message.
     private static func reportRadio(_ listener: Listener, isJSON: Bool, isRequested: Bool) async {
         switch await listener.radio {
         case .on(let channel)?:
@@ -109,7 +110,7 @@ struct ReceiveCommand: AsyncParsableCommand {
             if !isJSON { Console.say("peers in range find it over Bluetooth, too") }
         case .unavailable(let reason)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .text("unavailable"), "reason": .text(reason)]) }
-            if isRequested, !isJSON { Console.complain("not over Bluetooth: \(reason)") }
+            if isRequested, !isJSON { Console.complain("Bluetooth is not available:  \(reason)") }
         case nil: break
         }
     }

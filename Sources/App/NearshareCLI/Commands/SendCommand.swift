@@ -103,7 +103,7 @@ struct SendCommand: AsyncParsableCommand {
 }
 
 extension SendOperation {
-    /// Cancels the transfers at a signal; where none runs, there is nothing to end in order.
+    /// Cancels the transfers at a signal, or exits at once when none is running.
     func cancelOrExit() {
         if !cancel() { SignalHandling.exitNow() }
     }

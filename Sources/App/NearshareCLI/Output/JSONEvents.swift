@@ -31,7 +31,7 @@ enum JSONValue: Encodable, Sendable {
     }
 }
 
-/// Events for programs: one object a line on standard output, as `nearshare(5)` documents them.
+/// Events for programs: one object per line on standard output, as documented in `nearshare(5)`.
 enum JSONEvents {
     static func emit(_ event: String, _ fields: [String: JSONValue]) {
         print(fields.merging(["event": .text(event)]) { $1 })
@@ -44,7 +44,7 @@ enum JSONEvents {
         Console.result(harmless(String(decoding: data, as: UTF8.self)))
     }
 
-    /// A line of JSON may end up on a terminal: what could steer one is written as an escape, which means the same (T5, T7).
+    /// A line of JSON may end up on a terminal: control characters are escaped, which does not change its meaning (T5, T7).
     static func harmless(_ json: String) -> String {
         var text = ""
         for scalar in json.unicodeScalars {

@@ -1,10 +1,10 @@
 internal import Nearshare
 internal import NearshareService
 
-/// Reports to programs: one JSON event a line on standard output, as `nearshare(5)` documents them. Notices and warnings that are no
-/// events go to standard error.
+/// Reports to programs: one JSON event per line on standard output, as documented in `nearshare(5)`. Notices and warnings that
+/// are not events go to standard error.
 struct JSONReporter: Reporter {
-    /// Draws progress on standard error, where that is a terminal.
+    /// Whether progress is drawn on standard error, if that is a terminal.
     var showsProgress = false
 
     func report(_ event: OperationEvent) {

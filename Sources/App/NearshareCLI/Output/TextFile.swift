@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Nearshare
 
-/// A received piece of text, which is never longer than what may be sent as one.
+/// A received text, whose length is limited to that of a sendable text.
 enum TextFile {
     static func read(_ path: String) -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)

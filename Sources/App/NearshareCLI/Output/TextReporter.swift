@@ -5,10 +5,10 @@ internal import NearshareTerminal
 
 /// Reports to the user: results on standard output, everything else on standard error.
 struct TextReporter: Reporter {
-    /// Where lines go.
+    /// The destination of output lines.
     enum Output: Sendable {
         case console
-        /// To the commands that use the node of this process.
+        /// The commands that use the node of this process.
         case publish(@Sendable (String) -> Void)
     }
 
@@ -17,9 +17,9 @@ struct TextReporter: Reporter {
     func report(_ event: OperationEvent) {
         switch event {
         case .searching(let name): say("looking for \(TerminalText.escaped(name))…")
-        case .searchingAgain: say("the link broke; looking for another way…")
+        case .searchingAgain: say("the connection was lost; searching again on all transports…")
         case .inviting(let invitation): say(Self.text(invitation))
-        case .authenticationDigits(_, let digits): say("short code \(digits): the other screen should show the same")
+        case .authenticationDigits(_, let digits): say("short code \(digits): the receiver's screen should show the same")
         case .sent(let result): if result.outcome == .completed { say(Self.text(result)) }
         case .textDelivered(let name): say("message → \(name.shown): delivered")
         case .delivered(let item, let sender, _): report(item, from: sender)
@@ -66,16 +66,16 @@ struct TextReporter: Reporter {
         switch invitation.path {
         case .direct: return "inviting \(name) (\(trust))…"
         case .mesh(let isNeighbour, let estimate):
-            let path = isNeighbour ? "as frames to a neighbour" : "through others"
+            let path = isNeighbour ? "directly to a neighbour" : "relayed by other peers"
             let duration = estimate >= .seconds(2) ? ", \(estimate.asClock) at least" : ""
             return "sending to \(name) (\(trust)) in the mesh, \(path)\(duration)"
-        case .node: return "sending to \(name) in the mesh, through the node of this machine"
+        case .node: return "sending to \(name) in the mesh, by the node of this machine"
         }
     }
 
     private static func text(_ result: SendResult) -> String {
         let resumed =
-            result.resumedByteCount > 0 ? ", \(result.resumedByteCount.asByteCount) of it had been sent before" : ""
+            result.resumedByteCount > 0 ? ", \(result.resumedByteCount.asByteCount) of it sent earlier" : ""
         let detail = result.detail.map { "; \($0)" } ?? ""
         return "\(result.label): done, \(result.byteCount.asByteCount)\(resumed)\(detail)"
     }

@@ -20,7 +20,7 @@ struct VoiceNote: Sendable {
         } catch {
             guard error.code == .damaged else { throw error }
             throw AudioError(
-                .damaged, "\(TerminalText.escaped(path, columns: 4096)) is no voice note that can be played: \(error)")
+                .damaged, "\(TerminalText.escaped(path, columns: 4096)) cannot be played as a voice note:  \(error)")
         }
     }
 
@@ -31,7 +31,7 @@ struct VoiceNote: Sendable {
         return Self.id(of: String(cString: whole))
     }
 
-    /// FNV-1a, folded to 24 bits: short enough to type; notes with the same id are told apart by their paths.
+    /// FNV-1a, folded to 24 bits: short enough to type; notes with the same id are distinguished by their paths.
     static func id(of path: String) -> String {
         var sum: UInt32 = 0x811c_9dc5
         for byte in path.utf8 { sum = (sum ^ UInt32(byte)) &* 0x0100_0193 }

@@ -1,15 +1,15 @@
 package import Nearshare
 
-/// A peer as the user knows it: in range, a friend, or with a conversation.
+/// A peer in the user's lists: in range, a friend, or with a conversation.
 package struct Contact: Sendable, Hashable, Codable, NamedPeer {
-    /// The program that the peer runs, which decides what can be sent to it.
+    /// The software of the peer, which determines what can be sent to it.
     package enum Software: String, Sendable, Hashable, Codable {
         case nearshare
         /// bitchat: texts and files, but no bundles.
         case phone
         /// BlueChat over Bluetooth: texts only.
         case blueChat
-        /// Not in range now.
+        /// Unknown, because the peer is not in range.
         case unknown
     }
 
@@ -17,14 +17,14 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     /// The name that the user has given, otherwise the claimed name.
     package var name: DisplayName
     package var trustStatus: TrustStatus
-    /// In the mesh or found by discovery now.
+    /// Whether it is in the mesh or found by discovery at the moment.
     package var isNear: Bool
     package var software: Software
-    /// Messages can be sealed for the peer while it is out of range.
+    /// Whether messages can be sealed for the peer while it is out of range.
     package var hasKeys: Bool
 
     package var isFriend: Bool { trustStatus.isFriend }
-    /// The name belongs to another key that is known here (K2).
+    /// Whether the name belongs to another known key (K2).
     package var hasNameClash: Bool { if case .nameClash = trustStatus { true } else { false } }
 
     package init(

@@ -6,7 +6,7 @@ package struct ContactDirectory: Sendable {
     /// nil where no node runs in this process.
     private let messenger: Messenger?
 
-    /// BlueChat peers are considered only after this time, because nothing proves their names.
+    /// Delay before BlueChat peers are considered, because their names are not authenticated.
     private static let blueChatDelay = Duration.seconds(2)
 
     package init(_ machine: LocalMachine, messenger: Messenger? = nil) {
@@ -14,7 +14,7 @@ package struct ContactDirectory: Sendable {
         self.messenger = messenger
     }
 
-    /// The contacts as they are now. Reads the files once.
+    /// The current contacts. Reads the files once.
     package func snapshot() throws(StorageError) -> ContactSnapshot {
         ContactSnapshot(
             trust: try machine.trust.read(), addressBook: try machine.contacts.read(),
@@ -33,8 +33,8 @@ package struct ContactDirectory: Sendable {
         } ?? []
     }
 
-    /// Waits until a peer that `text` means is known or in range.
-    /// - Throws: ``PeerLookupError`` when the time is over, ``ControlFailure`` when the text is empty or means several peers.
+    /// Waits until a peer that `text` selects is known or in range.
+    /// - Throws: ``PeerLookupError`` at the timeout, ``ControlFailure`` when the text is empty or ambiguous.
     package func find(_ text: String, timeout: Duration) async throws -> Contact {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
         let known = try await knownContact(text)
@@ -66,20 +66,20 @@ package struct ContactDirectory: Sendable {
                 // Safe: a group with tasks has a next result.
                 return try await group.next()!
             } catch let error as PeerLookupError {
-                // A last look: a short timeout does not wait for BlueChat.
+                // A final check: a short timeout does not wait for BlueChat.
                 if case .notFound = error, let contact = try snapshot().blueChatPeer(named: text) { return contact }
                 throw error
             }
         }
     }
 
-    /// The contact that a text means without waiting, see ``ContactSnapshot/contact(named:with:)``.
+    /// The contact that a text selects without waiting, see ``ContactSnapshot/contact(named:with:)``.
     package func knownContact(_ text: String) async throws -> Contact? {
         let conversations = try await conversationIDs()
         return try snapshot().contact(named: text, with: conversations)
     }
 
-    /// Stores the keys of a peer that is in range. A session with a friend is started, so that its keys are proven.
+    /// Stores the keys of a peer in range. A session with a friend is started, so that its keys are proven.
     package func recordMeeting(with id: PeerID) throws {
         guard let messenger, let (keys, isProven) = messenger.announcedKeys(of: id),
             let peer = messenger.peers.first(where: { $0.id == id })
@@ -93,7 +93,7 @@ package struct ContactDirectory: Sendable {
                 agreementKey: keys.agreementKey, signingKey: keys.signingKey, name: peer.name, isProven: isProven,
                 isFriend: isFriend, at: now)
         }
-        // A copy is changed first: most meetings change nothing, and a change locks and writes the file.
+        // Checked on a copy first: most meetings change nothing, and a change locks and writes the file.
         var copy = try machine.contacts.read()
         if record(in: &copy) { try machine.contacts.update { _ = record(in: &$0) } }
     }

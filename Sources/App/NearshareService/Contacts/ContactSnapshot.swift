@@ -7,7 +7,7 @@ package struct ContactSnapshot: Sendable {
     package struct Presence: Sendable {
         package var meshPeers: [PeerID: MeshPeer] = [:]
         package var blueChatPeers: [PeerID: BlueChatPerson] = [:]
-        /// Whether messages can be sealed for a peer.
+        /// Returns whether messages can be sealed for a peer.
         package var hasKeys: @Sendable (PeerID) -> Bool = { _ in false }
 
         package init() {}
@@ -54,12 +54,12 @@ package struct ContactSnapshot: Sendable {
             hasKeys: presence.hasKeys(id))
     }
 
-    /// The name of a peer that is in the trust book or in the address book; nil for others.
+    /// The name of a peer in the trust book or in the address book; nil for others.
     package func knownName(of id: PeerID) -> DisplayName? {
         trust.entry(claiming: id)?.entry.name ?? addressBook.entry(of: id)?.name
     }
 
-    /// Those that are shown in a list: in range, friends and `conversations`; near ones first, then by name.
+    /// The contacts of a list: in range, friends and `conversations`; near ones first, then by name.
     package func listed(with conversations: [PeerID]) -> [Contact] {
         contacts(presence.ids.union(friendIDs).union(conversations)).filter { !$0.trustStatus.isBlocked }.sorted {
             ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
@@ -68,10 +68,10 @@ package struct ContactSnapshot: Sendable {
         }
     }
 
-    /// The peer that a text means among those that the user deals with: in range, friends, imported keys, conversations. Peers that
-    /// run BlueChat are left out, because nothing proves their names; see ``blueChatPeer(named:)``.
-    /// - Returns: nil when it means none.
-    /// - Throws: ``ControlFailure`` when it means several.
+    /// The peer that a text selects among those in range, friends, imported keys and conversations. BlueChat peers are left
+    /// out, because their names are not authenticated; see ``blueChatPeer(named:)``.
+    /// - Returns: nil when no peer matches.
+    /// - Throws: ``ControlFailure`` when several peers match.
     package func contact(named text: String, with conversations: [PeerID]) throws(ControlFailure) -> Contact? {
         let all = contacts(presence.ids.union(friendIDs).union(conversations).union(addressBookIDs))
         if let id = PeerID(hex: text), let contact = all.first(where: { $0.id == id }) { return contact }
@@ -79,12 +79,12 @@ package struct ContactSnapshot: Sendable {
         return try match(text, among: all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked })
     }
 
-    /// The BlueChat peer that a text means.
+    /// The BlueChat peer that a text selects.
     package func blueChatPeer(named text: String) throws(ControlFailure) -> Contact? {
         try match(text, among: contacts(presence.blueChatPeers.keys))
     }
 
-    /// The peer that a text means among all that the user has ever dealt with, in range or not; nil for none, and for several.
+    /// The peer that a text selects among all known peers, in range or not; nil when none or several match.
     package func remembered(_ text: String) -> Contact? {
         let known = contacts(trust.entries.keys.map(\.peerID))
         if let id = PeerID(hex: text) { return known.first { $0.id == id } }
@@ -101,8 +101,8 @@ package struct ContactSnapshot: Sendable {
         }
     }
 
-    /// Whether a sender is blocked by the name it claims, also where nothing proves it: a peer that claims a blocked identity is
-    /// not heard.
+    /// Whether a sender is blocked by the name that it claims, also an unauthenticated one: texts of a peer that claims a
+    /// blocked identity are dropped.
     package func isBlocked(_ sender: ClaimedSender) -> Bool {
         let id: PeerID? =
             switch sender {
@@ -124,7 +124,7 @@ package struct ContactSnapshot: Sendable {
 }
 
 extension ContactBook {
-    /// The owner of a signing key, where that is certain: any peer can announce a signing key of its own beside the agreement key
+    /// The owner of a signing key, where it is certain: any peer can announce a signing key of its own beside the agreement key
     /// of another one.
     fileprivate func signer(_ address: EndpointID) -> Entry? {
         entries.values.first {
@@ -134,7 +134,7 @@ extension ContactBook {
 }
 
 extension DisplayName {
-    /// A name for a peer without one.
+    /// The id as a name, for a peer without one.
     init(of id: PeerID) {
         // Safe: 16 hexadecimal digits are neither empty nor too long.
         self = DisplayName(truncating: id.hex)!

@@ -1,19 +1,19 @@
 package import Nearshare
 
-/// A peer that a text on the command line or in a conversation can mean.
+/// A peer that a text on the command line or in a conversation can select.
 package protocol NamedPeer {
     var id: PeerID { get }
     var name: DisplayName { get }
 }
 
-/// The peers that a text means: by id, by the whole name, or by the beginning of a name. Case is ignored.
+/// The peers that a text selects: by id, by the whole name, or by the beginning of a name. Case is ignored.
 package enum NameMatch<Candidate: NamedPeer> {
     case none
     case one(Candidate)
-    /// Several peers have this name, or a name that begins so.
+    /// Several peers have this name, or a name with this beginning.
     case several([Candidate])
 
-    /// - Parameter text: an empty text, the beginning of every name, means no peer.
+    /// - Parameter text: an empty text, the beginning of every name, selects no peer.
     package init(of text: String, among candidates: [Candidate]) {
         let wanted = text.lowercased()
         guard !wanted.allSatisfy(\.isWhitespace) else {
@@ -33,9 +33,9 @@ package enum NameMatch<Candidate: NamedPeer> {
         }
     }
 
-    /// The sentence for a text that means several peers.
+    /// The message for a text that selects several peers.
     package static func ambiguity(of text: String, _ candidates: [Candidate]) -> String {
         let list = candidates.map { "\n  \($0.name.shown)  \($0.id)" }.sorted().joined()
-        return "\(TerminalText.escaped(text)) can mean several peers; choose one by its id:\(list)"
+        return "\(TerminalText.escaped(text)) matches several peers; use the id of one:\(list)"
     }
 }

@@ -12,9 +12,9 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
         self.name = name
     }
 
-    /// The key that a text means: a fingerprint, an id, a name or the beginning of one.
-    /// - Returns: nil when it means none.
-    /// - Throws: ``CommandFailure`` when it means several.
+    /// The key that a text selects: a fingerprint, an id, a name or the beginning of one.
+    /// - Returns: nil when no key matches.
+    /// - Throws: ``CommandFailure`` when several keys match.
     package static func find(_ text: String, among keys: [NamedKey]) throws(CommandFailure) -> NamedKey? {
         let wanted = text.lowercased()
         if let key = keys.first(where: { $0.fingerprint.hex == wanted }) { return key }
@@ -28,7 +28,7 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
 }
 
 extension TrustStore {
-    /// The known peer that a text means, see ``NamedKey/find(_:among:)``.
+    /// The known peer that a text selects, see ``NamedKey/find(_:among:)``.
     package func peer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry)? {
         let keys = entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
         guard let key = try NamedKey.find(text, among: keys), let entry = self[key.fingerprint] else { return nil }
@@ -36,7 +36,7 @@ extension TrustStore {
     }
 
     /// As ``peer(named:)``.
-    /// - Throws: also when the text means no peer.
+    /// - Throws: also when no peer matches.
     package func requirePeer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry) {
         if let peer = try peer(named: text) { return peer }
         throw CommandFailure(

@@ -2,10 +2,10 @@ internal import FoundationEssentials
 internal import Nearshare
 package import NearshareBundles
 
-// How values of other modules are written on the control socket.
+// The coding of other modules' types on the control socket.
 
 extension BundleContent: Codable {
-    /// One base64 string of the encoded content.
+    /// Decodes one base64 string of the encoded content.
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let bytes = Array(try container.decode(Data.self))

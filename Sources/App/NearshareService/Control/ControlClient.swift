@@ -41,7 +41,7 @@ package final class ControlClient: NodeClient {
                 case .reply(let number, let reply)?:
                     state.withLock { $0.pending.removeValue(forKey: number) }?.resume(returning: reply)
                 case .event(let event)?: subscribers.publish(event)
-                // A later version writes lines that this one does not know.
+                // A later version may send lines that this one does not know.
                 case .request?, nil: continue
                 }
             }
@@ -88,7 +88,7 @@ package final class ControlClient: NodeClient {
             defer { state.isSubscribed = true }
             return !state.isSubscribed
         }
-        // One subscription on the connection serves all readers here.
+        // One subscription on the connection serves all readers of this client.
         if isFirst { _ = try await submit(.subscribe) }
         return stream
     }

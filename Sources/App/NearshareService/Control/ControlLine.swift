@@ -14,7 +14,7 @@ enum ControlLine: Codable {
         return (try? encoder.encode(self)).map { Array($0) }
     }
 
-    /// - Returns: nil for bytes that are no line of this protocol.
+    /// - Returns: nil for bytes that are not a line of this protocol.
     init?(_ bytes: [UInt8]) {
         guard let line = try? JSONDecoder().decode(ControlLine.self, from: Data(bytes)) else { return nil }
         self = line

@@ -1,7 +1,7 @@
 package import Nearshare
 package import NearshareBundles
 
-/// A request of a command to the node that runs on this machine. Internal: both ends are of one version.
+/// A request of a command to the node that runs on this machine. Internal: both ends have the same version.
 package enum ControlRequest: Sendable, Hashable, Codable {
     /// Reply: ``ControlReply/status(_:)``.
     case status
@@ -12,9 +12,9 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case find(name: String, timeout: Duration)
     /// Reply: ``ControlReply/messageAccepted(_:)``; ``ControlEvent/messageChanged(_:_:detail:)`` follows.
     case sendMessage(MessageSubmission)
-    /// Whether a message from here still waits to be delivered. Reply: ``ControlReply/isPending(_:)``.
+    /// Whether an own message still waits to be delivered. Reply: ``ControlReply/isPending(_:)``.
     case isPending(BundleID)
-    /// Messages that were received, after a number. Reply: ``ControlReply/messages(_:)``.
+    /// Received messages after a number. Reply: ``ControlReply/messages(_:)``.
     case messages(after: Int, limit: Int)
     /// Writes a line in a conversation. Reply: ``ControlReply/lineAccepted(id:)``; ``ControlEvent/entry(_:)`` follows.
     case say(String, in: Conversation)
@@ -22,7 +22,7 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case conversations
     /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/entries(_:)``.
     case history(Conversation, before: Int?, limit: Int)
-    /// The user has seen the lines of a conversation. Reply: ``ControlReply/done``.
+    /// Marks the lines of a conversation as seen by the user. Reply: ``ControlReply/done``.
     case markRead(Conversation)
     /// Sends a file. Reply: ``ControlReply/transferAccepted(_:)``; ``ControlEvent/transfer(_:)`` follows.
     /// - Parameters:
@@ -54,40 +54,40 @@ package enum ControlReply: Sendable, Hashable, Codable {
     case failed(ControlFailure)
 }
 
-/// What happens in the node.
+/// An event of the node.
 package enum ControlEvent: Sendable, Hashable, Codable {
-    /// A message from here has come further, or failed.
+    /// The state of an own message has changed.
     case messageChanged(BundleID, MessageState, detail: String?)
     case received(ReceivedMessage)
-    /// A line was written, here or by a peer, and is in the conversation now.
+    /// A line was written by this user or a peer, and is stored in the conversation.
     case entry(ChatMessage)
-    /// A line from here has come further, or failed for a reason.
+    /// The status of an own line has changed, or the line has failed for a reason.
     case marked(id: String, conversation: Conversation, mark: MessageStatus, reason: String?)
-    /// All contacts, after one has appeared, changed or gone.
+    /// All contacts, after one has appeared, changed or disappeared.
     case contacts([Contact])
     case transfer(TransferStatus)
-    /// A sentence for the user.
+    /// A message for the user.
     case notice(String)
 }
 
-/// How far a message from here has come.
+/// The delivery state of an own message.
 package enum MessageState: String, Sendable, Hashable, Codable {
-    /// A carrier, or the receiver, has it.
+    /// Another node has accepted it.
     case sent
     /// The receiver has acknowledged it.
     case delivered
     case failed
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 package struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringConvertible {
     package enum Kind: String, Sendable, Hashable, Codable {
-        /// The request breaks a rule.
+        /// The request violates a rule.
         case refused
         case peerNotFound
         case storage
         case unavailable
-        /// More than the path carries.
+        /// The content exceeds the limit of the transport.
         case tooLarge
         /// The peer is blocked.
         case blocked
@@ -96,7 +96,7 @@ package struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringC
     }
 
     package var kind: Kind
-    /// What failed, then what to try.
+    /// The failure and a suggested remedy.
     package var description: String
 
     package init(_ kind: Kind, _ description: String) {
@@ -105,7 +105,7 @@ package struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringC
     }
 }
 
-/// A message that is to be sent.
+/// A message to be sent.
 package struct MessageSubmission: Sendable, Hashable, Codable {
     package var content: BundleContent
     package var mode: MessageMode
@@ -113,9 +113,9 @@ package struct MessageSubmission: Sendable, Hashable, Codable {
     package var receiver: PeerID?
     package var isEncrypted: Bool
     package var isPrivate: Bool
-    /// Absolute path of a file that goes beside it.
+    /// Absolute path of the file to send with it.
     package var file: String?
-    /// For the receiver's answer to the file; nil for the usual one.
+    /// Timeout of the receiver's answer to the file; nil for the default.
     package var timeout: Duration?
 
     package init(
@@ -132,7 +132,7 @@ package struct MessageSubmission: Sendable, Hashable, Codable {
     }
 }
 
-/// A message that was received.
+/// A received message.
 package struct ReceivedMessage: Sendable, Hashable, Codable {
     /// Position in the order of arrival, from 1.
     package var number: Int
@@ -178,7 +178,7 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
 package struct TransferStatus: Sendable, Hashable, Codable {
     package enum ID: Sendable, Hashable, Codable {
         case transfer(TransferID)
-        /// The file beside a message.
+        /// The file that accompanies a message.
         case message(BundleID)
 
         package var hex: String {
@@ -192,14 +192,14 @@ package struct TransferStatus: Sendable, Hashable, Codable {
     package var id: ID
     package var isIncoming: Bool
     package var peer: PeerID
-    /// The file's name as it was claimed, not escaped.
+    /// The claimed file name, not escaped.
     package var name: String
     /// Bytes.
     package var done: UInt64
     package var total: UInt64?
     /// nil while it runs.
     package var outcome: TransferOutcome?
-    /// A sentence for the user: about a running transfer, or how it ended.
+    /// A message for the user: about a running transfer, or about its outcome.
     package var detail: String?
 
     package init(

@@ -6,10 +6,10 @@ package final class ControlServer: Sendable {
     private let path: String
     private let listener: Int32
 
-    /// Limit on the connections at a time.
+    /// Limit on concurrent connections.
     private static let maximumClientCount = 32
 
-    /// Listens at a path, and replaces a listener of before. The directory exists, and only its owner can use it.
+    /// Listens at a path, and replaces an earlier listener. The directory exists, and is accessible to its owner only.
     package init(path: String) throws(StorageError) {
         self.path = path
         listener = try UnixSocket.listen(at: path)
@@ -72,7 +72,7 @@ package final class ControlServer: Sendable {
             let events = try await node.events()
             send(.reply(number, .done), link)
             for await event in events { send(.event(event), link) }
-            // The node has ended; the end of the connection announces it.
+            // The node has ended, which the client learns from the end of the connection.
             link.close()
         } catch {
             send(.reply(number, .failed(error)), link)
@@ -81,7 +81,7 @@ package final class ControlServer: Sendable {
 
     private static func send(_ line: ControlLine, _ link: LineLink) {
         if let bytes = line.encoded { return link.send(bytes) }
-        // A client must not wait for a reply that cannot be written.
+        // The client must get a reply, even when the actual one cannot be written.
         if case .reply(let number, _) = line {
             let failure = ControlLine.reply(number, .failed(ControlFailure(.unavailable, "the reply cannot be written")))
             link.send(failure.encoded ?? [])

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Nearshare
 
-/// Lines over a connected socket, in both directions. Two threads, one that reads and one that writes, end when it is closed.
+/// Lines over a connected socket, in both directions. Two threads, a reader and a writer, end when it is closed.
 final class LineLink: Sendable {
     private struct State {
         var lines: [[UInt8]] = []
@@ -18,7 +18,7 @@ final class LineLink: Sendable {
 
     /// Limit on a received line; a longer one closes the link.
     static let maximumLineByteCount = 1 << 20
-    /// Limit on the bytes that wait for a peer that does not read; above it the link is closed.
+    /// Limit on the bytes that are queued for a peer that does not read; above it the link is closed.
     private static let maximumBufferedByteCount = 8 << 20
 
     /// - Parameter descriptor: owned by the link from now on, and closed when this throws.

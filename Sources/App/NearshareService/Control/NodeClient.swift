@@ -1,11 +1,11 @@
 package import Nearshare
 
-/// A client of a node: of the one in this process, or of one that runs beside it.
+/// A client of a node: the node of this process, or the one of another process.
 package protocol NodeClient: Sendable {
     /// - Throws: ``ControlFailure``, also for ``ControlReply/failed(_:)``.
     func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply
 
-    /// Events from now on, in their order, until the node ends. A slow reader loses the oldest.
+    /// Events from now on, in order, until the node ends. A slow reader loses the oldest.
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
 }
 
@@ -31,7 +31,7 @@ extension NodeClient {
         return id
     }
 
-    /// Whether a message from here still waits to be delivered.
+    /// Whether an own message still waits to be delivered.
     package func isPending(_ message: BundleID) async throws(ControlFailure) -> Bool {
         guard case .isPending(let isPending) = try await submit(.isPending(message)) else { throw .unexpectedReply }
         return isPending

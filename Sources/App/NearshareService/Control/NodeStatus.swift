@@ -36,7 +36,7 @@ package struct NodeStatus: Sendable, Hashable, Codable {
     /// A peer in the mesh.
     package struct Neighbour: Sendable, Hashable, Codable {
         package var contact: Contact
-        /// Linked, rather than reached through other peers.
+        /// Whether there is a link to it, rather than a path through other peers.
         package var isDirect: Bool
 
         package init(contact: Contact, isDirect: Bool) {
@@ -58,18 +58,18 @@ package struct NodeStatus: Sendable, Hashable, Codable {
     package var process: Int32
     /// Seconds since the start.
     package var uptime: Int
-    /// Started by `mesh run`, rather than by a command that needs a node while it runs.
+    /// Whether it was started by `mesh run`, rather than by a command that needs a node while it runs.
     package var isStanding: Bool
     package var profile: Profile
     package var port: UInt16
     package var neighbours: [Neighbour]
-    /// Messages that are carried, from here and from others.
+    /// Number of stored messages, of this node and of others.
     package var carriedCount: Int
-    /// Seconds that a secure session is used for.
+    /// Lifetime of a secure session, in seconds.
     package var sessionLifetime: Int
     package var secureSessions: [PeerID]
     package var bluetooth: Bluetooth
-    /// Empty where received files are not kept.
+    /// Empty when received files are not stored.
     package var inbox: String
 
     package init(

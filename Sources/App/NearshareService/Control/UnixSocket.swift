@@ -9,7 +9,7 @@ enum UnixSocket {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
         let isConnected = withAddress(path) { Glibc.connect(descriptor, $0, $1) == 0 } ?? false
-        // In a directory of another user, another user could listen.
+        // In a directory of another user, that user could listen.
         guard isConnected, isOurs(descriptor) else {
             close(descriptor)
             return nil
@@ -17,11 +17,11 @@ enum UnixSocket {
         return descriptor
     }
 
-    /// Listens at a path, and replaces a listener of before. Only the owner can use the file.
+    /// Listens at a path, and replaces an earlier listener. Only the owner can use the file.
     static func listen(at path: String) throws(StorageError) -> Int32 {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw failure("could not create a socket", path) }
-        // Moved to its path once it answers: a process that sees the file can connect.
+        // Moved to its path once it listens: a process that sees the file can connect.
         let newPath = path + ".new"
         unlink(newPath)
         guard let isBound = withAddress(newPath, { bind(descriptor, $0, $1) == 0 }) else {
@@ -49,7 +49,7 @@ enum UnixSocket {
             switch errno {
             case EINTR, ECONNABORTED: continue
             case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-                // Other descriptors will be closed; until then accepting would only fail again.
+                // Other descriptors will be closed; until then accept(2) would fail again.
                 usleep(100_000)
             default: return nil
             }

@@ -4,7 +4,7 @@ internal import NearshareDiscovery
 
 /// Looks for reasons why peers may not be found or files may not arrive. Findings are reported as they are made.
 package struct MachineDiagnosis: Sendable {
-    /// One finding, and what the user can do about it.
+    /// One finding, and a suggested remedy.
     package struct Finding: Sendable, Hashable {
         package enum Severity: Int, Sendable, Hashable, Comparable {
             case fine, note, warning, problem
@@ -29,9 +29,9 @@ package struct MachineDiagnosis: Sendable {
     package struct PeerAnswer: Sendable {
         package var name: DisplayName
         package var id: PeerID
-        /// Between the peer's clock and this one.
+        /// The difference between the peer's clock and this one.
         package var clockDifference: Duration?
-        /// Why the peer did not answer.
+        /// The reason why the peer did not answer.
         package var failure: String?
 
         package init(name: DisplayName, id: PeerID, clockDifference: Duration? = nil, failure: String? = nil) {
@@ -149,7 +149,7 @@ package struct MachineDiagnosis: Sendable {
                         found.withLock { $0[change.peer.id] = change.peer }
                     }
                 } catch {
-                    // Findings about the network say why.
+                    // Findings about the network give the reason.
                 }
             }
             group.addTask { try? await Task.sleep(for: node.hasRadio ? Self.radioTime : Self.networkTime) }
@@ -179,7 +179,8 @@ package struct MachineDiagnosis: Sendable {
             if let difference = answer.clockDifference, max(difference, .zero - difference) > maximumClockDifference {
                 let shown = max(difference, .zero - difference).asClock
                 return Finding(
-                    .warning, "clock", "\(name)'s clock is \(shown) off from this one", advice: "set the wrong one of the two")
+                    .warning, "clock", "\(name)'s clock is \(shown) off from this one",
+                    advice: "correct the clock that is wrong")
             }
             return Finding(.fine, "peers", "\(name) answers")
         }

@@ -5,7 +5,7 @@ internal import Nearshare
 final class DirectoryWatch: Sendable {
     private let descriptor: Int32
 
-    /// - Returns: nil where the kernel has no watch left.
+    /// - Returns: nil when the kernel has no watches left.
     init?(_ path: String) {
         descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
         guard descriptor >= 0 else { return nil }
@@ -20,7 +20,7 @@ final class DirectoryWatch: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Returns at a change since the last call, or when the time is over.
+    /// Returns at a change since the last call, or at the timeout.
     /// - Throws: `ThreadError`.
     func awaitChange(timeout: Duration) async throws(ThreadError) {
         try await BlockingThread.run { [self] in

@@ -15,7 +15,7 @@ final class FileTransferFollower: Sendable {
         continuation.yield((status, transfer))
     }
 
-    /// No transfer is added any more.
+    /// Records that no more transfers will be added.
     func finish() {
         continuation.finish()
     }

@@ -7,7 +7,7 @@ package struct NodeOptions: Sendable {
     package enum Purpose: Sendable {
         /// `mesh run`: it runs until it is stopped, and asks on the terminal.
         case standing
-        /// It serves one command while that runs, and asks nothing.
+        /// It serves one command while that runs, and asks no questions.
         case command
     }
 
@@ -38,12 +38,12 @@ package struct NodeOptions: Sendable {
     }
 }
 
-/// What the command line provides for a node in its process.
+/// The functions of the command line for a node in its process.
 package struct NodeEnvironment: Sendable {
     package var interruption: any InterruptionHandler
-    /// Asks the user; nil where that is not possible.
+    /// The display for questions to the user; nil when the user cannot be asked.
     package var display: (any PromptDisplay)?
-    /// Makes the reporter of received files. The argument publishes a sentence to the commands that use the node.
+    /// Creates the reporter of received files. The argument publishes a notice to the commands that use the node.
     package var makeReporter: @Sendable (_ publish: @escaping @Sendable (String) -> Void) -> any Reporter
 
     package init(

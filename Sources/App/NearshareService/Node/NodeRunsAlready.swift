@@ -7,21 +7,21 @@ package struct NodeRunsAlready: Error, CustomStringConvertible {
     let process: Int32?
 
     package var description: String {
-        "a node runs already\(process.map { " (process \($0))" } ?? ""); `nearshare mesh status` shows it, "
+        "a node is already running\(process.map { " (process \($0))" } ?? ""); `nearshare mesh status` shows it, "
             + "`nearshare mesh stop` stops it"
     }
 }
 
-/// Runs `body` with a client of the node that runs on this machine; where none runs, with a node that this process runs meanwhile
-/// and that other commands can use as well.
-/// - Parameter continues: `body` can continue through another node. When the node in another process ends, so that `body` throws a
-///   ``ControlFailure`` of kind `gone`, it is called again.
+/// Runs `body` with a client of the node that runs on this machine, or else with a node that this process runs meanwhile and
+/// that other commands can use as well.
+/// - Parameter continues: whether `body` can continue through another node. When the node of another process ends, so that
+///   `body` throws a ``ControlFailure`` of kind `gone`, it is called again.
 package func withNodeClient(
     _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment, continues: Bool = false,
     _ body: @escaping @Sendable (any NodeClient) async throws -> Void
 ) async throws {
     let isInterrupted = Monitor(false)
-    // Around all of it: a signal may come while one node has ended and the next one has not started.
+    // Around all of it: a signal may arrive between the end of one node and the start of the next.
     let stop: @Sendable () -> Void = { isInterrupted.update { $0 = true } }
     try await environment.interruption.run(onInterrupt: stop) {
         while !isInterrupted.withLock({ $0 }) {
@@ -47,13 +47,13 @@ private func withOneNodeClient(
         try await runNode(machine, options, environment) { try await body($0) }
         return true
     } catch is NodeRunsAlready {
-        // Started by a command that was a moment faster.
+        // Another command has started one in the meantime.
         return false
     }
 }
 
-/// Runs `body` with a client of the node that runs on this machine; none is started.
-/// - Returns: nil when none runs.
+/// Runs `body` with a client of the node that runs on this machine, without starting one.
+/// - Returns: nil when no node runs.
 package func withRunningNode<Result: Sendable>(
     of machine: LocalMachine, _ body: (ControlClient) async throws -> Result
 ) async throws -> Result? {
@@ -65,8 +65,8 @@ package func withRunningNode<Result: Sendable>(
     }
 }
 
-/// Runs a node until `body` returns: it receives files, carries messages and serves other commands.
-/// - Throws: ``NodeRunsAlready`` when another process runs one, and what `body` throws.
+/// Runs a node until `body` returns: it receives files, relays and stores messages, and serves other commands.
+/// - Throws: ``NodeRunsAlready`` when another process runs a node, and the errors of `body`.
 package func runNode(
     _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment,
     _ body: @escaping @Sendable (NodeService) async throws -> Void

@@ -4,15 +4,15 @@ internal import NearshareBundles
 internal import NearshareMesh
 internal import Synchronization
 
-/// The node in this process, as commands use it: requests are answered by its ``Messenger`` and the user's files.
+/// The client of the node in this process: requests are answered by its ``Messenger`` and the user's files.
 package final class NodeService: NodeClient {
-    /// The node's properties from its start on.
+    /// The immutable properties of the node.
     package struct Facts: Sendable {
         package var isStanding: Bool
-        /// It hands its role over to a process that requests it.
+        /// Whether it hands its role over to a process that requests it.
         package var handsOver: Bool
         package var port: UInt16
-        /// Empty where received files are not kept.
+        /// Empty when received files are not stored.
         package var inbox: String
         /// The profile's name in the configuration.
         package var profileName: String?
@@ -37,11 +37,11 @@ package final class NodeService: NodeClient {
     private let observe: @Sendable (ControlEvent) -> Void
     private let files: FileTransferFollower
     private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
-    /// Yields when another process is to take the role over.
+    /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
     private let handOverContinuation: AsyncStream<Void>.Continuation
 
-    /// A peer appears a moment before messages can be sent to it.
+    /// Timeout of the first message to a peer: a peer appears shortly before messages can be sent to it.
     private static let linkTimeout = Duration.seconds(3)
     /// Limit on the entries of one reply.
     private static let maximumEntryCount = 1_000
@@ -131,7 +131,7 @@ package final class NodeService: NodeClient {
         case .isPending(let id): return .isPending(try await messenger.waits(id))
         case .messages(let number, let limit):
             let messages = try await messenger.arrivals(after: number, limit: Self.entryCount(limit))
-            // Without the names they can be read as well.
+            // The messages can be read without the names as well.
             let snapshot = try? contacts.snapshot()
             return .messages(messages.map { ReceivedMessage($0, senderName: snapshot?.senderName(of: $0)) })
         case .say(let text, let conversation): return .lineAccepted(id: try await messenger.say(text, in: conversation).id)
@@ -164,7 +164,7 @@ package final class NodeService: NodeClient {
     // MARK: Contacts
 
     private func findContact(_ name: String, timeout: Duration) async throws -> Contact {
-        // A blocked peer is refused at once, without a look-up.
+        // A blocked peer is refused at once, without a search.
         if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name),
             contact.trustStatus.isBlocked
         {
@@ -179,14 +179,14 @@ package final class NodeService: NodeClient {
             if let contact = try contacts.snapshot().remembered(text) {
                 throw ControlFailure(
                     .peerNotFound,
-                    "\(contact.name.shown) (\(contact.id)) is known here as \(contact.trustStatus.label), but is not near, and the "
-                        + "keys for sealing messages are missing; run `nearshare mesh run` on both machines while they are near each "
-                        + "other, or `nearshare keys import` theirs")
+                    "\(contact.name.shown) (\(contact.id)) is known here as \(contact.trustStatus.label), but is not nearby, and the "
+                        + "keys to encrypt messages are missing; run `nearshare mesh run` on both machines while they are near each "
+                        + "other, or import its keys with `nearshare keys import`")
             }
             guard nearby.isEmpty else { throw PeerLookupError.notFound(text, nearby: nearby) }
             throw ControlFailure(
                 .peerNotFound,
-                "\(TerminalText.escaped(text)) is not known here, and no peer is near; run `nearshare mesh run` there, or "
+                "\(TerminalText.escaped(text)) is not known here, and no peers are nearby; run `nearshare mesh run` there, or "
                     + "`nearshare keys import` the keys of a peer that is away")
         }
     }
@@ -228,7 +228,7 @@ package final class NodeService: NodeClient {
                 + "`nearshare send FILE --to \(peer.hex)` sends it directly")
     }
 
-    /// A sentence about the time that a file takes; nil for a short one.
+    /// A message about the duration of a file transfer; nil for a short one.
     private func estimate(forSending byteCount: UInt64, to peer: PeerID) -> String? {
         guard let (time, needsRadio) = messenger.estimate(byteCount: byteCount, to: peer), time >= .seconds(2) else {
             return nil
@@ -261,8 +261,8 @@ package final class NodeService: NodeClient {
         return id
     }
 
-    /// Tries `body` again with each event of the messenger while the receiver's keys, which come a moment after its name, are
-    /// missing.
+    /// Repeats `body` at each event of the messenger while the receiver's keys are missing, which arrive shortly after its
+    /// name.
     private func whenLinked<Result: Sendable>(
         _ body: @escaping @Sendable () throws(MessengerError) -> Result
     ) async throws -> Result {
@@ -311,7 +311,7 @@ package final class NodeService: NodeClient {
 }
 
 extension ControlFailure {
-    /// The failure for an error of any module below.
+    /// Converts an error of any module below.
     init(_ error: any Error) {
         switch error {
         case let failure as ControlFailure: self = failure
@@ -324,7 +324,7 @@ extension ControlFailure {
             }
         case let rule as MessageRule:
             switch rule {
-            // Not a mistake in the request.
+            // The request itself is valid.
             case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone: self.init(.peerNotFound, rule.description)
             default: self.init(.refused, rule.description)
             }

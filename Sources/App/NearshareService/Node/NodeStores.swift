@@ -2,7 +2,7 @@ package import Nearshare
 internal import NearshareBundles
 internal import NearshareDatabase
 
-/// The SQLite stores of a node. Only a command that becomes a node opens them, or one that lists messages without a node.
+/// The SQLite stores of a node. They are opened only by a command that runs a node, or one that lists messages without a node.
 package struct NodeStores: Sendable {
     package let bundles: any BundleStore
     package let conversations: any ConversationStore

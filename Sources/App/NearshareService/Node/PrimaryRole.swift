@@ -2,7 +2,8 @@ package import Nearshare
 internal import NearshareBundles
 internal import Synchronization
 
-/// The part of a node that only one process of a user runs at a time: the place in the mesh, the messages and the control socket.
+/// The part of a node that only one process of a user runs at a time: the participation in the mesh, the messages and the
+/// control socket.
 package final class PrimaryRole: Sendable {
     private let machine: LocalMachine
     private let stores: NodeStores
@@ -39,7 +40,8 @@ package final class PrimaryRole: Sendable {
         try machine.state.acquireNodeLock().map { try PrimaryRole(machine, $0) }
     }
 
-    /// - Parameter fromReceiver: a `receive` that has the role hands it over.
+    /// Claims the role.
+    /// - Parameter fromReceiver: whether a `receive` that has the role is asked to hand it over.
     /// - Throws: ``NodeRunsAlready`` once another node answers.
     static func claim(on machine: LocalMachine, fromReceiver: Bool) async throws -> PrimaryRole {
         var isHandedOver = false
@@ -48,7 +50,7 @@ package final class PrimaryRole: Sendable {
             guard isHandedOver else { throw NodeRunsAlready(process: process) }
         }
         let socketPath = try machine.controlSocketPath()
-        // Made before the first try, so that no change is lost between the two.
+        // Created before the first attempt, so that no change is lost between the two.
         let watch = DirectoryWatch(machine.directories.runtime)
         let end = SystemClock.monotonic() + (isHandedOver ? handOverTimeout : claimTimeout)
         while true {
@@ -63,7 +65,7 @@ package final class PrimaryRole: Sendable {
         let process = try machine.state.nodeProcessID().map { " (process \($0))" } ?? ""
         throw CommandFailure(
             .failure,
-            "another nearshare\(process) is this machine's node, but does not answer at \(socketPath); "
+            "another nearshare\(process) runs this machine's node, but does not answer at \(socketPath); "
                 + "stop it, or use the same XDG_RUNTIME_DIR")
     }
 
@@ -73,11 +75,11 @@ package final class PrimaryRole: Sendable {
             do throws(ControlFailure) {
                 return try await client.submit(.handOver) == .done
             } catch {
-                // It has just ended.
+                // The node has just ended.
                 return error.kind == .gone
             }
         }
-        // None answers: it is about to listen, or to end.
+        // No node answers: it is about to listen, or to end.
         return isAccepted ?? true
     }
 
@@ -88,7 +90,7 @@ package final class PrimaryRole: Sendable {
         observe: @escaping @Sendable (ControlEvent) -> Void = { _ in }
     ) throws -> NodeService {
         var settings = MessengerSettings(carried: stores.bundles, conversations: stores.conversations) { [machine] id in
-            // Without the address book only peers in range can be written to.
+            // Without the address book, messages can be sent to peers in range only.
             guard let entry = try? machine.contacts.read().entry(of: id) else { return nil }
             return EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey)
         }
@@ -124,7 +126,7 @@ package final class PrimaryRole: Sendable {
             await ended
             return isHandedOver
         }
-        // Otherwise it is held until all of the node has ended.
+        // Otherwise it is held until the whole node has ended.
         if isHandedOver { release() }
     }
 }

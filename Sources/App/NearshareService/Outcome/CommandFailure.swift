@@ -1,9 +1,9 @@
 internal import Nearshare
 
-/// The failure of a command: a sentence for the user and an exit code for scripts.
+/// The failure of a command: a message for the user and an exit code for scripts.
 package struct CommandFailure: Error, Sendable {
     package var status: ExitStatus
-    /// What failed, then what to try; empty when it has been reported already.
+    /// The failure and a suggested remedy; empty when it has been reported already.
     package var message: String
 
     package init(_ status: ExitStatus, _ message: String) {
@@ -11,7 +11,7 @@ package struct CommandFailure: Error, Sendable {
         self.message = message
     }
 
-    /// The failure for an error of any module below.
+    /// Converts an error of any module below.
     package init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure

@@ -16,7 +16,7 @@ package enum ExitStatus: Int32, Sendable {
     case incompatible = 11
     case interrupted = 130
 
-    /// The exit code for a transfer that ended so.
+    /// The exit code for a transfer with this outcome.
     package init(_ outcome: TransferOutcome) {
         self =
             switch outcome {

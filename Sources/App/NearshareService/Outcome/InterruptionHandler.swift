@@ -6,7 +6,7 @@ package protocol InterruptionHandler: Sendable {
     ) async throws -> Result
 }
 
-/// Interrupts nothing.
+/// A handler that never interrupts.
 package struct NoInterruption: InterruptionHandler {
     package init() {}
 

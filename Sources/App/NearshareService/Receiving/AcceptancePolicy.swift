@@ -1,19 +1,19 @@
 package import Nearshare
 
-/// Decides about an offer without asking the user, or that the user is to be asked.
+/// Decides about an offer without asking the user, or decides that the user must be asked.
 package struct AcceptancePolicy: Sendable {
     package enum Verdict: Sendable, Hashable {
         case accept
         case ask
-        /// - Parameter detail: a sentence for the user here.
+        /// - Parameter detail: a message for the local user.
         case decline(DeclineReason, detail: String? = nil)
     }
 
     /// The peers whose offers are accepted.
     package let accept: Configuration.Accept
-    /// nil for standard output, which takes one file of any size.
+    /// The limits of the inbox; nil for standard output, which accepts one file of any size.
     package let limits: InboxLimits?
-    /// The user can be asked.
+    /// Whether the user can be asked.
     package let canAsk: Bool
     package let quota: PeerQuota
 
@@ -32,7 +32,7 @@ package struct AcceptancePolicy: Sendable {
         switch accept {
         case .none: return .decline(.takesNothing)
         case .all:
-            // A peer that claims the name of another one is declined even where all others are accepted (K2).
+            // A peer that claims the name of another one is declined even when all others are accepted (K2).
             if case .nameClash = trustStatus { return .decline(.identityChanged) }
             return reserve(offer, for: peer)
         case .friends: return trustStatus.isFriend ? reserve(offer, for: peer) : .decline(.notAllowed)
@@ -40,7 +40,7 @@ package struct AcceptancePolicy: Sendable {
         }
     }
 
-    /// Takes back what ``verdict(on:from:trustStatus:freeSpace:)`` has reserved for a transfer that was not completed.
+    /// Releases what ``verdict(on:from:trustStatus:freeSpace:)`` has reserved for a transfer that was not completed.
     package func release(_ offer: Offer, from peer: Fingerprint) {
         if accept != .ask { quota.release(offer.totalSize, for: peer) }
     }
@@ -48,8 +48,9 @@ package struct AcceptancePolicy: Sendable {
     private func refusal(of offer: Offer, freeSpace: UInt64?) -> Verdict? {
         guard let limits else {
             guard offer.items.count > 1 || offer.items.first?.kind == .folder else { return nil }
-            // The other end of a pipe sees no names: several files would become one.
-            return .decline(.declined, detail: "standard output takes one file; receive several files or a folder with --inbox")
+            // A reader of standard output sees no file names: several files would become one.
+            return .decline(
+                .declined, detail: "standard output accepts a single file; receive several files or a folder with --inbox")
         }
         let total = offer.totalSize ?? 0
         if let limit = limits.maximumSize, total > limit {
@@ -62,8 +63,8 @@ package struct AcceptancePolicy: Sendable {
         if let freeSpace, total > freeSpace {
             return .decline(
                 .noSpace,
-                detail: "it needs \(total.asByteCount), and there is room for \(freeSpace.asByteCount), as "
-                    + "\(limits.reserve.asByteCount) of the disk stay free")
+                detail: "it needs \(total.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
+                    + "\(limits.reserve.asByteCount) of the disk must stay free")
         }
         return nil
     }
@@ -76,14 +77,14 @@ package struct AcceptancePolicy: Sendable {
             let size = offer.totalSize ?? 0
             return .decline(
                 .tooLarge,
-                detail: "it is \(size.asByteCount), and after the \(used.asByteCount) of before --max-per-peer leaves "
+                detail: "it is \(size.asByteCount), and after the earlier \(used.asByteCount) --max-per-peer leaves "
                     + "\((limit - min(limit, used)).asByteCount) of \(limit.asByteCount)")
         }
     }
 }
 
 extension DeclineReason {
-    /// The reason in a few words, for the user who declined.
+    /// A short form of the reason, for the user who declined.
     package var words: String {
         switch self {
         case .declined: "declined"
@@ -91,7 +92,7 @@ extension DeclineReason {
         case .notAllowed: "not a friend"
         case .takesNothing: "nothing is accepted, by --accept none"
         case .tooLarge: "too large"
-        case .noSpace: "not enough room"
+        case .noSpace: "not enough disk space"
         case .busy: "another invitation is waiting"
         case .identityChanged: "known name, other key"
         }
@@ -99,9 +100,11 @@ extension DeclineReason {
 }
 
 extension Configuration {
-    /// The policy for a process that can ask the user where `canAsk`.
-    /// - Parameter given: on the command line.
-    /// - Throws: ``CommandFailure`` when the user is to be asked and cannot be.
+    /// The policy for a process.
+    /// - Parameters:
+    ///   - given: the value on the command line.
+    ///   - canAsk: whether the process can ask the user.
+    /// - Throws: ``CommandFailure`` when the user must be asked and cannot be.
     package func acceptance(given: Accept?, canAsk: Bool) throws(CommandFailure) -> Accept {
         let accept = given ?? accept ?? (canAsk ? .ask : .friends)
         guard accept != .ask || canAsk else {
@@ -110,7 +113,7 @@ extension Configuration {
         return accept
     }
 
-    /// The policy for a node of another command, whose user looks at something else and cannot be asked.
+    /// The policy for a node of another command, whose user cannot be asked.
     package var unattendedAcceptance: Accept {
         switch accept {
         case .ask?, nil: .friends

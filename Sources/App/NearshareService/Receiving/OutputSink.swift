@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Nearshare
 
-/// Writes received files to a descriptor, one after the other. Nothing is kept, so nothing can be resumed.
+/// Writes received files to a descriptor, one after the other. Nothing is stored, so a transfer cannot be resumed.
 final class OutputSink: ResourceSink {
     private let descriptor: Int32
     private let limit: UInt64?
@@ -21,7 +21,7 @@ final class OutputSink: ResourceSink {
     func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
         written += UInt64(bytes.count)
         if let limit, written > limit {
-            throw StorageError(.overLimit, "more than the \(limit.asByteCount) allowed have arrived")
+            throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
         }
         var rest = bytes
         while !rest.isEmpty {

@@ -1,7 +1,7 @@
 package import Nearshare
 internal import Synchronization
 
-/// Limit on the bytes that one peer may leave here without the user being asked, while this process runs (R8).
+/// Limit on the bytes that one peer may send without the user being asked, while this process runs (R8).
 package final class PeerQuota: Sendable {
     package enum Reservation: Sendable, Hashable {
         case reserved
@@ -32,7 +32,7 @@ package final class PeerQuota: Sendable {
         }
     }
 
-    /// Takes back what was reserved for a transfer of which nothing was kept.
+    /// Releases what was reserved for a transfer that was not stored.
     package func release(_ size: UInt64?, for peer: Fingerprint) {
         used.withLock { used in
             guard let total = used[peer], let size else { return }

@@ -1,6 +1,6 @@
 internal import Nearshare
 
-/// The questions that are open, and the answers that typed lines give. A value without any output.
+/// The open questions, and the answers in typed lines. A value without any output.
 struct PendingPrompts<Reply> {
     struct Prompt {
         let number: Int
@@ -8,7 +8,8 @@ struct PendingPrompts<Reply> {
         let name: String
         let question: String
         let reply: Reply
-        /// Its number has been shown, because several were open at a time: the question and the line that was typed may lie far apart.
+        /// Whether its number has been shown, because several were open at a time: the question and the typed line may be far
+        /// apart.
         var isNumbered: Bool
     }
 
@@ -18,7 +19,7 @@ struct PendingPrompts<Reply> {
 
     enum Result: Hashable {
         case answer(number: Int, Word)
-        /// The line answers none. The hint, if any, is to be shown.
+        /// The line answers no question. The hint, if any, is to be shown.
         case none(hint: String?)
     }
 
@@ -28,7 +29,7 @@ struct PendingPrompts<Reply> {
     /// Limit on the questions in one prompt: a flood does not fill the screen (R4).
     private static var maximumShown: Int { 4 }
 
-    /// - Returns: a number that no other question ever has, so that a late answer does not fit another question.
+    /// - Returns: a number that is never used again, so that a late answer does not match another question.
     mutating func add(_ question: String, about name: String, _ reply: Reply) -> Int {
         lastNumber += 1
         open.append(Prompt(number: lastNumber, name: name, question: question, reply: reply, isNumbered: false))
@@ -59,8 +60,8 @@ struct PendingPrompts<Reply> {
         return "\(shown)\(more)  which one? [y]es, [n]o, [b]lock, as in \"y \(first.number)\": "
     }
 
-    /// Parses a line. With several questions open it must contain a number: otherwise a bare word would answer whichever question
-    /// came last, and untrusted peers choose when they ask (R4).
+    /// Parses a line. With several questions open it must contain a number: otherwise a bare word would answer the latest
+    /// question, and untrusted peers choose when they ask (R4).
     func parse(_ line: String) -> Result {
         let words = line.split(separator: " ")
         guard let first = words.first else { return .none(hint: nil) }

@@ -1,6 +1,7 @@
 /// The terminal on which the user is asked. The command line implements it.
 package protocol PromptDisplay: Sendable {
-    /// The lines that the user types, until the terminal is gone. An empty one comes also when the process returns to the foreground.
+    /// The lines that the user types, until the terminal closes. An empty line is also emitted when the process returns to the
+    /// foreground.
     func lines() -> AsyncStream<String>
 
     /// Writes whole lines above the prompt.
@@ -12,6 +13,6 @@ package protocol PromptDisplay: Sendable {
     /// Keeps the prompt and the typed answer as a line above.
     func confirmAnswer(_ line: String)
 
-    /// Discards what was typed and not read yet.
+    /// Discards typed input that was not read yet.
     func discardTypedInput()
 }

@@ -1,7 +1,7 @@
 package import Nearshare
 internal import Synchronization
 
-/// Asks the user several questions at a time. Each has a number when there is more than one, and none waits for another (R4).
+/// Asks the user several questions at a time. Questions are numbered when there are several, and none waits for another (R4).
 package final class PromptQueue: Sendable {
     package enum Answer: Sendable, Hashable {
         case yes
@@ -13,7 +13,7 @@ package final class PromptQueue: Sendable {
 
     private struct State {
         var prompts = PendingPrompts<CheckedContinuation<Answer, Never>>()
-        /// No answers are read any more.
+        /// Whether reading of answers has ended.
         var isClosed = false
     }
 
@@ -24,13 +24,13 @@ package final class PromptQueue: Sendable {
         self.display = display
     }
 
-    /// Reads answers until the task is cancelled or the terminal is gone.
+    /// Reads answers until the task is cancelled or the terminal closes.
     package func run() async {
         for await line in display.lines() { receive(line) }
         close()
     }
 
-    /// Answers all questions with no, also those that are asked later: the user wants to stop.
+    /// Answers all questions with no, also later ones: the user wants to stop.
     package func close() {
         let open = state.withLock { state in
             state.isClosed = true
@@ -67,7 +67,7 @@ package final class PromptQueue: Sendable {
         }
     }
 
-    /// Called with the lock held, so that the prompt is that of the latest state.
+    /// Called with the lock held, so that the prompt matches the latest state.
     private func updatePrompt(_ state: borrowing State) {
         display.setPrompt(state.prompts.prompt)
     }
@@ -92,7 +92,7 @@ package final class PromptQueue: Sendable {
     private func resolve(_ number: Int, _ answer: Answer, isTyped: Bool) {
         let reply = state.withLock { state in
             let reply = state.prompts.remove(number)
-            // What was typed for a question that has just been removed must not answer the next one.
+            // Input for a question that has just been removed must not answer the next one.
             if reply != nil, !isTyped { display.discardTypedInput() }
             updatePrompt(state)
             return reply

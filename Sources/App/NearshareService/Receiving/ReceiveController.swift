@@ -2,7 +2,7 @@ internal import Glibc
 package import Nearshare
 internal import Synchronization
 
-/// Answers invitations by policy or by asking the user, and follows the transfers that were accepted.
+/// Answers invitations by policy or by asking the user, and follows the accepted transfers.
 package final class ReceiveController: Sendable {
     private enum Decision: Sendable {
         case accept
@@ -32,8 +32,8 @@ package final class ReceiveController: Sendable {
     private let status = Mutex(ExitStatus.ok)
 
     /// - Parameters:
-    ///   - display: asks the user, where the policy says so.
-    ///   - endsAfterFirst: shuts the node down after the first transfer that is complete.
+    ///   - display: asks the user, when the policy requires it.
+    ///   - endsAfterFirst: shuts the node down after the first completed transfer.
     package init(
         machine: LocalMachine, destination: ReceiveDestination, accept: Configuration.Accept, quota: PeerQuota,
         reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?
@@ -49,7 +49,7 @@ package final class ReceiveController: Sendable {
     }
 
     /// Serves until the node shuts down.
-    /// - Throws: ``CommandFailure`` when it was to end after a transfer and none was complete.
+    /// - Throws: ``CommandFailure`` when it should end after a transfer and none was completed.
     package func serve(_ listener: Listener, on node: Node) async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.prompts?.run() }
@@ -74,7 +74,7 @@ package final class ReceiveController: Sendable {
         if status != .ok, endsAfterFirst { throw CommandFailure(status, "") }
     }
 
-    /// Declines what waits for an answer, cancels running transfers at both ends, and shuts the node down.
+    /// Declines open invitations, cancels running transfers at both ends, and shuts the node down.
     package func interrupt(_ node: Node) {
         running.cancelAll()
         prompts?.close()
@@ -158,7 +158,7 @@ package final class ReceiveController: Sendable {
             return await transfer.result
         }
         for item in result.delivered {
-            // Recorded first, so that a voice note can be named by its id when it is reported.
+            // Recorded first, so that a voice note can be reported with its id.
             record(item, from: peer)
             reporter.report(.delivered(item, from: peer, transfer.id))
         }
@@ -166,7 +166,7 @@ package final class ReceiveController: Sendable {
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
         policy.release(invitation.offer, from: peer.proven.fingerprint)
-        // The reader of standard output has gone after a part was written.
+        // The reader of standard output has closed it after a part was written.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return false
     }

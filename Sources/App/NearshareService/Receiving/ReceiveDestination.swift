@@ -1,13 +1,13 @@
 internal import Glibc
 package import Nearshare
 
-/// Where received content goes.
+/// The destination of received content.
 package enum ReceiveDestination: Sendable {
     case inbox(Inbox)
     /// - Parameter limit: in bytes.
     case standardOutput(limit: UInt64?)
 
-    /// nil where nothing is kept.
+    /// The inbox; nil for standard output.
     package var inbox: Inbox? {
         switch self {
         case .inbox(let inbox): inbox

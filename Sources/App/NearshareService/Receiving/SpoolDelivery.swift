@@ -6,7 +6,7 @@ struct SpoolDelivery: Sendable {
     let state: StateDirectory
     let reporter: any Reporter
 
-    /// Interval of the attempts. Nothing announces that a medium was mounted.
+    /// Interval of the attempts. There is no notification when a medium is mounted.
     private static let interval = Duration.seconds(5)
 
     /// Runs until the task is cancelled.

@@ -1,7 +1,7 @@
 internal import Nearshare
 
-/// Updates the trust book after the user or a transfer has decided something about a peer. A failure is reported and otherwise
-/// ignored: received files must not be lost for it.
+/// Updates the trust book after a decision of the user or a transfer. A failure is reported and otherwise ignored: received
+/// files must not be lost because of it.
 struct TrustRecorder: Sendable {
     let machine: LocalMachine
     let reporter: any Reporter
@@ -16,7 +16,7 @@ struct TrustRecorder: Sendable {
         update { $0.recordVerification(of: peer.proven, named: peer.name, at: SystemClock.wall()) }
     }
 
-    /// The codes were not the same.
+    /// Records that the codes were not the same.
     func recordDenial(of peer: Peer) {
         update { $0.recordMismatch(with: peer.proven) }
     }

@@ -1,10 +1,10 @@
 internal import Nearshare
 
-/// Answers peers that ask to compare the short authentication string. Only a user can answer.
+/// Answers peers that ask to compare the short authentication string. Only the user can answer.
 struct VerificationResponder: Sendable {
     let trust: TrustRecorder
     let reporter: any Reporter
-    /// nil where the user cannot be asked.
+    /// nil when the user cannot be asked.
     let prompts: PromptQueue?
 
     /// Answers requests until the node shuts down.
@@ -27,7 +27,7 @@ struct VerificationResponder: Sendable {
         let answer = await prompts.ask(
             text, question: "is it the same on \(name)'s screen?", about: name,
             until: {
-                // A no there ends the question; after a yes there only the end of the link does.
+                // A no of the peer ends the question; after a yes of the peer only the end of the link does.
                 if await request.isSameThere == false { return .declined(.declined) }
                 return await request.ended
             })
@@ -35,7 +35,7 @@ struct VerificationResponder: Sendable {
         case .yes:
             request.answer(isSame: true)
             if await !awaitAnswer(to: request) {
-                reporter.report(.warning("\(name) is not verified: both users have to confirm that the codes are the same"))
+                reporter.report(.warning("\(name) is not verified: both users must confirm that the codes are the same"))
             }
         case .no:
             request.answer(isSame: false)
@@ -47,11 +47,11 @@ struct VerificationResponder: Sendable {
             trust.block(peer)
         case .ended(.declined):
             reporter.report(.warning("\(name) says that the codes are not the same: not verified"))
-        case .ended: reporter.report(.notice("\(name) does not ask any more; nothing was compared"))
+        case .ended: reporter.report(.notice("\(name) has withdrawn the request; nothing was compared"))
         }
     }
 
-    /// After the yes here the key is verified when the answer there is yes as well.
+    /// Waits for the peer's answer after the local yes; the key is verified when both are yes.
     private func awaitAnswer(to request: VerificationRequest) async -> Bool {
         let peer = request.peer
         let name = peer.name.shown
@@ -61,7 +61,7 @@ struct VerificationResponder: Sendable {
             if trust.recordVerification(of: peer) { reporter.report(.notice("\(name) is verified")) }
             return true
         case false?: reporter.report(.warning("\(name) says that the codes are not the same"))
-        case nil: reporter.report(.warning("\(name) has gone without an answer"))
+        case nil: reporter.report(.warning("\(name) has disconnected without an answer"))
         }
         return false
     }

@@ -1,6 +1,6 @@
 package import Nearshare
 
-/// An offer, as a user reads it.
+/// The description of an offer for the user.
 package enum OfferText {
     /// Limit on the items that are listed.
     private static let maximumListedItems = 10
@@ -19,7 +19,7 @@ package enum OfferText {
         let more = Int(offer.itemCount) - min(offer.items.count, maximumListedItems)
         if more > 0 { text += "  … and \(more) more\n" }
         var total = "  in all \(offer.totalSize?.asByteCount ?? "an unknown amount")"
-        if let freeSpace { total += ", \(freeSpace.asByteCount) are free here" }
+        if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
         text += total + "\n"
         if let digits { text += "  short code \(digits): \(peer.name.shown) should see the same\n" }
         return text

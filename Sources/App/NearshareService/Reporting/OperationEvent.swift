@@ -2,24 +2,24 @@ package import Nearshare
 
 /// An event that an operation reports.
 package enum OperationEvent: Sendable {
-    // Looking for a peer.
+    // Searching for a peer.
     case searching(String)
     case found(PeerID, DisplayName, Transport)
 
     // Sending.
     case inviting(OutgoingInvitation)
-    /// The code that both people compare.
+    /// The code that both users compare.
     case authenticationDigits(PeerID, ShortAuthenticationDigits)
     /// The receiver has been asked and has not answered yet.
     case waitingForAnswer(TransferID)
     case acceptedByReceiver(TransferID)
     case progress(TransferProgress)
-    /// The node of this machine sends.
+    /// The progress of a transfer that this machine's node performs.
     case nodeProgress(TransferID, done: UInt64, total: UInt64?)
-    /// The link broke, and the peer is looked for on all media.
+    /// The link broke, and the peer is searched for on all media.
     case searchingAgain(PeerID)
     case sent(SendResult)
-    /// A text that the node of this machine sent.
+    /// A text that this machine's node has delivered.
     case textDelivered(to: DisplayName)
 
     // Receiving.
@@ -30,7 +30,7 @@ package enum OperationEvent: Sendable {
     case delivered(DeliveredItem, from: Peer?, TransferID?)
     case receiveEnded(ReceiveResult)
 
-    /// A transfer in either direction continues where an earlier one broke off.
+    /// A transfer in either direction resumes an interrupted one.
     case resumed(TransferID, offset: UInt64)
 
     /// An event of the node in this process.
@@ -38,9 +38,9 @@ package enum OperationEvent: Sendable {
 
     /// A result that is more than a notice.
     case result(String)
-    /// A sentence for the user.
+    /// A message for the user.
     case notice(String)
-    /// A sentence for the user about a problem.
+    /// A message for the user about a problem.
     case warning(String)
 }
 
@@ -51,7 +51,7 @@ package struct OutgoingInvitation: Sendable {
         case direct(LinkAddress)
         /// - Parameter estimate: the shortest time that it takes.
         case mesh(isNeighbour: Bool, estimate: Duration)
-        /// The node that runs on this machine sends it in the mesh.
+        /// The node that runs on this machine sends it through the mesh.
         case node
     }
 
@@ -76,10 +76,10 @@ package struct SendResult: Sendable {
     package var peer: PeerID
     package var outcome: TransferOutcome
     package var detail: String?
-    /// What was sent, and to whom; fit for a terminal.
+    /// The content and its receiver; escaped for a terminal.
     package var label: String
     package var byteCount: UInt64
-    /// Bytes that an earlier try had sent.
+    /// Bytes that an earlier attempt has sent.
     package var resumedByteCount: UInt64 = 0
 }
 

@@ -1,8 +1,9 @@
-/// Receives the events of an operation, for a user or a program. The command line has one that writes text and one that writes JSON.
+/// Receives the events of an operation, for a user or a program. The command line has one that writes text and one that writes
+/// JSON.
 package protocol Reporter: Sendable {
     func report(_ event: OperationEvent)
 
-    /// Shows how running transfers proceed until the task is cancelled.
+    /// Shows the progress of running transfers until the task is cancelled.
     func showProgress(of transfers: RunningTransfers) async
 }
 

@@ -12,10 +12,10 @@ package final class RunningTransfers: Sendable {
 
     package init() {}
 
-    /// With a line that describes each, fit for a terminal.
+    /// The transfers, each with a label that is escaped for a terminal.
     package var current: [(label: String, transfer: Transfer)] { state.withLock { $0.transfers } }
 
-    /// ``cancelAll()`` was called.
+    /// Whether ``cancelAll()`` was called.
     package var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     /// Lists a transfer while `body` runs.
@@ -25,7 +25,7 @@ package final class RunningTransfers: Sendable {
         return await body()
     }
 
-    /// Cancels the transfers at both ends. What has arrived is kept for another try.
+    /// Cancels the transfers at both ends. Received content is kept for resuming.
     /// - Returns: false when there is none.
     @discardableResult
     func cancelAll() -> Bool {

@@ -1,7 +1,7 @@
 package import Logging
 package import Nearshare
 
-/// Connects to a peer for the sake of its key; nothing is sent.
+/// Connects to a peer to authenticate its key, without sending anything.
 package struct PeerConnector: Sendable {
     private let machine: LocalMachine
     private let interface: String?
@@ -9,8 +9,8 @@ package struct PeerConnector: Sendable {
     private let log: Logger
 
     /// - Parameters:
-    ///   - interface: nil for the one of the configuration.
-    ///   - radio: nil to stay on the network.
+    ///   - interface: nil for the configured one.
+    ///   - radio: nil for the network only.
     package init(
         machine: LocalMachine, interface: String?, radio: (@Sendable () throws(DiscoveryError) -> Radio)?, log: Logger
     ) {

@@ -1,6 +1,6 @@
 package import Nearshare
 
-/// The way by which something reaches a peer.
+/// The transport to a peer.
 package enum Transport: String, Sendable, Hashable, CaseIterable, Codable {
     case lan
     case bluetooth
@@ -14,8 +14,8 @@ package enum Transport: String, Sendable, Hashable, CaseIterable, Codable {
             }
     }
 
-    /// The media on which peers are looked for.
-    /// - Parameter transport: nil for the best one that there is.
+    /// The media on which peers are searched for.
+    /// - Parameter transport: nil for the best available one.
     package static func media(for transport: Transport?) -> Set<LinkAddress.Medium> {
         switch transport {
         case .lan, .mesh: [.network]

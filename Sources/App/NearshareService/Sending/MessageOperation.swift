@@ -1,17 +1,17 @@
 package import Nearshare
 package import NearshareBundles
 
-/// Sends one message, from looking for the receiver to the state for which the user waits. It can continue through another node.
+/// Sends one message, from the search for the receiver to the requested delivery state. It can continue through another node.
 package final class MessageOperation: Sendable {
     /// The state for which the user waits.
     package enum Goal: String, Sendable, Hashable, CaseIterable {
         case none, sent, delivered
     }
 
-    /// How far the message is, for the next node after one has ended.
+    /// The progress of the operation, from which the next node continues after one has ended.
     private enum Stage: Sendable {
         case searching
-        /// The node has been asked to send it, and has not replied.
+        /// The node was asked to send it, and has not replied yet.
         case submitting
         case waiting(PendingMessage)
     }
@@ -38,8 +38,8 @@ package final class MessageOperation: Sendable {
     /// - Parameters:
     ///   - peer: the receiver's name, the beginning of it, or its id; nil for a broadcast.
     ///   - file: an absolute path.
-    ///   - goal: nil for ``Goal/sent``, where a timeout is no failure because the message is kept.
-    ///   - fileTimeout: for the receiver's answer to the file.
+    ///   - goal: nil for ``Goal/sent``, for which a timeout is not a failure because the message is stored.
+    ///   - fileTimeout: timeout of the receiver's answer to the file.
     package init(
         _ value: StructuredValue, mode: MessageMode, to peer: String?, isEncrypted: Bool, isPrivate: Bool, file: String?,
         goal: Goal?, timeout: Duration, fileTimeout: Duration, reporter: any Reporter
@@ -62,11 +62,11 @@ package final class MessageOperation: Sendable {
         case .searching: try await send(through: client)
         case .submitting:
             throw CommandFailure(
-                .failure, "the node ended while it was given the message, which may or may not be sent; send it again")
+                .failure, "the node ended before it confirmed the message, which may or may not be sent; send it again")
         case .waiting(let message):
             let events = try await client.events()
             guard try await client.isPending(message.id) else {
-                // Its acknowledgement has removed it from the store.
+                // The acknowledgement has removed it from the store.
                 return reporter.report(.notice("delivered to \(message.name)"))
             }
             try await awaitGoal(of: message, events)
@@ -100,13 +100,13 @@ package final class MessageOperation: Sendable {
         if let fileEvents { try await awaitFile(beside: id, to: message.name, fileEvents) }
     }
 
-    // MARK: Looking for the receiver
+    // MARK: Searching for the receiver
 
     private func find(_ name: String, through client: any NodeClient) async throws -> Contact {
         reporter.report(.notice("looking for \(TerminalText.escaped(name))…"))
         let contact = try await client.find(name, timeout: timeout)
         guard mode == .direct, !contact.isNear else { return contact }
-        // Known from before; a peer in range appears soon.
+        // A known receiver that is in range appears soon.
         return try await awaitRange(of: contact, through: client)
     }
 
@@ -162,7 +162,7 @@ package final class MessageOperation: Sendable {
                 .timedOut, "no peer has received it yet; it is kept, and sent when a peer is near (`nearshare mesh run`)")
         case Goal.none?, nil:
             reporter.report(
-                .notice("no peer is near that could carry it; it is kept, and sent when one is (`nearshare mesh run`)"))
+                .notice("no peer in range can relay it; it is kept, and sent when one can (`nearshare mesh run`)"))
         }
     }
 

@@ -5,7 +5,7 @@ internal import Nearshare
 struct NodeSendClient: Sendable {
     let client: any NodeClient
     let reporter: any Reporter
-    /// For the delivery of a text, and for the receiver's answer to a file.
+    /// Timeout of the delivery of a text, and of the receiver's answer to a file.
     let timeout: Duration
 
     func sendFile(_ path: String, to contact: Contact) async throws {
@@ -47,7 +47,7 @@ struct NodeSendClient: Sendable {
             group.addTask {
                 for await case .marked(id, _, let mark, let reason) in events where mark >= .delivered {
                     guard mark != .failed else {
-                        throw CommandFailure(.failure, "could not be sent: \(reason ?? "the reason is not known")")
+                        throw CommandFailure(.failure, "could not be sent: \(reason ?? "unknown reason")")
                     }
                     return true
                 }

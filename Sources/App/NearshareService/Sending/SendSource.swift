@@ -3,23 +3,23 @@ package import Nearshare
 
 /// The content of a send, and its label.
 package struct SendSource: Sendable {
-    /// The content as another process can be told of it.
+    /// The content in a form that can be passed to another process.
     package enum Content: Sendable {
         case files([String])
         case text(String)
         case stream
     }
 
-    /// One for each receiver.
+    /// One source for each receiver.
     package var sources: [any ResourceSource]
     package var content: Content
-    /// Fit for a terminal.
+    /// The label, escaped for a terminal.
     package var label: String
-    /// Another run of the command can read the same content again.
+    /// Whether another run of the command can read the same content again.
     package var canResume: Bool
-    /// Files that were left out, and why.
+    /// Files that were left out, with the reasons.
     package var skipped: [String]
-    /// The files one by one, for a path that carries one at a time; nil for a single item.
+    /// The files one by one, for a transport of single files; nil for a single item.
     package var parts: (@Sendable () throws -> [any ResourceSource])?
 
     package init(

@@ -2,16 +2,16 @@ package import Nearshare
 package import NearshareAudio
 internal import NearshareMesh
 
-/// The receivers of a voice note and the limits of the paths to them, looked up before it is recorded.
+/// The receivers of a voice note and the limits of their transports, determined before it is recorded.
 package struct VoiceNoteReach: Sendable {
     /// Limit on the note's size that fits all paths; nil for none.
     package private(set) var limit: NoteSizeLimit?
-    /// Sentences for the user who is about to speak.
+    /// Messages for the user before the recording.
     package private(set) var remarks: [String] = []
 
-    /// Looks for all receivers at once. They are looked for again when the note is sent.
-    /// - Parameter requiresAll: throws for a receiver that is not found. Otherwise the limit is that of the narrowest path there is,
-    ///   so that the note fits whichever is found afterwards.
+    /// Searches for all receivers at once. They are searched for again when the note is sent.
+    /// - Parameter requiresAll: throws for a receiver that is not found. Otherwise the limit is the smallest of all transports,
+    ///   so that the note fits any of them.
     package static func resolve(
         _ peers: [String], with resolver: PeerResolver, on node: Node, requiresAll: Bool
     ) async throws -> VoiceNoteReach {
@@ -39,7 +39,7 @@ package struct VoiceNoteReach: Sendable {
         case .direct: self.init()
         case .mesh(_, let peer): self.init(throughMeshTo: peer.name, maximumByteCount: UInt64(peer.software.contentLimit))
         case .node(let contact):
-            // Only the node knows which phone it is.
+            // Only the node knows the software of the phone.
             let software: MeshPeer.Software = contact.software == .nearshare ? .nearshare : .bitchatOnAndroid
             self.init(throughMeshTo: contact.name, maximumByteCount: UInt64(software.contentLimit))
         }
@@ -55,7 +55,7 @@ package struct VoiceNoteReach: Sendable {
     init(toAbsent peer: String, transport: Transport?) {
         if transport == nil || transport == .mesh { limit = .framePath }
         let name = TerminalText.escaped(peer)
-        remarks = ["\(name) is not found at the moment; the note is kept, and \(name) is looked for again afterwards"]
+        remarks = ["\(name) was not found; the note is kept, and \(name) is searched for again afterwards"]
     }
 
     mutating func add(_ other: VoiceNoteReach) {
