@@ -83,8 +83,8 @@ class Cable:
         ways = [Way(self.taps[0], self.taps[1]), Way(self.taps[1], self.taps[0])]
         while True:
             due = min((way.packets[0][0] for way in ways if way.packets), default=None)
-            patience = None if due is None else max(0.0, due - time.monotonic())
-            readable, _, _ = select.select([*self.taps, self.over], [], [], patience)
+            timeout = None if due is None else max(0.0, due - time.monotonic())
+            readable, _, _ = select.select([*self.taps, self.over], [], [], timeout)
             if self.over in readable:
                 return
             for way in ways:

@@ -48,9 +48,9 @@ def sent(sender, receiver, path, way):
     running = sender.start("send", path, "--to", "anna", "--via", way, "--json")
     # Frames are sent without asking the receiver first.
     first = "progress" if way == "mesh" else "accepted"
-    running.wait_for(first, patience=radio_harness.PATIENCE)
+    running.wait_for(first, timeout=radio_harness.TIMEOUT)
     begun = time.monotonic()
-    running.wait_for("finished", patience=radio_harness.PATIENCE)
+    running.wait_for("finished", timeout=radio_harness.TIMEOUT)
     taken = time.monotonic() - begun
     assert running.end() == 0, running.story()
     receiver.wait_for("delivered")

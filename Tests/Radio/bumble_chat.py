@@ -20,7 +20,7 @@ FROM_CENTRAL = "920D5471-95D8-4289-8BF3-504058B0BCB1"
 FROM_PERIPHERAL = "920D5472-95D8-4289-8BF3-504058B0BCB1"
 DISCONNECT = "920D5473-95D8-4289-8BF3-504058B0BCB1"
 ADDRESS = "F0:F1:F2:F3:F4:F6"
-PATIENCE = 90
+TIMEOUT = 90
 
 
 class OldClient:
@@ -33,12 +33,12 @@ class OldClient:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def wait_for(self, name, patience=PATIENCE):
+    def wait_for(self, name, timeout=TIMEOUT):
         while True:
             try:
-                event, value = self.events.get(timeout=patience)
+                event, value = self.events.get(timeout=timeout)
             except queue.Empty:
-                raise AssertionError(f"the old client had no {name} within {patience} s") from None
+                raise AssertionError(f"the old client had no {name} within {timeout} s") from None
             if event == "failed":
                 raise AssertionError(value)
             if event == name:
@@ -46,12 +46,12 @@ class OldClient:
 
     def say(self, value):
         """Returns when the peer has confirmed the value."""
-        return asyncio.run_coroutine_threadsafe(self._say(value), self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(self._say(value), self._loop).result(TIMEOUT)
 
     def ask_to_leave(self):
         return asyncio.run_coroutine_threadsafe(
             self._device.indicate_subscribers(self._disconnect, b"\x01"), self._loop
-        ).result(PATIENCE)
+        ).result(TIMEOUT)
 
     def close(self):
         self._loop.call_soon_threadsafe(self._stop.set)

@@ -22,10 +22,10 @@ INSIDE = pathlib.Path("/run/radio").exists()
 BUILT = pathlib.Path(os.environ.get("NEARSHARE_BUILD", ROOT / ".build/debug"))
 PROBE = pathlib.Path("/run/radio-probe")
 ADDRESSES = ["00:AA:01:00:00:00", "00:AA:01:01:00:01", "00:AA:01:02:00:02"]
-# Seconds; an emulated machine on a busy host is slow.
-PATIENCE = int(os.environ.get("RADIO_PATIENCE", 90))
+# In seconds: an emulated machine on a busy host is slow.
+TIMEOUT = int(os.environ.get("RADIO_TIMEOUT", 90))
 # The exit code for a peer that was not found.
-NOBODY = 3
+PEER_NOT_FOUND = 3
 
 
 def unprivileged(*command):
@@ -41,12 +41,13 @@ def bring(name, place):
 
 
 class RadioRunning(Running):
-    def wait_for_message(self, text, patience=PATIENCE):
+    def wait_for_message(self, text, timeout=None):
         """Waits for a log line that contains the text."""
-        end = time.monotonic() + patience
+        timeout = TIMEOUT if timeout is None else timeout
+        end = time.monotonic() + timeout
         while not any(text in line for line in list(self.errors)):
             if time.monotonic() > end or self.process.poll() is not None:
-                raise AssertionError(f"no message {text!r} within {patience} s\n{self.story()}")
+                raise AssertionError(f"no message {text!r} within {timeout} s\n{self.story()}")
             time.sleep(0.05)
 
 
@@ -72,12 +73,12 @@ class RadioPeer(Peer):
     def receive(self, *arguments, accept="all", name="anna", radio=True):
         running = super().receive(*arguments, accept=accept, name=name)
         if radio:
-            running.radio = running.wait_for("bluetooth", patience=PATIENCE)
+            running.radio = running.wait_for("bluetooth", timeout=TIMEOUT)
         return running
 
     def mesh(self, *arguments, name):
         running = self.start("mesh", "run", "--json", "--name", name, "--accept", "all", "--inbox", self.inbox, *arguments)
-        running.ready = running.wait_for("ready", patience=PATIENCE)
+        running.ready = running.wait_for("ready", timeout=TIMEOUT)
         return running
 
 
@@ -92,7 +93,7 @@ class RadioStory(Story):
     def people(self):
         bring("nearshare", pathlib.Path("/run/nearshare"))
         harness.BINARY = pathlib.Path("/run/nearshare")
-        harness.PATIENCE = PATIENCE
+        harness.TIMEOUT = TIMEOUT
         os.chmod(self.place, 0o755)
         network(self.has_network)
         wait_for_adapters()
@@ -106,10 +107,10 @@ class RadioStory(Story):
 
     def send_when_found(self, sender, *arguments):
         """Repeats a send until the peer is found: on a loaded machine the search may time out first."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while True:
-            result = sender.run("send", *arguments, patience=2 * PATIENCE)
-            if result.returncode != NOBODY or time.monotonic() > end:
+            result = sender.run("send", *arguments, timeout=2 * TIMEOUT)
+            if result.returncode != PEER_NOT_FOUND or time.monotonic() > end:
                 return result
 
     def run(self, result=None):
@@ -155,7 +156,7 @@ def power(adapter, is_on):
         "string:Powered",
         f"variant:boolean:{'true' if is_on else 'false'}",
     )
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     # A controller that another stack has released takes a moment to appear.
     while (done := subprocess.run(command, capture_output=True, text=True)).returncode and time.monotonic() < end:
         time.sleep(0.2)
@@ -166,19 +167,19 @@ def power(adapter, is_on):
 def wait_for_adapters():
     """Waits until all adapters are on: bluetoothd 5.66 sometimes crashes when a program leaves the bus."""
     listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         shown = subprocess.run(listing, capture_output=True, text=True).stdout
         if len(re.findall(r'string "Powered"\s+variant\s+boolean true', shown)) == len(ADDRESSES):
             return
         time.sleep(0.1)
-    raise AssertionError(f"not all adapters are there and switched on\n{shown}")
+    raise AssertionError(f"not all adapters are present and switched on\n{shown}")
 
 
 def restart_bluetoothd():
     """Stops bluetoothd and waits for the one that the machine starts instead."""
     old = end_bluetoothd()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     listing = bluez("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
     while time.monotonic() < end:
         new = subprocess.run(["pidof", "bluetoothd"], capture_output=True, text=True).stdout.strip()
@@ -262,14 +263,15 @@ class Probe:
     def tell(self, *words):
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
 
-    def wait_for(self, name, test=lambda fields: True, patience=PATIENCE):
+    def wait_for(self, name, test=lambda fields: True, timeout=None):
         """Returns the fields of the next event of that name for which the test holds."""
-        end = time.monotonic() + patience
+        timeout = TIMEOUT if timeout is None else timeout
+        end = time.monotonic() + timeout
         while True:
             try:
                 fields = self._fresh.get(timeout=max(0, end - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(f"no {name} within {patience} s\n{self.story()}") from None
+                raise AssertionError(f"no {name} within {timeout} s\n{self.story()}") from None
             if fields is None:
                 raise AssertionError(f"ended before {name}\n{self.story()}")
             if fields[0] == name and test(fields[1:]):

@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from radio_harness import ADDRESSES, PATIENCE, Probe, RadioStory, bluez, power
+from radio_harness import ADDRESSES, TIMEOUT, Probe, RadioStory, bluez, power
 
 
 class AdapterStory(RadioStory):
@@ -31,7 +31,7 @@ class AdapterStory(RadioStory):
         self.assertEqual(["510", "stream"], link[2:])
         return there, here
 
-    def test_what_was_sent_before_the_end_arrives_every_time(self):
+    def test_content_before_the_end_always_arrives(self):
         # Closing a channel drops queued data: without an acknowledgement, one transfer in six is truncated.
         there, here, host, channel = self.found()
         for count in [200_000 + number for number in range(12)]:
@@ -69,7 +69,7 @@ class AdapterStory(RadioStory):
         for _ in range(300):
             here.wait_for("piece", lambda fields: fields[1] == "510")
 
-    def test_a_taken_channel_number_is_no_obstacle(self):
+    def test_a_channel_number_in_use_is_skipped(self):
         first, second = self.probe("hci0"), self.probe("hci0")
         first.tell("advertise", "one")
         second.tell("advertise", "two")
@@ -82,12 +82,12 @@ class AdapterStory(RadioStory):
         here.tell("send", host, channel, 100_000)
         self.assertEqual("100000", here.wait_for("sent")[0])
 
-    def test_links_end_and_come_back_with_the_adapter(self):
+    def test_links_end_and_return_with_the_adapter(self):
         there, here = self.linked()
         power("hci0", False)
         here.wait_for("link-ended")
         power("hci0", True)
-        here.wait_for("link", patience=2 * PATIENCE)
+        here.wait_for("link", timeout=2 * TIMEOUT)
 
     def test_a_link_that_is_closed_comes_back(self):
         there, here = self.linked()
@@ -95,7 +95,7 @@ class AdapterStory(RadioStory):
         here.wait_for("link-ended")
         here.wait_for("link")
 
-    def test_a_second_program_is_told_why_it_gets_no_frames(self):
+    def test_a_second_program_gets_the_reason_why_frames_are_unavailable(self):
         there, here = self.linked()
         second = self.probe("hci1")
         second.tell("frames")
@@ -103,7 +103,7 @@ class AdapterStory(RadioStory):
         here.tell("write", 1, 100, 1)
         there.wait_for("piece")
 
-    def test_two_that_advertise_have_one_link_to_each_other(self):
+    def test_two_advertising_nodes_have_one_link_to_each_other(self):
         one, other = self.probe("hci0"), self.probe("hci1")
         for probe, name in ((one, "one"), (other, "other")):
             probe.tell("advertise", name)

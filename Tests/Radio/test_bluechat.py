@@ -4,7 +4,7 @@ import json
 import time
 import unittest
 
-from radio_harness import NOBODY, PATIENCE, Probe, RadioStory, power
+from radio_harness import PEER_NOT_FOUND, TIMEOUT, Probe, RadioStory, power
 
 try:
     from bumble_chat import ADDRESS, OldClient
@@ -32,7 +32,7 @@ class ChatStory(RadioStory):
         self.addCleanup(client.close)
         return client
 
-    def test_texts_both_ways_with_one_that_connects_to_us(self):
+    def test_texts_in_both_directions_as_peripheral(self):
         olive = self.client("central", mtu=185)
         self.assertEqual("anna", olive.wait_for("ready"))
         olive.say("grüß dich".encode())
@@ -49,14 +49,14 @@ class ChatStory(RadioStory):
             heard += olive.wait_for("heard")
         self.assertEqual("ü" * 150, heard.decode())
 
-    def test_one_that_only_listens_is_spoken_to_first(self):
+    def test_a_silent_central_receives_texts(self):
         olive = self.client("central")
         olive.wait_for("ready")
         host = self.anna.wait_for("met")[0]
         self.anna.tell("say", host, "are you there?")
         self.assertEqual(b"are you there?", olive.wait_for("heard"))
 
-    def test_it_leaves_when_we_ask(self):
+    def test_a_central_disconnects_on_request(self):
         olive = self.client("central", mtu=185)
         olive.wait_for("ready")
         olive.say(b"hi")
@@ -66,9 +66,9 @@ class ChatStory(RadioStory):
         olive.wait_for("left")
         self.assertEqual([host], self.anna.wait_for("parted"))
 
-    def test_texts_both_ways_with_one_that_we_connect_to_and_we_leave_when_it_asks(self):
+    def test_texts_in_both_directions_as_central_and_disconnect_on_request(self):
         olive = self.client("peripheral")
-        host, name = self.anna.wait_for("met", patience=2 * PATIENCE)
+        host, name = self.anna.wait_for("met", timeout=2 * TIMEOUT)
         self.assertEqual((f"{ADDRESS}/random", "olive"), (host, name))
         self.anna.tell("say", host, "hello olive")
         self.assertEqual(b"hello olive", olive.wait_for("heard"))
@@ -79,7 +79,7 @@ class ChatStory(RadioStory):
         self.assertEqual([host], self.anna.wait_for("parted"))
         olive.wait_for("left")
 
-    def test_values_that_are_no_text_do_no_harm(self):
+    def test_invalid_values_do_no_harm(self):
         olive = self.client("central", mtu=517)
         olive.wait_for("ready")
         for value in (b"\xff\xfe", b"", bytes(500), b"\xf0\x9f\x98"):
@@ -99,10 +99,10 @@ class ConversationStory(RadioStory):
 
     def chat(self, *arguments, said):
         """Sends lines through a pipe, once the peer is found."""
-        end = time.monotonic() + 2 * PATIENCE
+        end = time.monotonic() + 2 * TIMEOUT
         while True:
-            result = self.anna.run("chat", *arguments, "--json", input=said.encode(), patience=2 * PATIENCE)
-            if result.returncode != NOBODY or time.monotonic() > end:
+            result = self.anna.run("chat", *arguments, "--json", input=said.encode(), timeout=2 * TIMEOUT)
+            if result.returncode != PEER_NOT_FOUND or time.monotonic() > end:
                 self.assertCode(0, result)
                 return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -111,14 +111,14 @@ class ConversationStory(RadioStory):
         olive = OldClient(1, "peripheral")
         self.addCleanup(olive.close)
         olive.wait_for("ready")
-        events = self.chat("olive", "--wait", "delivered", "--timeout", str(PATIENCE), said="hello olive\n")
+        events = self.chat("olive", "--wait", "delivered", "--timeout", str(TIMEOUT), said="hello olive\n")
         self.assertEqual(b"hello olive", olive.wait_for("heard"))
         people = next(event["people"] for event in events if event["event"] == "people")
         [person] = [person for person in people if person["software"] == "blueChat"]
         self.assertEqual(("olive (BlueChat, unproven)", "new", False), (person["name"], person["standing"], person["friend"]))
         self.assertIn("delivered", [event["mark"] for event in events if event["event"] == "mark"])
         olive.say("hello änna \x1b[31m".encode())
-        line = node.wait_for("line", patience=PATIENCE)
+        line = node.wait_for("line", timeout=TIMEOUT)
         self.assertEqual(("hello änna \x1b[31m", person["id"], person["name"]), (line["text"], line["from"], line["name"]))
 
 

@@ -6,7 +6,7 @@ import time
 import unittest
 
 from radio_harness import (
-    PATIENCE,
+    TIMEOUT,
     RadioStory,
     end_bluetoothd,
     is_on_bus,
@@ -20,20 +20,20 @@ from radio_harness import (
 class ReasonStory(RadioStory):
     def diagnosis(self):
         """The texts and advice of doctor's findings about Bluetooth."""
-        result = self.ben.run("doctor", "--json", patience=PATIENCE)
+        result = self.ben.run("doctor", "--json", timeout=TIMEOUT)
         findings = [json.loads(line) for line in result.stdout.splitlines()]
         return [(finding["text"], finding.get("advice")) for finding in findings if finding.get("subject") == "bluetooth"]
 
     def assertReason(self, text, advice):
         """Both doctor and send report the reason."""
         self.assertEqual([(text, advice)], self.diagnosis())
-        result = self.ben.run("send", "--text", "hello", "--to", "anna", "--via", "bluetooth", patience=PATIENCE)
+        result = self.ben.run("send", "--text", "hello", "--to", "anna", "--via", "bluetooth", timeout=TIMEOUT)
         self.assertCode(1, result)
         self.assertIn(f"{text}; {advice}", result.stderr.decode())
 
     def test_doctor_lists_devices_in_range(self):
         self.anna.receive()
-        browsed = self.ben.run("browse", "--json", "--via", "bluetooth", "--timeout", "20", patience=PATIENCE)
+        browsed = self.ben.run("browse", "--json", "--via", "bluetooth", "--timeout", "20", timeout=TIMEOUT)
         self.assertCode(0, browsed)
         texts = [text for text, _ in self.diagnosis()]
         self.assertTrue(any("hci1 (00:AA:01:01:00:01) is switched on" in text for text in texts), texts)

@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from radio_harness import PATIENCE, RadioStory, tell_air
+from radio_harness import TIMEOUT, RadioStory, tell_air
 from harness import digest
 
 
@@ -27,10 +27,10 @@ class ThreePeersStory(RadioStory):
         self.assertEqual(digest(photo), digest(ben.wait_for("delivered")["path"]))
         self.assertEqual({}, self.cleo.received())
 
-    def test_one_with_links_of_both_kinds_relays(self):
+    def test_a_node_with_links_in_both_roles_relays(self):
         self.relays(anna=0, ben=2, cleo=1)
 
-    def test_one_that_both_have_connected_to_relays(self):
+    def test_a_peripheral_of_two_centrals_relays(self):
         # Of two that advertise, the lower address connects: Ben to Cleo. Notifications go to both at once.
         self.relays(anna=0, ben=1, cleo=2)
 
@@ -55,25 +55,25 @@ class RadioAndNetworkStory(RadioStory):
         ben = self.ben.receive("--interface", "lo", name="ben", radio=False)
         cleo.wait_for_message("mesh: peer ben")
         self.assertCode(0, self.send_when_found(self.anna, *what, "--to", "ben", "--via", "mesh", "--interface", "alone"))
-        return ben.wait_for("delivered", patience=PATIENCE)
+        return ben.wait_for("delivered", timeout=TIMEOUT)
 
-    def test_a_file_goes_from_the_radio_to_the_network(self):
+    def test_a_file_is_relayed_from_the_radio_to_the_network(self):
         photo = self.file("photo.jpg", 20_000)
         delivered = self.relays(photo)
         self.assertEqual(digest(photo), digest(delivered["path"]))
         self.assertEqual({}, self.cleo.received())
 
-    def test_a_text_goes_from_the_radio_to_the_network(self):
+    def test_a_text_is_relayed_from_the_radio_to_the_network(self):
         self.assertEqual("see you at 8", self.relays("--text", "see you at 8")["text"])
 
     def exchange_keys(self, giver, taker, name):
         keys = self.place / f"{name}.keys"
-        exported = giver.run("keys", "export", patience=PATIENCE)
+        exported = giver.run("keys", "export", timeout=TIMEOUT)
         self.assertCode(0, exported)
         keys.write_bytes(exported.stdout)
-        self.assertCode(0, taker.run("keys", "import", keys, "--for", name, patience=PATIENCE))
+        self.assertCode(0, taker.run("keys", "import", keys, "--for", name, timeout=TIMEOUT))
 
-    def test_a_message_is_carried_from_the_radio_to_the_network(self):
+    def test_a_bundle_is_forwarded_from_the_radio_to_the_network(self):
         self.exchange_keys(self.ben, self.anna, "ben")
         self.exchange_keys(self.anna, self.ben, "anna")
         cleo = self.cleo.mesh("--interface", "lo", name="cleo")
@@ -88,13 +88,13 @@ class RadioAndNetworkStory(RadioStory):
             "--wait",
             "sent",
             "--timeout",
-            PATIENCE,
+            TIMEOUT,
             "--interface",
             "alone",
-            patience=2 * PATIENCE,
+            timeout=2 * TIMEOUT,
         )
         self.assertEqual(0, sent.returncode, f"{sent.stderr.decode()}\n{cleo.story()}")
-        message = ben.wait_for("message", patience=PATIENCE)
+        message = ben.wait_for("message", timeout=TIMEOUT)
         self.assertEqual({"text": "see you at 8"}, message["content"])
         self.assertEqual((sent.stdout.decode().strip(), "anna"), (message["id"], message["name"]))
         self.assertFalse(any(event["event"] == "message" for event in cleo.events))

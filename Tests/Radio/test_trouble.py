@@ -2,7 +2,7 @@
 
 import unittest
 
-from radio_harness import ADDRESSES, PATIENCE, Probe, RadioStory, power, restart_bluetoothd, tell_air
+from radio_harness import ADDRESSES, TIMEOUT, Probe, RadioStory, power, restart_bluetoothd, tell_air
 from harness import digest
 
 
@@ -12,23 +12,23 @@ class TroubleStory(RadioStory):
         photo = self.file("photo.jpg", 3_000_000)
         anna = self.anna.receive()
         sending = self.ben.start("send", photo, "--to", "anna", "--via", "bluetooth", "--json")
-        sending.wait_for("progress", lambda event: event["done"] > 300_000, patience=PATIENCE)
+        sending.wait_for("progress", lambda event: event["done"] > 300_000, timeout=TIMEOUT)
         return sending, anna, photo
 
     def arrives(self, sending, anna, photo):
-        self.assertEqual(0, sending.end(2 * PATIENCE), sending.story())
-        self.assertEqual(digest(photo), digest(anna.wait_for("delivered", patience=PATIENCE)["path"]))
+        self.assertEqual(0, sending.end(2 * TIMEOUT), sending.story())
+        self.assertEqual(digest(photo), digest(anna.wait_for("delivered", timeout=TIMEOUT)["path"]))
 
     def out_of_range(self):
         self.addCleanup(tell_air, "out-of-range", None)
         tell_air("out-of-range", "0 1\n1 0\n")
 
-    def test_the_adapter_is_switched_off_in_the_middle_and_on_again(self):
+    def test_the_adapter_is_switched_off_and_on_during_a_transfer(self):
         sending, anna, photo = self.in_the_middle()
         power("hci0", False)
-        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual("interrupted", sending.wait_for("finished", timeout=TIMEOUT)["outcome"])
         power("hci0", True)
-        self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
+        self.assertGreater(sending.wait_for("resumed", timeout=TIMEOUT)["offset"], 0)
         self.arrives(sending, anna, photo)
 
     def test_the_daemon_is_restarted(self):
@@ -36,51 +36,51 @@ class TroubleStory(RadioStory):
         restart_bluetoothd()
         # Anna's service may not be advertised yet.
         self.assertCode(0, self.send_when_found(self.ben, "--text", "still there?", "--to", "anna", "--via", "bluetooth"))
-        self.assertEqual("still there?", anna.wait_for("delivered", patience=PATIENCE)["text"])
+        self.assertEqual("still there?", anna.wait_for("delivered", timeout=TIMEOUT)["text"])
 
-    def test_the_daemon_is_restarted_in_the_middle(self):
+    def test_the_daemon_is_restarted_during_a_transfer(self):
         sending, anna, photo = self.in_the_middle()
         restart_bluetoothd()
         self.arrives(sending, anna, photo)
 
-    def test_the_receivers_adapter_is_taken_away_in_the_middle_and_comes_back(self):
+    def test_the_receivers_adapter_is_removed_and_returns_during_a_transfer(self):
         self.addCleanup(tell_air, "unplugged", None)
         sending, anna, photo = self.in_the_middle()
         tell_air("unplugged", "0")
-        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
-        self.assertEqual("interrupted", anna.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual("interrupted", sending.wait_for("finished", timeout=TIMEOUT)["outcome"])
+        self.assertEqual("interrupted", anna.wait_for("finished", timeout=TIMEOUT)["outcome"])
         tell_air("unplugged", None)
-        self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
+        self.assertGreater(sending.wait_for("resumed", timeout=TIMEOUT)["offset"], 0)
         self.arrives(sending, anna, photo)
 
-    def test_the_senders_adapter_is_taken_away_for_good(self):
+    def test_the_senders_adapter_is_removed(self):
         self.addCleanup(tell_air, "unplugged", None)
         sending, anna, _ = self.in_the_middle()
         tell_air("unplugged", "1")
-        self.assertEqual(10, sending.end(2 * PATIENCE), sending.story())
-        self.assertEqual("interrupted", anna.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual(10, sending.end(2 * TIMEOUT), sending.story())
+        self.assertEqual("interrupted", anna.wait_for("finished", timeout=TIMEOUT)["outcome"])
         self.assertEqual({}, self.anna.received())
 
-    def test_out_of_range_in_the_middle_and_back(self):
+    def test_out_of_range_and_back_during_a_transfer(self):
         sending, anna, photo = self.in_the_middle()
         self.out_of_range()
-        self.assertEqual("interrupted", sending.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual("interrupted", sending.wait_for("finished", timeout=TIMEOUT)["outcome"])
         tell_air("out-of-range", None)
-        self.assertGreater(sending.wait_for("resumed", patience=PATIENCE)["offset"], 0)
+        self.assertGreater(sending.wait_for("resumed", timeout=TIMEOUT)["offset"], 0)
         self.arrives(sending, anna, photo)
 
-    def test_out_of_range_for_good(self):
+    def test_out_of_range_permanently(self):
         sending, anna, _ = self.in_the_middle()
         self.out_of_range()
-        self.assertEqual(10, sending.end(2 * PATIENCE), sending.story())
-        self.assertEqual("interrupted", anna.wait_for("finished", patience=PATIENCE)["outcome"])
+        self.assertEqual(10, sending.end(2 * TIMEOUT), sending.story())
+        self.assertEqual("interrupted", anna.wait_for("finished", timeout=TIMEOUT)["outcome"])
         self.assertEqual({}, self.anna.received())
         # The next transfer succeeds.
         tell_air("out-of-range", None)
         self.assertCode(0, self.send_when_found(self.ben, "--text", "back", "--to", "anna", "--via", "bluetooth"))
-        self.assertEqual("back", anna.wait_for("delivered", patience=PATIENCE)["text"])
+        self.assertEqual("back", anna.wait_for("delivered", timeout=TIMEOUT)["text"])
 
-    def test_strangers_who_open_channels_and_say_nothing_are_let_go_and_keep_nobody_out(self):
+    def test_silent_channels_are_closed_and_do_not_block_others(self):
         anna = self.anna.receive()
         stranger = Probe("hci2")
         self.addCleanup(stranger.stop)
@@ -91,18 +91,18 @@ class TroubleStory(RadioStory):
             stranger.tell("hang", f"{ADDRESSES[0]}/public", anna.radio["channel"])
         stranger.wait_for("connected")
         self.assertCode(0, self.send_when_found(self.ben, "--text", "hello", "--to", "anna", "--via", "bluetooth"))
-        self.assertEqual("hello", anna.wait_for("delivered", patience=PATIENCE)["text"])
+        self.assertEqual("hello", anna.wait_for("delivered", timeout=TIMEOUT)["text"])
         while sum(line[0] == "hung-up" for line in stranger.lines) < count:
             stranger.wait_for("hung-up")
 
-    def test_among_a_thousand_that_answer_nobody_the_real_one_is_found(self):
+    def test_the_peer_is_found_among_a_thousand_silent_advertisers(self):
         # The next test gets a daemon without the thousand devices.
         self.addCleanup(restart_bluetoothd)
         self.addCleanup(tell_air, "crowd", None)
         tell_air("crowd", "1000")
         anna = self.anna.receive()
         self.assertCode(0, self.send_when_found(self.ben, "--text", "here!", "--to", "anna", "--via", "bluetooth"))
-        self.assertEqual("here!", anna.wait_for("delivered", patience=PATIENCE)["text"])
+        self.assertEqual("here!", anna.wait_for("delivered", timeout=TIMEOUT)["text"])
 
 
 if __name__ == "__main__":

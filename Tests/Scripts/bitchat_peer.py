@@ -1,4 +1,4 @@
-"""A second peer of bitchat's mesh, written from the bitchat specification alone; it shares no code with nearshare.
+"""An independent peer of bitchat's mesh, written from the bitchat specification alone; it shares no code with nearshare.
 
 Links are TCP connections that carry the frames of bitchat_wire. Calls may come from any thread; what arrives, and
 what becomes of what was sent, is told in `events`: dictionaries with the name of the event under "event". Peer ids
@@ -29,7 +29,7 @@ from bitchat_wire import Malformed, Packet
 CAPABILITIES = wire.PRIVATE_MEDIA | wire.PRIVATE_MEDIA_RECEIPTS
 ANDROID_CAPABILITIES = wire.PRIVATE_MEDIA
 
-# Bounds on what strangers make this peer remember.
+# Limits on state that untrusted peers can create.
 MAX_LINKS, MAX_PEERS, MAX_EVENTS, MAX_STORED = 16, 256, 10_000, 200
 MAX_SEEN, SEEN_SECONDS, MAX_SEEN_FRAGMENTS = 1_000, 300, 20_000
 MAX_EARLY = 8
@@ -39,17 +39,17 @@ MAX_TEXT = 60_000
 
 # Times in seconds, of the bitchat specification, sections 3, 4, 6.2, 8.2, 9.3 and 10.
 CLOCK_WINDOW, MESSAGE_AGE = 120, 6 * 3600
-INITIATOR_PATIENCE, RESPONDER_PATIENCE, STATE_PATIENCE = 10, 20, 5
+INITIATOR_TIMEOUT, RESPONDER_TIMEOUT, STATE_TIMEOUT = 10, 20, 5
 HANDSHAKES_A_MINUTE = 10
-DELIVERY_PATIENCE = 30
+DELIVERY_TIMEOUT = 30
 PACE = 0.020
 SYNC_ANSWERS, SYNC_SECONDS = 8, 30
 ANNOUNCE_ALONE, ANNOUNCE_CONNECTED, ANNOUNCE_SPREAD, ANNOUNCE_GAP = 4, 15, 4, 0.15
-PREAMBLE_PATIENCE = 10
+PREAMBLE_TIMEOUT = 10
 
 
 class Timer(threading.Thread):
-    """Runs actions at times of theirs, one after the other."""
+    """Runs actions at given times, one after the other."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -116,13 +116,13 @@ class Link:
         except OSError:
             pass
 
-    def close(self, patience=2):
+    def close(self, timeout=2):
         """Writes what is enqueued, then ends the connection."""
         self._stop_writing()
         reading, writing = self.threads
-        writing.join(patience)
+        writing.join(timeout)
         self.end()
-        reading.join(patience)
+        reading.join(timeout)
 
     def _stop_writing(self):
         try:
@@ -140,7 +140,7 @@ class Link:
 
     def _expect_preamble(self):
         received = b""
-        self.connection.settimeout(PREAMBLE_PATIENCE)
+        self.connection.settimeout(PREAMBLE_TIMEOUT)
         while len(received) < len(self.preamble):
             more = self.connection.recv(len(self.preamble) - len(received))
             if not more:
@@ -174,7 +174,7 @@ class Link:
 
 @dataclasses.dataclass
 class Transfer:
-    """A file on its way out; `id` is the transfer id of the bitchat specification, section 7.1."""
+    """An outgoing file; `id` is the transfer id of the bitchat specification, section 7.1."""
 
     id: str
     cancelled: threading.Event
@@ -195,7 +195,7 @@ class Job:
 
 
 class Remote:
-    """What is known of another peer."""
+    """The known state of another peer."""
 
     def __init__(self, identifier):
         self.id = identifier
@@ -213,11 +213,11 @@ class Remote:
         self.outbox = None
 
     def forget_old_handshake(self):
-        """A handshake that nobody goes on with is given up; the session before it, if any, is used again."""
+        """Gives up a handshake that is not continued; the session before it, if any, is used again."""
         age = time.monotonic() - self.began
-        if self.initiator and age > INITIATOR_PATIENCE:
+        if self.initiator and age > INITIATOR_TIMEOUT:
             self.initiator = None
-        if self.responder and age > RESPONDER_PATIENCE:
+        if self.responder and age > RESPONDER_TIMEOUT:
             self.responder, self.early = None, []
 
     @property
@@ -231,7 +231,7 @@ class Remote:
 class Outbox(threading.Thread):
     """Sends jobs in the order they came, each after the one before it is completely sent: a payload is encrypted when
     its turn comes, so counters are sent in order, also between files and messages (bitchat specification, section
-    8.3). Without a remote it sends what is for everybody."""
+    8.3). Without a remote it sends packets for everyone."""
 
     def __init__(self, peer, remote=None):
         super().__init__(daemon=True)
@@ -284,7 +284,7 @@ class Outbox(threading.Thread):
         return self._send_paced(job, packet, None, session)
 
     def _wait_for_session(self, job):
-        deadline = time.monotonic() + DELIVERY_PATIENCE
+        deadline = time.monotonic() + DELIVERY_TIMEOUT
         with self.peer._changed:
             while not self.remote.may_send:
                 left = deadline - time.monotonic()
@@ -297,7 +297,7 @@ class Outbox(threading.Thread):
 
     def _wait_for_proof(self):
         with self.peer._changed:
-            self.peer._changed.wait_for(lambda: self.remote.proven is not None or self.peer.is_closed, STATE_PATIENCE)
+            self.peer._changed.wait_for(lambda: self.remote.proven is not None or self.peer.is_closed, STATE_TIMEOUT)
             return bool((self.remote.proven or 0) & wire.PRIVATE_MEDIA)
 
     def _send_paced(self, job, packet, links, session):
@@ -329,7 +329,7 @@ class Outbox(threading.Thread):
 
 
 class BitchatPeer:
-    """A person on the mesh: keys, links, sessions.
+    """A node of the mesh: keys, links, sessions.
 
     With a `seed` the keys are always the same. `relays` is whether packets for others go on, `capabilities` what is
     announced and proved, `signs_noise` whether Noise packets are signed, as Android does and iOS does not.
@@ -434,7 +434,7 @@ class BitchatPeer:
             link.send(frame)
 
     def send_frame(self, frame):
-        """Any bytes on every link, for tests of what a stranger may send."""
+        """Sends any bytes on every link, for tests of untrusted input."""
         self._send_frame(frame, self.links)
 
     def close(self, leave=True):
@@ -520,7 +520,7 @@ class BitchatPeer:
     def wait_for_receipt(self, message_id, kind="delivered", timeout=30):
         return self.wait_for(kind, lambda event: event["message_id"] == message_id, timeout)
 
-    # What a person does.
+    # Actions of the user.
 
     def send_public_message(self, content):
         if len(content) > MAX_TEXT:
@@ -725,7 +725,7 @@ class BitchatPeer:
         seen, limit = (self._seen_fragments, MAX_SEEN_FRAGMENTS) if packet.type == wire.FRAGMENT else (self._seen, MAX_SEEN)
         if key in seen and now - seen[key][0] <= SEEN_SECONDS:
             pending = seen[key][1]
-            # Somebody else relayed it already; that is enough where there are more than two peers.
+            # Another peer has relayed it already; that is enough where there are more than two peers.
             if pending is not None and self._degree > 2:
                 self._timer.cancel(pending)
             return True
@@ -755,7 +755,7 @@ class BitchatPeer:
             handlers[packet.type](packet, link)
 
     def _signer(self, packet):
-        """Who signed a packet; nobody whose announce was not accepted before (bitchat specification, section 4)."""
+        """Returns the signer of a packet, whose announce must have been accepted before (bitchat specification, section 4)."""
         remote = self._remotes.get(packet.sender)
         known = remote is not None and remote.signing_key is not None
         return remote if known and wire.is_signed_by(packet, remote.signing_key) else None
@@ -873,7 +873,7 @@ class BitchatPeer:
             self._check_static(remote, handshake)
             self._established(remote, handshake)
         elif FIRST_LENGTH <= len(message) < THIRD_LENGTH:
-            # Both began: the lower id stays the one that did.
+            # Both have started a handshake: the lower id stays the initiator.
             if remote.initiator and self.own_id < remote.id:
                 return
             if self._may_shake_hands(remote):
@@ -900,7 +900,7 @@ class BitchatPeer:
             self._encrypted_received(packet, None)
 
     def _send_state(self, remote):
-        """The first payload of a session; a private file is sent to nobody who did not prove to take it (bitchat
+        """The first payload of a session; a private file is sent only to peers that have proved to accept it (bitchat
         specification, sections 7.2 and 9.3)."""
         payload = bytes([wire.PEER_STATE]) + wire.encode_peer_state(self.capabilities, self.signing_key)
         self._send_frame(wire.link_frame(self._seal(remote, payload)), self._links_to(remote.id))

@@ -1,5 +1,5 @@
-"""Runs the real executable as people do: several peers with files of their own, on one machine or on two made of
-network namespaces. Nothing here sleeps to wait for something: events are read until a deadline."""
+"""Runs the real executable as users do: several peers with separate home directories, on one machine or on several made of
+network namespaces. Nothing here sleeps to wait for an event: events are read until a deadline."""
 
 import contextlib
 import hashlib
@@ -19,11 +19,12 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = pathlib.Path(os.environ.get("NEARSHARE", ROOT / ".build/debug/nearshare"))
-PATIENCE = 30
+# Default timeout in seconds, read when a function is called: the Bluetooth tests, on an emulated machine, raise it.
+TIMEOUT = 30
 
 
 class Running:
-    """A process whose standard output is JSON events, one a line."""
+    """A process whose standard output is JSON events, one per line."""
 
     def __init__(self, process):
         self.process = process
@@ -51,15 +52,16 @@ class Running:
         for line in self.process.stderr:
             self.errors.append(line)
 
-    def wait_for(self, name, test=lambda event: True, patience=PATIENCE):
-        """The next event of that name for which the test holds."""
-        deadline = time.monotonic() + patience
+    def wait_for(self, name, test=lambda event: True, timeout=None):
+        """Returns the next event of that name for which the test holds."""
+        timeout = TIMEOUT if timeout is None else timeout
+        deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
             try:
                 event = self._fresh.get(timeout=max(left, 0))
             except queue.Empty:
-                raise AssertionError(f"no event {name!r} within {patience} s\n{self.story()}") from None
+                raise AssertionError(f"no event {name!r} within {timeout} s\n{self.story()}") from None
             if event is None:
                 raise AssertionError(f"ended before an event {name!r}\n{self.story()}")
             if event["event"] == name and test(event):
@@ -68,12 +70,13 @@ class Running:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def end(self, patience=PATIENCE):
-        """Waits for the end; the exit code."""
+    def end(self, timeout=None):
+        """Waits for the end of the process; returns the exit code."""
+        timeout = TIMEOUT if timeout is None else timeout
         try:
-            code = self.process.wait(patience)
+            code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"did not end within {patience} s\n{self.story()}") from None
+            raise AssertionError(f"did not end within {timeout} s\n{self.story()}") from None
         for thread in self._threads:
             thread.join(5)
         return code
@@ -84,7 +87,7 @@ class Running:
 
 
 class Peer:
-    """One person: a home of their own, and the namespace in which their machine is."""
+    """One user: a home directory, and the network namespace of the machine."""
 
     runs = Running
 
@@ -107,7 +110,7 @@ class Peer:
         }
 
     def hide(self, library):
-        """As if this person had not installed the library; needs root."""
+        """Hides a library, as if it were not installed; needs root."""
         found = [
             line.split()[-1]
             for line in subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -136,13 +139,13 @@ class Peer:
         self.started.append(running)
         return running
 
-    def run(self, *arguments, input=None, patience=60):
+    def run(self, *arguments, input=None, timeout=60):
         return subprocess.run(
             self.command(*arguments),
             env=self.environment(),
             input=input,
             capture_output=True,
-            timeout=patience,
+            timeout=timeout,
             start_new_session=True,
         )
 
@@ -162,7 +165,7 @@ class Peer:
                     stream.close()
 
     def received(self):
-        """What is in the inbox: path below it, and content."""
+        """Returns the files in the inbox: relative path and content."""
         return (
             {
                 str(path.relative_to(self.inbox)): path.read_bytes()
@@ -175,7 +178,7 @@ class Peer:
 
 
 class Story(unittest.TestCase):
-    """A test with a place of its own and two people, on one machine."""
+    """A test with a temporary directory and two users, on one machine."""
 
     def setUp(self):
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="nearshare-test-"))
@@ -215,8 +218,8 @@ def has_namespaces():
 
 
 class MachinesInARow:
-    """Network namespaces, each joined to the next by a cable (a veth pair) with a network of its own. Nothing is routed: only
-    neighbours see each other. Cables can be slowed down and cut."""
+    """Network namespaces, each connected to the next by a cable (a veth pair) with its own network. Nothing is routed: only
+    neighbours reach each other. Cables can be slowed down and cut."""
 
     def __init__(self, count=2):
         tag = f"{os.getpid() % 100000:x}{random.SystemRandom().getrandbits(12):03x}"

@@ -1,4 +1,4 @@
-"""A second peer of the direct path, written from docs/PROTOCOL.md alone; it shares no code with nearshare. It sends."""
+"""An independent sender for the direct path, written from docs/PROTOCOL.md alone; it shares no code with nearshare."""
 
 import hashlib
 import hmac
@@ -104,11 +104,11 @@ class Noise:
 
 
 class NotOffered(Exception):
-    """The other side does not have the cipher that was wanted."""
+    """The peer does not support the requested cipher."""
 
 
 class Link:
-    """A socket with the handshake done: frames in records (section 4)."""
+    """A socket after the handshake: frames in records (section 4)."""
 
     def __init__(self, address, seed, cipher):
         self.socket = socket.create_connection(address, timeout=20)
@@ -199,7 +199,7 @@ def stream(entries, complete, partial):
 
 
 def kept(frame, entries):
-    """From where the receiver asks to go on, if what it has is what we have; else the beginning."""
+    """Returns the receiver's resume point if its content equals the source, otherwise the beginning."""
     complete, length = struct.unpack(">QB", frame[9:18])
     digest, rest = frame[18 : 18 + length], frame[18 + length :]
     (partial,) = struct.unpack(">Q", rest[:8])
@@ -213,7 +213,7 @@ def kept(frame, entries):
 
 
 def send(address, entries, seed, name, cipher=AES, stop_after=None):
-    """Sends, and says what happened.
+    """Sends the items, and returns the outcome.
     :param stop_after: breaks off after so many bytes of the content stream.
     """
     link = Link(address, seed, cipher)
@@ -258,7 +258,7 @@ def converse(link, entries, name, stop_after):
 
 
 def wait_and_cut(link, story):
-    """Ends our direction in order, so that what was sent is read, and waits for the other side to notice."""
+    """Ends the outgoing direction, so that the peer reads everything, and waits for the peer's end."""
     link.socket.shutdown(socket.SHUT_WR)
     while link.socket.recv(65_536):
         pass

@@ -1,4 +1,4 @@
-"""A process at a terminal of its own."""
+"""A process on a pseudo-terminal."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ import termios
 
 
 class PseudoTerminal:
-    """What a process draws, and what is typed there."""
+    """The output of a process on a terminal, and the keys typed there."""
 
     def __init__(self, command, environment, columns, rows):
         self.drawn = b""
@@ -21,7 +21,7 @@ class PseudoTerminal:
         fcntl.ioctl(self.device, termios.TIOCSWINSZ, size)
 
     def read(self, seconds):
-        """False once there is nobody who could draw any more."""
+        """Returns false once no process has the terminal open."""
         if not select.select([self.device], [], [], seconds)[0]:
             return True
         try:

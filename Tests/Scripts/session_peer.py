@@ -18,7 +18,7 @@ NAME = b"python"
 
 
 class Member:
-    """One who begins a session with one other, and keeps what outlives a link."""
+    """A member that starts a session with one other, with the state that outlives a link."""
 
     def __init__(self, seed):
         self.seed, self.session, self.life = seed, os.urandom(16), os.urandom(8)
@@ -32,7 +32,7 @@ class Member:
 
 
 class SessionLink(Link):
-    """One link into the session, from its initiator."""
+    """One link of the session, as its initiator."""
 
     def __init__(self, address, member, proof_of=b"", cipher=CHACHA):
         super().__init__(address, member.seed, cipher)
@@ -50,8 +50,8 @@ class SessionLink(Link):
     def say(self, kind, body=b""):
         self.send(bytes([kind]) + self.member.session + body)
 
-    def run_until(self, condition, patience=20):
-        deadline = time.monotonic() + patience
+    def run_until(self, condition, timeout=20):
+        deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, f"nothing of it happened: {self.story}"
             self.take(self.receive())
@@ -184,7 +184,7 @@ class SessionLink(Link):
     # Section 12.5
 
     def take_packets(self):
-        """Says where packets may come to."""
+        """Announces the UDP port that receives packets."""
         self.packets = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.packets.bind(("127.0.0.1", 0))
         self.packets.settimeout(5)
@@ -205,7 +205,7 @@ class SessionLink(Link):
 
 
 def read_roster(body):
-    """Strictly: nothing may be left."""
+    """Decodes strictly: no bytes may be left."""
     count, body = body[0], body[1:]
     for _ in range(count):
         member = {"fingerprint": body[:32]}

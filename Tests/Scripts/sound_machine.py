@@ -1,4 +1,4 @@
-"""Sound without hardware: a sound server of our own with a microphone and a loudspeaker that are sinks of nothing, ALSA
+"""Sound without hardware: a separate sound server whose microphone and loudspeaker are null sinks, ALSA
 devices that are files, speech from espeak-ng, and checks by tools that nobody here wrote."""
 
 import json
@@ -13,7 +13,7 @@ import wave
 
 import numpy
 
-PATIENCE = 30
+TIMEOUT = 30
 TOOLS = ("pulseaudio", "paplay", "parec", "pactl", "espeak-ng", "opusinfo", "opusdec", "ffprobe", "flac")
 
 
@@ -22,7 +22,7 @@ def missing_tools():
 
 
 class SoundServer:
-    """pulseaudio with files of its own. What is played on `mic` is what the default microphone hears."""
+    """A pulseaudio server with files of its own. The default microphone records the sound that is played on `mic`."""
 
     def __init__(self, place):
         self.place = pathlib.Path(place)
@@ -69,7 +69,7 @@ class SoundServer:
         return self.control("load-module", *words).strip()
 
     def listeners(self):
-        """How many streams listen to a microphone."""
+        """Returns the number of streams that record from a microphone."""
         return len(self.control("list", "short", "source-outputs").splitlines())
 
     def stop(self, number=signal.SIGTERM):
@@ -79,7 +79,7 @@ class SoundServer:
 
 
 class Listener:
-    """Keeps what a loudspeaker plays."""
+    """Records the output of a loudspeaker."""
 
     def __init__(self, server, path, source="ear.monitor"):
         self.path = pathlib.Path(path)
@@ -95,7 +95,7 @@ class Listener:
         self.process.wait()
 
     def heard(self):
-        """All of it so far."""
+        """Returns the samples recorded so far."""
         return numpy.frombuffer(self.path.read_bytes()[: self.path.stat().st_size // 2 * 2], dtype="<i2").astype(float)
 
 
@@ -115,7 +115,7 @@ class FileDevices:
         )
 
     def environment(self):
-        # No sound server: its address leads nowhere.
+        # No sound server: nothing listens at the address.
         return {"ALSA_CONFIG_PATH": str(self.place / "asound.conf"), "PULSE_SERVER": f"unix:{self.place}/nobody"}
 
 
@@ -146,13 +146,13 @@ def read_sound(path, rate=48000):
 
 
 def reference(note, path):
-    """A note as the reference decoder has it."""
+    """Decodes a note with the reference decoder."""
     subprocess.run(["opusdec", "--quiet", "--no-dither", "--rate", "48000", note, path], check=True, capture_output=True)
     return read_sound(path)
 
 
 def likeness(wanted, heard):
-    """The best correlation of a signal with what was heard, wherever in it, from -1 to 1."""
+    """Returns the best correlation of a signal with the recorded sound at any offset, from -1 to 1."""
     if len(heard) < len(wanted):
         heard = numpy.concatenate([heard, numpy.zeros(len(wanted) - len(heard))])
     count = len(wanted)
@@ -171,13 +171,13 @@ def with_silence(path, samples, seconds=0.7, rate=48000):
 
 
 def without_silence(samples, level=200):
-    """From the first sound to the last: speech as it was trimmed by the recorder, less the margins."""
+    """Returns the samples from the first sound to the last, as trimmed by the recorder, without its margins."""
     loud = numpy.flatnonzero(numpy.abs(samples) > level)
     return samples[loud[0] : loud[-1] + 1]
 
 
 def opusinfo(path):
-    """What opusinfo says, and whether it has anything to find fault with."""
+    """Returns the output of opusinfo, and whether it reports problems."""
     result = subprocess.run(["opusinfo", path], capture_output=True, text=True)
     words = result.stdout + result.stderr
     return words, result.returncode == 0 and re.search("warning|error|negative|hole|missing|invalid", words, re.I) is None
@@ -194,9 +194,9 @@ def ffprobe(path):
     return facts["streams"][0]["codec_name"], facts["streams"][0]["channels"], float(facts["format"]["duration"])
 
 
-def wait_until(test, what, patience=PATIENCE):
-    deadline = time.monotonic() + patience
+def wait_until(test, what, timeout=TIMEOUT):
+    deadline = time.monotonic() + timeout
     while not test():
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {patience} s for {what}")
+            raise AssertionError(f"waited {timeout} s for {what}")
         time.sleep(0.02)

@@ -145,7 +145,7 @@ class BitchatPeers(unittest.TestCase):
         packet.route = [rita.own_id, rita.own_id]
         self.assertEqual([], rita._next_hop(packet))
 
-    def test_both_begin_a_handshake_at_once(self):
+    def test_simultaneous_handshakes(self):
         anna, ben = self.pair()
         # Neither reads while both write, so the two first messages cross.
         with anna._changed, ben._changed:
@@ -166,7 +166,7 @@ class BitchatPeers(unittest.TestCase):
             one.wait_for_receipt(one.send_private_message(other.id, f"round {round}"))
             other.wait_for_receipt(other.send_private_message(one.id, f"answer {round}"))
 
-    def test_a_peer_that_came_back_without_its_session(self):
+    def test_a_peer_that_returns_without_its_session(self):
         anna, ben = self.pair()
         anna.wait_for_receipt(anna.send_private_message(ben.id, "before"))
         ben.close(leave=False)
@@ -179,7 +179,7 @@ class BitchatPeers(unittest.TestCase):
         anna.wait_for("session", lambda event: not event["initiator"])
         anna.wait_for_receipt(anna.send_private_message(again.id, "after"))
 
-    def test_a_file_for_a_peer_that_takes_none(self):
+    def test_a_file_for_a_peer_without_file_support(self):
         anna, ben = self.peer("anna"), self.peer("ben", capabilities=0)
         self.link(anna, ben)
         anna.send_private_file(anna.wait_for_peer("ben"), "a.bin", wire.OCTETS, b"x")
@@ -196,7 +196,7 @@ class BitchatPeers(unittest.TestCase):
         anna.verify(ben.id)
         self.assertEqual(ben.id, anna.wait_for("verified")["peer"])
 
-    def test_a_late_comer_asks_for_what_was_said(self):
+    def test_a_late_peer_requests_missed_messages(self):
         anna, rita = self.peer("anna"), self.peer("rita")
         self.link(rita, anna)
         anna.wait_for_peer("rita")
@@ -211,7 +211,7 @@ class BitchatPeers(unittest.TestCase):
         ben.request_sync(ben.wait_for_peer("rita"))
         self.assertEqual("early", ben.wait_for("public-message")["text"])
 
-    def test_another_preamble_is_refused(self):
+    def test_an_unknown_preamble_is_rejected(self):
         anna, ben = self.peer("anna"), self.peer("ben")
         host, port = anna.listen("127.0.0.1", 0, PREAMBLE)
         ben.connect(host, port, b"preamble")
@@ -219,7 +219,7 @@ class BitchatPeers(unittest.TestCase):
         ben.wait_for("preamble-refused")
         self.assertEqual([], anna.links)
 
-    def test_what_strangers_send_is_refused(self):
+    def test_malformed_input_is_rejected(self):
         anna, ben = self.pair()
         for change in (
             {"timestamp": int(time.time() * 1000) - 121_000},
@@ -274,7 +274,7 @@ class BitchatPeers(unittest.TestCase):
         self.assertEqual(("complete", frame), (verdict, joined))
         self.assertRaises(wire.Malformed, wire.cut, packet, frame, bytes(8), 100)
 
-    def test_unfinished_fragments_are_forgotten(self):
+    def test_incomplete_fragment_sets_are_dropped(self):
         assembler = wire.Assembler()
         for number in range(wire.MAX_SETS + 10):
             assembler.add(b"\x01" * 8, number.to_bytes(8, "big") + b"\0\0\0\x02\x02x", 0)
@@ -282,7 +282,7 @@ class BitchatPeers(unittest.TestCase):
         assembler.add(b"\x01" * 8, bytes(8) + b"\0\0\0\x02\x02x", wire.SET_LIFETIME + 1)
         self.assertEqual(1, len(assembler.sets))
 
-    def test_changed_bytes_are_read_or_refused(self):
+    def test_changed_bytes_are_decoded_or_rejected(self):
         key = Ed25519PrivateKey.generate()
         packet = wire.Packet(
             wire.MESSAGE, b"\x01" * 8, 1, b"deflated " * 20, version=2, recipient=b"\x02" * 8, route=[b"\x03" * 8]
@@ -316,7 +316,7 @@ class BitchatPeers(unittest.TestCase):
                 except Exception as error:
                     self.fail(f"{decoder} {data.hex()}: {error!r}")
 
-    def test_every_byte_of_a_frame_may_come_alone(self):
+    def test_a_frame_may_arrive_byte_by_byte(self):
         anna = self.peer("anna")
         ours, theirs = socket.socketpair()
         self.addCleanup(ours.close)

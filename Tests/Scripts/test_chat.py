@@ -11,40 +11,40 @@ import unittest
 from harness import MachinesInARow, Peer, Story, has_namespaces
 from pseudo_terminal import PseudoTerminal
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class Screen(PseudoTerminal):
-    """`chat` on a terminal: what was drawn, as text."""
+    """`chat` on a terminal, with its output as text."""
 
     def __init__(self, peer, *arguments, columns=80, rows=24):
         self.status = None
         super().__init__(peer.command("chat", *arguments, "--adapter", "none"), peer.environment(), columns, rows)
 
     def text(self):
-        """Rows as they were drawn, one after the other, without what steers the terminal."""
+        """Returns the drawn rows, without control sequences."""
         text = self.drawn.decode(errors="replace")
         text = re.sub(r"\x1b\[\d+;\d+H", "\n", text)
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
     def wait_for(self, pattern):
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not re.search(pattern, self.text()):
             if time.monotonic() > end or not self.read(0.2):
                 raise AssertionError(f"{pattern!r} was not drawn:\n{self.text()[-3000:]}")
 
     def forget(self):
-        """What was drawn before counts no more."""
+        """Discards the output so far."""
         while self.read(0.3) and select.select([self.device], [], [], 0)[0]:
             pass
         self.drawn = b""
 
     def end(self, number=None):
-        """Its exit status."""
+        """Waits for the exit status."""
         if self.status is None:
             if number:
                 os.kill(self.process, number)
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + TIMEOUT
             while True:
                 self.read(0.1)
                 done, status = os.waitpid(self.process, os.WNOHANG)
@@ -78,7 +78,7 @@ class ChatStory(Story):
         self.addCleanup(screen.end, signal.SIGKILL)
         return screen
 
-    def test_two_screens_talk(self):
+    def test_two_screens_exchange_messages(self):
         anna = self.screen(self.anna, "ben")
         ben = self.screen(self.ben, "anna")
         anna.wait_for("ben is near")
@@ -90,7 +90,7 @@ class ChatStory(Story):
         ben.press("\x1b[200~two\rlines\x1b[201~\r")
         anna.wait_for(r"ben: two\s+lines")
 
-        # Ben's machine breaks down and comes back.
+        # Ben's node is killed and started again.
         self.assertEqual(-signal.SIGKILL, ben.end(signal.SIGKILL))
         for number in range(3):
             anna.press(f"while away {number}\r")
@@ -108,7 +108,7 @@ class ChatStory(Story):
 
         anna.press("/quit\r")
         self.assertEqual(0, anna.end())
-        # The cursor and the other screen are given back.
+        # The cursor and the main screen are restored.
         self.assertIn(b"\x1b[?25h\x1b[?1049l", anna.drawn[-200:])
         self.assertEqual(130, ben.end(signal.SIGTERM))
         self.assertIn(b"\x1b[?25h\x1b[?1049l", ben.drawn[-200:])
@@ -117,7 +117,7 @@ class ChatStory(Story):
         ben = self.screen(self.ben, "anna")
         first = self.screen(self.anna, "ben")
         first.wait_for("ben is near")
-        # Through the node that the first one is.
+        # Through the node that the first screen runs.
         second, third = self.screen(self.anna, "ben"), self.screen(self.anna, "ben")
         for screen in (second, third):
             screen.wait_for("ben is near")
@@ -130,13 +130,13 @@ class ChatStory(Story):
             screen.wait_for("another one has taken over")
         second.press("ne\r")
         ben.wait_for("anna: half a line")
-        # One of the two is the node now, and the other one hears of it.
+        # One of the two runs the node now, and the other one uses it.
         third.wait_for("you: half a line \u2713")
         ben.press("to both\r")
         for screen in (second, third):
             screen.wait_for("ben: to both")
         for screen in (second, third):
-            # Also in the moment in which there is no node.
+            # Also while there is no node.
             screen.press("\x15/quit\r")
             self.assertEqual(0, screen.end())
 
@@ -151,14 +151,14 @@ class ChatStory(Story):
         for text in ("one", "two \x1b[31m"):
             line = ben.wait_for("line", lambda event, text=text: event["text"] == text)
             self.assertEqual("anna", line["name"])
-        # Who has it in a stream has seen it.
+        # A line that was written to a stream counts as read.
         anna.wait_for("mark", lambda event: event["mark"] == "read")
 
     def test_lines_arrive_at_receive(self):
         anna = self.anna.receive("--adapter", "none", accept="none")
         self.assertCode(0, self.ben.run("chat", "anna", "--wait", "delivered", "--adapter", "none", input=b"a line\n"))
         self.assertEqual("a line", anna.wait_for("message")["content"]["text"])
-        # Each by a process of its own, as soon as the last one has ended.
+        # Each by a separate process, as soon as the previous one has ended.
         for number in range(6):
             said = self.ben.run("chat", "anna", "--adapter", "none", input=f"line {number}\n".encode())
             self.assertCode(0, said)
@@ -175,7 +175,7 @@ class ChatStory(Story):
         heard = [event["text"] for event in anna.events if event["event"] == "line"]
         self.assertEqual(sorted(texts), sorted(heard))
 
-    def test_what_a_blocked_one_says_to_everybody(self):
+    def test_public_messages_of_a_blocked_peer_are_hidden(self):
         keys = self.place / "ben.keys"
         self.assertCode(0, self.ben.run("keys", "export", "--output", keys))
         self.assertCode(0, self.anna.run("keys", "import", keys, "--for", "ben"))
@@ -199,7 +199,7 @@ class ChatStory(Story):
         lines = [event["text"] for event in anna.events if event["event"] == "line"]
         self.assertEqual((["and this"], ["but this"]), (said, lines))
 
-    def test_nobody(self):
+    def test_an_unknown_peer(self):
         result = self.anna.run("chat", "zoe", "--adapter", "none", input=b"hi\n")
         self.assertCode(3, result)
         self.assertCode(2, self.anna.run("chat", "--adapter", "none", input=b"hi\n"))

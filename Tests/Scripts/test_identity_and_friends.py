@@ -1,4 +1,4 @@
-"""Who this machine is, whose keys it knows, and who is a friend: what people see, and what they are told when it goes wrong."""
+"""Commands for the identity, known keys and friends: their output, and their errors."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from test_voice import Screen
 
 
 class Home(Story):
-    """With words of a result as text, and what a JSON command tells."""
+    """A user whose results are text or JSON."""
 
     def say(self, code, peer, *arguments, **options):
         result = peer.run(*arguments, **options)
@@ -40,7 +40,7 @@ class Home(Story):
 
 
 class IdentityStory(Home):
-    def test_looking_makes_no_key(self):
+    def test_showing_the_identity_generates_no_key(self):
         self.assertIn("no identity yet", self.say(0, self.anna, "identity"))
         self.assertEqual({"event": "identity", "exists": False}, self.identity(self.anna))
         for command in (["peers"], ["friends"], ["keys"], ["identity", "rename", "anna"], ["inbox"]):
@@ -48,7 +48,7 @@ class IdentityStory(Home):
         self.assertFalse(self.identity(self.anna)["exists"])
         self.assertFalse((self.state(self.anna) / "identity.key").exists())
 
-    def test_it_is_made_when_something_is_received_or_sent(self):
+    def test_the_key_is_generated_by_the_first_transfer(self):
         anna = self.anna.receive("--once")
         self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", anna.address))
         anna.end()
@@ -57,7 +57,7 @@ class IdentityStory(Home):
         self.assertEqual(anna.ready["id"], shown[0]["id"])
         self.assertIn(shown[0]["fingerprint"], self.anna.run("identity", "show").stdout.decode())
 
-    def test_destroying_leaves_nothing_but_the_inbox_and_the_configuration(self):
+    def test_destroying_keeps_only_the_inbox_and_the_configuration(self):
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", self.file("photo.jpg", 4000), "--to", anna.address))
         anna.wait_for("delivered")
@@ -83,7 +83,7 @@ class IdentityStory(Home):
     def test_destroying_asks_first(self):
         self.export(self.anna)
         before = self.identity(self.anna)["id"]
-        # Nobody is there to be asked.
+        # There is no terminal to ask on.
         self.assertIn("--yes", self.say(2, self.anna, "identity", "destroy"))
         screen = self.screen(self.anna, "identity", "destroy")
         screen.wait_for(r"remove it\?")
@@ -101,7 +101,7 @@ class IdentityStory(Home):
         self.assertEqual(0, screen.end())
         self.assertEqual([], os.listdir(self.state(self.anna)))
 
-    def test_what_waits_for_the_inbox_is_named_in_the_question(self):
+    def test_files_waiting_for_the_inbox_are_named_in_the_question(self):
         anna = self.anna.receive()
         self.anna.inbox.rmdir()
         self.anna.inbox.write_text("in the way")
@@ -115,7 +115,7 @@ class IdentityStory(Home):
         screen.press("n\n")
         screen.end()
 
-    def test_destroying_is_refused_while_somebody_works_with_the_key(self):
+    def test_destroying_fails_while_another_process_uses_the_key(self):
         anna = self.anna.receive()
         before = sorted(os.listdir(self.state(self.anna)))
         self.assertIn("stop it with `nearshare mesh stop`", self.say(1, self.anna, "identity", "destroy", "--yes"))
@@ -126,7 +126,7 @@ class IdentityStory(Home):
         anna.end()
         self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
 
-    def test_destroying_is_refused_while_a_node_runs(self):
+    def test_destroying_fails_while_a_node_runs(self):
         node = self.anna.start("mesh", "run", "--json", "--adapter", "none", "--inbox", self.anna.inbox)
         node.wait_for("ready")
         self.assertIn("`nearshare mesh stop`", self.say(1, self.anna, "identity", "destroy", "--yes"))
@@ -136,8 +136,8 @@ class IdentityStory(Home):
         self.assertIn("are removed", self.say(0, self.anna, "identity", "destroy", "--yes"))
         self.assertEqual([], os.listdir(self.state(self.anna)))
 
-    def test_killed_in_the_middle_it_is_finished_by_the_next_command(self):
-        # Killed with something left besides the mark, so often.
+    def test_an_interrupted_destruction_is_completed_by_the_next_command(self):
+        # Number of runs that were killed before everything was removed.
         cut = 0
         for attempt in range(6):
             self.export(self.anna, f"keys {attempt}")
@@ -150,7 +150,7 @@ class IdentityStory(Home):
             process = subprocess.Popen(
                 self.anna.command("identity", "destroy", "--yes"), env=self.anna.environment(), stderr=subprocess.DEVNULL
             )
-            # At a step that the seed chooses: when so many of the folders are gone.
+            # Killed when a number of folders that the seed determines is removed.
             goal = self.random.randint(1, 400)
             while process.poll() is None:
                 try:
@@ -170,7 +170,7 @@ class IdentityStory(Home):
         self.assertGreater(cut, 0, f"seed {self.seed}: none was killed in the middle")
 
     @unittest.skipUnless(has_namespaces(), "a mount of its own needs root")
-    def test_what_cannot_be_removed_is_named_and_the_key_is_gone_all_the_same(self):
+    def test_files_that_cannot_be_removed_are_named_and_the_key_is_removed(self):
         self.export(self.anna)
         stuck = self.state(self.anna) / "stuck"
         stuck.mkdir()
@@ -187,13 +187,13 @@ class IdentityStory(Home):
         self.assertCode(1, result)
         self.assertIn("stuck can't be removed", result.stderr.decode())
         self.assertFalse((self.state(self.anna) / "identity.key").exists())
-        # Without the mount, whatever comes next finishes it.
+        # Without the mount, the next command completes it.
         self.assertFalse(self.identity(self.anna)["exists"])
         self.assertEqual([], os.listdir(self.state(self.anna)))
 
 
 class KeysStory(Home):
-    def test_keys_go_from_one_machine_to_the_other(self):
+    def test_exported_keys_are_imported_on_another_machine(self):
         self.say(0, self.anna, "identity", "rename", "Anna")
         exported = self.anna.run("keys", "export")
         self.assertCode(0, exported)
@@ -209,7 +209,7 @@ class KeysStory(Home):
         self.assertRegex(shown, rf"annie +{anna['id']} +imported \d{{4}}-\d\d-\d\d \d\d:\d\d")
         (peer,) = self.tell(self.ben, "peers")
         self.assertEqual(("annie", "Anna", "seen"), (peer["name"], peer["claimed_name"], peer["trust"]))
-        # Once more, by every way of saying whose they are.
+        # Again, with every way of naming the owner.
         for whose in ("annie", anna["id"], anna["fingerprint"]):
             self.say(0, self.ben, "keys", "import", self.anna.home / "exported", "--for", whose)
         self.assertEqual(1, len(self.tell(self.ben, "keys")))
@@ -225,7 +225,7 @@ class KeysStory(Home):
         self.say(0, self.ben, "peers", "forget", "anna")
         self.assertEqual([], self.tell(self.ben, "keys") + self.tell(self.ben, "peers"))
 
-    def test_K2_keys_that_are_not_those_of_the_one_named_are_refused(self):
+    def test_K2_keys_of_another_peer_than_the_named_one_are_rejected(self):
         carla = Peer(self.place / "carla")
         self.addCleanup(carla.stop_all)
         self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
@@ -236,12 +236,12 @@ class KeysStory(Home):
                 words = self.say(5, self.ben, "keys", "import", forged, "--for", whose)
                 self.assertIn(anna, words)
                 self.assertIn(other, words)
-        # And one key does not go by two names.
+        # One key cannot have two names.
         self.assertIn("anna", self.say(5, self.ben, "keys", "import", self.anna.home / "exported", "--for", "dora"))
         self.assertEqual([anna], [key["id"] for key in self.tell(self.ben, "keys")])
         self.assertEqual([anna], [peer["id"] for peer in self.tell(self.ben, "peers")])
 
-    def test_blocked_means_no_keys_either(self):
+    def test_keys_of_a_blocked_peer_are_rejected(self):
         exported = self.export(self.anna)
         self.say(0, self.ben, "keys", "import", exported, "--for", "anna")
         self.say(0, self.ben, "keys", "forget", "anna")
@@ -249,7 +249,7 @@ class KeysStory(Home):
         self.assertIn("is blocked", self.say(5, self.ben, "keys", "import", exported, "--for", "anna"))
         self.assertEqual([], self.tell(self.ben, "keys"))
 
-    def test_files_that_are_no_keys(self):
+    def test_files_without_keys_are_rejected(self):
         exported = self.export(self.anna)
         text = exported.read_text()
         later = text.replace("keys 1", "keys 2")
@@ -272,21 +272,21 @@ class KeysStory(Home):
         self.say(2, self.ben, "keys", "import", exported)
         self.assertEqual([], self.tell(self.ben, "keys") + self.tell(self.ben, "peers"))
 
-    def test_a_file_that_is_there_is_not_replaced(self):
+    def test_an_existing_file_is_not_replaced(self):
         taken = self.place / "taken"
         taken.write_text("mine")
         self.assertIn("already exists", self.say(1, self.anna, "keys", "export", "--output", taken))
         self.assertEqual("mine", taken.read_text())
         self.assertIn("no such file", self.say(1, self.anna, "keys", "export", "--output", self.place / "no/where"))
 
-    def test_P4_a_link_is_not_written_through(self):
+    def test_P4_a_symbolic_link_is_not_followed(self):
         link = self.place / "link"
         link.symlink_to(self.place / "elsewhere")
         self.assertIn("already exists", self.say(1, self.anna, "keys", "export", "--output", link))
         self.assertFalse((self.place / "elsewhere").exists())
 
     @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")
-    def test_a_full_disk_is_told_and_leaves_no_half_a_file(self):
+    def test_a_full_disk_is_reported_and_leaves_no_partial_file(self):
         disk = self.place / "disk"
         disk.mkdir()
         self.export(self.anna)
@@ -304,13 +304,13 @@ class KeysStory(Home):
         self.assertCode(7, result)
         self.assertEqual(b"full\n", result.stdout)
 
-    def test_forgetting_whom_nobody_knows(self):
+    def test_forgetting_an_unknown_peer(self):
         self.assertIn("there are no keys of", self.say(3, self.anna, "keys", "forget", "zoe\x1b[2J"))
         self.assertNotIn("\x1b", self.say(3, self.anna, "keys", "forget", "zoe\x1b[2J"))
 
-    def test_T1_a_claimed_name_does_not_steer_the_terminal(self):
+    def test_T1_a_claimed_name_is_escaped_for_the_terminal(self):
         self.say(0, self.anna, "identity", "rename", "a\u202enna")
-        # What the command line refuses, others may claim all the same.
+        # Names that the command line rejects may still be claimed by peers.
         name = self.state(self.anna) / "name.json"
         name.write_text(name.read_text().replace("nna", "nna\\u0007"))
         self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", self.identity(self.anna)["id"])
@@ -322,7 +322,7 @@ class KeysStory(Home):
 
 
 class FriendsStory(Home):
-    def test_somebody_at_an_address_becomes_a_friend_without_being_asked(self):
+    def test_a_peer_at_an_address_becomes_a_friend_without_being_asked(self):
         anna = self.anna.receive(accept="none")
         self.assertIn("no friends yet", self.say(0, self.ben, "friends"))
         words = self.say(0, self.ben, "friends", "add", "--unverified", anna.address)
@@ -338,13 +338,13 @@ class FriendsStory(Home):
         self.assertEqual(["seen"], [peer["trust"] for peer in self.tell(self.ben, "peers")])
         self.assertIn("not among your friends", self.say(3, self.ben, "friends", "remove", "anna"))
 
-    def test_a_known_one_need_not_be_near(self):
+    def test_a_known_peer_need_not_be_nearby(self):
         self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
         self.say(0, self.ben, "friends", "add", "--unverified", "ann")
         (friend,) = self.tell(self.ben, "friends", "list")
         self.assertEqual(("anna", True), (friend["name"], friend["keys"]))
 
-    def test_A5_a_key_that_nobody_has_verified_is_asked_about(self):
+    def test_A5_an_unverified_key_needs_a_confirmation(self):
         anna = self.anna.receive()
         self.assertIn("--unverified", self.say(5, self.ben, "friends", "add", anna.address))
         self.assertEqual([], self.tell(self.ben, "friends") + self.tell(self.ben, "peers"))
@@ -356,7 +356,7 @@ class FriendsStory(Home):
             self.assertEqual(code, screen.end(), screen.text)
         self.assertEqual(["anna"], [friend["name"] for friend in self.tell(self.ben, "friends")])
 
-    def test_K2_somebody_who_uses_a_known_name_becomes_no_friend(self):
+    def test_K2_a_peer_with_a_known_name_and_another_key_is_not_added(self):
         carla = Peer(self.place / "carla")
         self.addCleanup(carla.stop_all)
         self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
@@ -366,12 +366,12 @@ class FriendsStory(Home):
         self.assertIn(impostor.ready["id"], words)
         self.assertEqual([], self.tell(self.ben, "friends"))
 
-    def test_a_blocked_one_becomes_no_friend(self):
+    def test_a_blocked_peer_is_not_added(self):
         self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")
         self.say(0, self.ben, "peers", "block", "anna")
         self.assertIn("is blocked", self.say(5, self.ben, "friends", "add", "--unverified", "anna"))
 
-    def test_K3_a_verified_one_is_not_asked_about(self):
+    def test_K3_a_verified_peer_needs_no_confirmation(self):
         anna = self.screen(self.anna, "receive", "--name", "anna", "--adapter", "none")
         anna.wait_for(r"port \d+")
         port = re.search(r"port (\d+)", anna.text)[1]
@@ -389,7 +389,7 @@ class FriendsStory(Home):
         anna.press("\x03")
         anna.end()
 
-    def test_nobody_there(self):
+    def test_no_peer_nearby(self):
         self.assertCode(3, self.ben.run("friends", "add", "127.0.0.1:9"))
 
     def test_usage(self):
@@ -406,7 +406,7 @@ class NearbyFriendsStory(Home):
         self.anna = Peer(self.place / "anna", self.network.names[0])
         self.ben = Peer(self.place / "ben", self.network.names[1])
 
-    def test_a_friend_by_name_whose_things_come_unasked(self):
+    def test_a_friend_by_name_whose_files_are_accepted_without_asking(self):
         anna = self.anna.receive(accept="none", name="anna")
         self.say(0, self.ben, "friends", "add", "--unverified", "--adapter", "none", "anna")
         anna.signal(signal.SIGTERM)
@@ -415,7 +415,7 @@ class NearbyFriendsStory(Home):
         self.assertCode(0, self.anna.run("send", "--text", "hello", "--to", "ben"))
         self.assertEqual("hello", ben.wait_for("delivered")["text"])
 
-    def test_nobody_of_that_name(self):
+    def test_an_unknown_name(self):
         self.assertIn("no peers found", self.say(3, self.ben, "friends", "add", "anna", "--adapter", "none"))
         self.assertEqual([], self.tell(self.ben, "friends"))
 

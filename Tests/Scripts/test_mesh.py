@@ -1,4 +1,4 @@
-"""The mesh with the real executable: people out of each other's reach, and a peer that was written from bitchat's
+"""The mesh with the real executable: users out of each other's range, and an independent peer written from bitchat's
 specification alone."""
 
 import json
@@ -16,7 +16,7 @@ LARGEST = 5 << 20
 
 @unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
 class ThreeMachinesStory(Story):
-    """Anna and Ben share no network; Cleo, between them, shares one with each."""
+    """Anna and Ben have no common network; Cleo shares one with each."""
 
     def people(self):
         self.network = MachinesInARow(3)
@@ -27,7 +27,7 @@ class ThreeMachinesStory(Story):
         self.ben = Peer(self.place / "ben", self.network.names[2])
         self.addCleanup(self.cleo.stop_all)
 
-    def test_a_file_goes_through_the_one_between(self):
+    def test_a_file_is_relayed(self):
         photo = self.file("photo.jpg", 200_000)
         self.cleo.receive(name="cleo", accept="none")
         ben = self.ben.receive(name="ben")
@@ -39,25 +39,25 @@ class ThreeMachinesStory(Story):
         events = [json.loads(line) for line in result.stdout.splitlines()]
         self.assertEqual({"mesh"}, {event["via"] for event in events if "via" in event})
 
-    def test_without_via_the_mesh_is_tried_where_nobody_is_found(self):
+    def test_without_via_the_mesh_is_used_when_the_peer_is_not_found_directly(self):
         self.cleo.receive(name="cleo", accept="none")
         ben = self.ben.receive(name="ben")
         self.assertCode(0, self.anna.run("send", "--text", "see you at 8", "--to", "ben"))
         self.assertEqual("see you at 8", ben.wait_for("delivered")["text"])
 
-    def test_declined_far_away(self):
+    def test_declined_through_a_relay(self):
         photo = self.file("photo.jpg", 1000)
         self.cleo.receive(name="cleo", accept="all")
         self.ben.receive(name="ben", accept="none")
         self.assertCode(4, self.anna.run("send", photo, "--to", "ben", "--via", "mesh"))
 
-    def test_nobody_of_that_name(self):
+    def test_an_unknown_name(self):
         self.cleo.receive(name="cleo")
         result = self.anna.run("send", "--text", "hello", "--to", "ben", "--via", "mesh")
         self.assertCode(3, result)
         self.assertIn("cleo", result.stderr.decode())
 
-    def test_receive_hands_the_mesh_over_to_a_node_that_starts(self):
+    def test_receive_hands_over_the_mesh_to_a_new_node(self):
         """Both have one key; messages must reach the process that has the lock."""
         cleo = self.cleo.receive(name="cleo")
         node = self.cleo.start(
@@ -76,7 +76,7 @@ class ThreeMachinesStory(Story):
                 "60",
                 "--adapter",
                 "none",
-                patience=90,
+                timeout=90,
             )
             self.assertCode(0, result)
             self.assertEqual({"text": f"number {number}"}, node.wait_for("message")["content"])
@@ -102,7 +102,7 @@ class ThreeMachinesStory(Story):
         self.assertCode(0, self.cleo.run("mesh", "stop"))
         self.assertEqual(0, cleo.end())
 
-    def test_a_send_through_the_mesh_goes_through_the_node_that_runs_beside(self):
+    def test_a_send_through_the_mesh_uses_the_running_node(self):
         self.cleo.receive(name="cleo", accept="none")
         ben = self.ben.receive(name="ben")
         node = self.anna.start(
@@ -141,7 +141,7 @@ class BitchatStory(Story):
         self.assertEqual({"img.jpg": content}, self.anna.received())
 
     def test_a_private_file_of_5_MiB_both_ways(self):
-        # Five times what phones take: neither of their sets of capabilities, and none of their limits.
+        # Five times the limit of phones: the peer has neither of their sets of capabilities, so none of their limits.
         payload = LARGEST + bitchat_wire.MAX_PAYLOAD - bitchat_wire.MAX_FILE
         for module, name, value in (
             (bitchat_wire, "MAX_FILE", LARGEST),
@@ -156,13 +156,13 @@ class BitchatStory(Story):
         content = self.random.randbytes(LARGEST)
         path = self.place / "large.bin"
         path.write_bytes(content)
-        result = self.ben.run("send", path, "--to", "other", "--via", "mesh", "--interface", "lo", "--json", patience=300)
+        result = self.ben.run("send", path, "--to", "other", "--via", "mesh", "--interface", "lo", "--json", timeout=300)
         self.assertCode(0, result)
         self.assertEqual(content, other.wait_for_file(10)["content"])
 
         back = self.random.randbytes(LARGEST)
         other.send_private_file(other.wait_for_peer("anna", 10), "back.bin", "application/octet-stream", back, chunk=16_000)
-        anna.wait_for("delivered", patience=60)
+        anna.wait_for("delivered", timeout=60)
         self.assertEqual({"back.bin": back}, self.anna.received())
 
     def test_cancelling_a_file_for_a_phone(self):
@@ -173,7 +173,7 @@ class BitchatStory(Story):
         ben.wait_for("progress", lambda event: event["done"] > 5_000)
         ben.signal(INTERRUPT)
         self.assertEqual(130, ben.end())
-        # What is sent next is the first that arrives.
+        # The next message is the first to arrive.
         self.assertCode(
             0, self.ben.run("send", self.file("next.jpg", 1_000), "--to", "phone", "--via", "mesh", "--interface", "lo")
         )

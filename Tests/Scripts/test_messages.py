@@ -1,4 +1,4 @@
-"""Messages with the real executable: nodes that carry them for each other, and commands that go through a node."""
+"""Messages with the real executable: nodes that store and forward them, and commands that use a node."""
 
 import base64
 import concurrent.futures
@@ -16,7 +16,7 @@ from harness import INTERRUPT, MachinesInARow, Peer, Story, has_namespaces
 
 
 class Node:
-    """`mesh run` of one person, with its events."""
+    """`mesh run` of one user, with its events."""
 
     def __init__(self, peer, *arguments):
         self.running = peer.start(
@@ -24,17 +24,17 @@ class Node:
         )
         self.ready = self.running.wait_for("ready")
 
-    def message(self, text, patience=60):
-        """The message with that text, which comes next or later."""
-        return self.running.wait_for("message", lambda event: event["content"] == {"text": text}, patience=patience)
+    def message(self, text, timeout=60):
+        """Waits for the message with that text."""
+        return self.running.wait_for("message", lambda event: event["content"] == {"text": text}, timeout=timeout)
 
-    def said(self, text, patience=60):
-        """The line of a conversation with that text."""
-        return self.running.wait_for("message", lambda event: (event["content"] or {}).get("text") == text, patience=patience)
+    def said(self, text, timeout=60):
+        """Waits for the line of a conversation with that text."""
+        return self.running.wait_for("message", lambda event: (event["content"] or {}).get("text") == text, timeout=timeout)
 
-    def changed(self, identifier, state, patience=60):
+    def changed(self, identifier, state, timeout=60):
         return self.running.wait_for(
-            "message_changed", lambda event: (event["id"], event["state"]) == (identifier, state), patience=patience
+            "message_changed", lambda event: (event["id"], event["state"]) == (identifier, state), timeout=timeout
         )
 
     def end(self):
@@ -47,7 +47,7 @@ class Node:
 
 
 class MessageStory(Story):
-    """People who share no network but with the next one in the row."""
+    """Users who share a network only with the next one in the row."""
 
     count = 2
 
@@ -69,7 +69,7 @@ class MessageStory(Story):
             self.assertCode(0, taker.run("keys", "import", keys, "--for", name))
 
     def send(self, *arguments, code=0, input=None, peer=None):
-        """`message`: its id and what it says."""
+        """Runs `message`; returns its id and its output."""
         result = (peer or self.anna).run("message", *arguments, "--adapter", "none", input=input)
         self.assertCode(code, result)
         return result.stdout.decode().strip(), result.stderr.decode()
@@ -89,14 +89,14 @@ class MessageStory(Story):
 
 
 class RuleStory(MessageStory):
-    """What is refused, and how people are told. Nobody is near."""
+    """Rejected requests and their messages, without peers nearby."""
 
     def refused(self, code, words, *arguments, **options):
         identifier, said = self.send(*arguments, code=code, **options)
         self.assertIn(words, said)
         self.assertEqual("", identifier)
 
-    def test_what_does_not_go_together(self):
+    def test_conflicting_options(self):
         for words, *arguments in (
             ("a broadcast has no receiver", "hi", "--broadcast", "--to", "ben"),
             ("a broadcast has no receiver", "hi", "--mode", "broadcast", "--to", "ben"),
@@ -108,31 +108,31 @@ class RuleStory(MessageStory):
             ("not in mode full", "hi", "--to", "ben", "--file", "/etc/hostname"),
             ("not in mode broadcast", "hi", "--broadcast", "--file", "/etc/hostname"),
             ("nothing to send", "--broadcast"),
-            ("nothing in it", "", "--broadcast"),
+            ("the text is empty", "", "--broadcast"),
             ("not both", "hi", "--json", "1", "--broadcast"),
         ):
             with self.subTest(arguments=arguments):
                 self.refused(2, words, *arguments)
 
-    def test_what_can_not_be_said(self):
+    def test_invalid_content(self):
         for value in ("{nope", "1e999", "NaN", "", "[1 2]", '{"a":1}{"b":2}', '"\\ud800"'):
             with self.subTest(value=value):
                 self.refused(2, "invalid JSON", "--json", value, "--broadcast")
         self.refused(2, "base64 text", "--json", '{"picture": {"$base64": "!"}}', "--broadcast")
-        self.refused(2, "nothing in it", "-", "--broadcast", input=b"\n")
+        self.refused(2, "the text is empty", "-", "--broadcast", input=b"\n")
         self.refused(2, "not UTF-8", "-", "--broadcast", input=b"\xff\xfe")
-        # An array cut into itself until no stack would hold it.
+        # An array nested so deeply that no stack could hold it.
         self.refused(2, "invalid JSON", "--json", "[" * 5_000 + "]" * 5_000, "--broadcast")
 
-    def test_2_048_bytes_are_the_most(self):
-        # A text with its length in front, as one value.
+    def test_the_limit_of_2048_bytes(self):
+        # A text with its length prefix, as one value.
         value = json.dumps("x" * 2_045)
         kept, said = self.send("--json", value, "--broadcast", "--timeout", "0.2")
         self.assertIn("it is kept", said)
         self.refused(2, "the message has 2049 bytes, and the limit is 2048", "--json", json.dumps("x" * 2_046), "--broadcast")
         self.refused(2, "the limit is", "-", "--broadcast", input=b"y" * 1_000_000)
 
-    def test_nobody_is_there(self):
+    def test_no_peer_in_range(self):
         self.refused(3, "zoe is not known here", "hi", "--to", "zoe", "--timeout", "0.5")
         self.refused(3, "is not known here", "hi", "--to", "0123456789abcdef", "--mode", "mesh", "--timeout", "0.5")
         self.exchange_keys()
@@ -168,7 +168,7 @@ class RuleStory(MessageStory):
 
 
 class NeighbourStory(MessageStory):
-    """Two who share a network."""
+    """Two users on one network."""
 
     def test_every_mode(self):
         _, ben = Node(self.anna), Node(self.ben)
@@ -220,7 +220,7 @@ class NeighbourStory(MessageStory):
         self.assertEqual(len(ids), len(set(ids)))
         self.assertEqual(15, len(ids))
 
-    def test_commands_go_through_the_node(self):
+    def test_commands_use_the_running_node(self):
         anna, ben = Node(self.anna), Node(self.ben)
         socket = next(pathlib.Path(self.state(self.anna)).rglob("node.sock"))
         self.assertEqual(0o600, stat.S_IMODE(os.stat(socket).st_mode))
@@ -234,7 +234,7 @@ class NeighbourStory(MessageStory):
         status = json.loads(self.anna.run("mesh", "status", "--json").stdout)
         self.assertEqual((anna.ready["process"], True), (status["process"], status["standing"]))
         self.assertEqual(["ben"], [near["name"] for near in status["near"]])
-        # None of these began a node of its own.
+        # None of these commands started a node.
         self.assertEqual(anna.ready["id"], status["id"])
         second = self.anna.run("mesh", "run", "--accept", "none", "--adapter", "none")
         self.assertCode(1, second)
@@ -247,29 +247,29 @@ class NeighbourStory(MessageStory):
         self.assertCode(1, self.anna.run("mesh", "stop"))
         self.assertCode(0, self.ben.run("mesh", "stop"))
         self.assertEqual(0, ben.running.end())
-        # Who followed it goes on without.
+        # A follower continues without it.
         follower.signal(INTERRUPT)
         self.assertEqual(130, follower.end())
 
     def test_several_at_once_share_one_node(self):
-        # The first is the node for longer than the others wait for its place, and the others' time is not over when it ends.
+        # The first one runs the node for longer than the others wait for the role, and their timeouts are longer than that.
         with concurrent.futures.ThreadPoolExecutor() as several:
             sent = list(several.map(lambda number: self.send(f"number {number}", "--broadcast", "--timeout", "4"), range(4)))
         self.assertEqual(4, len({identifier for identifier, _ in sent}))
         for _, said in sent:
             self.assertIn("it is kept", said)
 
-    def test_what_waits_goes_on_when_its_node_ends(self):
+    def test_waiting_commands_continue_when_the_node_ends(self):
         self.exchange_keys()
         node = Node(self.anna)
         follower = self.anna.start("messages", "--follow", "--json", "--adapter", "none")
         waiting = self.anna.start(
             "message", "to ben", "--to", "ben", "--wait", "delivered", "--timeout", "60", "--adapter", "none"
         )
-        # Its id: it is on its way.
+        # The id shows that it was submitted.
         waiting.wait_for("not-json")
         self.assertEqual(130, node.end())
-        # One of the two is the node from now on.
+        # One of the two runs the node from now on.
         ben = Node(self.ben)
         ben.message("to ben")
         self.assertEqual(0, waiting.end())
@@ -293,8 +293,8 @@ class NeighbourStory(MessageStory):
         self.assertCode(9, waiting)
         self.assertIn("stored, and sent when one is", waiting.stderr.decode())
         anna, ben = Node(self.anna), Node(self.ben)
-        # In whichever order they are handed over.
-        said = [ben.running.wait_for("message", patience=60) for _ in range(2)]
+        # In any order of delivery.
+        said = [ben.running.wait_for("message", timeout=60) for _ in range(2)]
         self.assertEqual(["hi", "there"], sorted(each["content"]["text"] for each in said))
         self.assertEqual({"anna"}, {each["name"] for each in said})
         ben.kill()
@@ -311,7 +311,7 @@ class CarriedStory(MessageStory):
     count = 3
 
     def carried(self, peer):
-        """What a node that isn't running has in its store."""
+        """Returns the number of bundles in the store of a stopped node."""
         with sqlite3.connect(f"file:{self.state(peer)}/carried.sqlite?mode=ro", uri=True) as store:
             return list(store.iterdump()), b"".join(
                 value if isinstance(value, bytes) else str(value).encode()
@@ -320,14 +320,14 @@ class CarriedStory(MessageStory):
                 for value in row
             )
 
-    def wait_until_dropped(self, peer, identifier, patience=30):
-        deadline = time.monotonic() + patience
+    def wait_until_dropped(self, peer, identifier, timeout=30):
+        deadline = time.monotonic() + timeout
         with contextlib.closing(sqlite3.connect(f"file:{self.state(peer)}/carried.sqlite?mode=ro", uri=True)) as store:
             while store.execute("select 1 from message where id = ?", (bytes.fromhex(identifier),)).fetchone():
                 self.assertLess(time.monotonic(), deadline, "the message is still carried")
                 time.sleep(0.05)
 
-    def test_never_all_up_at_once(self):
+    def test_delivery_when_nodes_never_run_at_the_same_time(self):
         self.exchange_keys()
         cleo = Node(self.cleo)
         identifier, _ = self.send("see you at 8", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", "30")
@@ -336,12 +336,12 @@ class CarriedStory(MessageStory):
         ben = Node(self.ben)
         message = ben.message("see you at 8")
         self.assertEqual((identifier, "anna", False), (message["id"], message["name"], message["broadcast"]))
-        # Anna hears of it, although Ben has gone: once Cleo has his acknowledgement, which takes the message's place.
+        # Anna learns of the delivery although Ben has left: Cleo has the acknowledgement, which replaces the message.
         self.wait_until_dropped(self.cleo, identifier)
         self.assertEqual(130, ben.end())
         anna = Node(self.anna)
         anna.changed(identifier, "delivered")
-        # Once, also when the one who carried it comes back.
+        # Once, also when the relaying node returns.
         cleo.kill()
         Node(self.cleo)
         ben = Node(self.ben)
@@ -351,7 +351,7 @@ class CarriedStory(MessageStory):
             [identifier], [each["id"] for each in self.arrived(self.ben) if each["content"]["text"] == "see you at 8"]
         )
 
-    def test_a_broadcast_reaches_all_once(self):
+    def test_a_broadcast_reaches_each_node_once(self):
         anna, cleo, ben = Node(self.anna), Node(self.cleo), Node(self.ben)
         identifier, _ = self.send("to all", "--broadcast", "--wait", "sent", "--timeout", "30")
         cleo.message("to all")
@@ -359,23 +359,23 @@ class CarriedStory(MessageStory):
         anna.kill()
         ben.kill()
         ben = Node(self.ben)
-        # Said later by somebody who knows the first one, so that a second copy would have come before.
+        # Sent later by a node that has the first one, so that a second copy would have arrived before.
         self.send("later", "--broadcast", "--wait", "sent", "--timeout", "30", peer=self.cleo)
         ben.message("later")
         for peer in (self.cleo, self.ben):
             self.assertEqual([identifier], [each["id"] for each in self.arrived(peer) if each["content"]["text"] == "to all"])
 
-    def test_a_broadcast_reaches_who_comes_later(self):
+    def test_a_broadcast_reaches_a_later_node(self):
         self.exchange_keys()
         cleo = Node(self.cleo)
         self.send("for later", "--broadcast", "--wait", "sent", "--timeout", "30")
         cleo.message("for later")
-        # Nobody sealed it; but Ben knows for certain whose the key is that signed it.
+        # It is not sealed, but Ben has authenticated the owner of the signing key.
         message = Node(self.ben).message("for later")
         self.assertEqual((None, "anna"), (message["from"], message["name"]))
         self.assertIn("anna to everyone: for later", self.ben.run("messages").stdout.decode())
 
-    def test_what_a_carrier_learns(self):
+    def test_what_a_relaying_node_learns_of_a_public_message(self):
         self.exchange_keys()
         cleo = Node(self.cleo)
         for text, *arguments in (("hidden words",), ("said openly", "--unencrypted")):
@@ -385,10 +385,10 @@ class CarriedStory(MessageStory):
         self.assertIn(b"said openly", stored)
         self.assertNotIn(b"hidden words", stored)
 
-    def test_what_a_carrier_does_not_learn(self):
+    def test_a_relaying_node_does_not_learn_sender_and_receiver_of_a_private_message(self):
         self.exchange_keys()
         keys = [self.keys(peer) for peer in (self.anna, self.ben)]
-        # Without, what is looked for is there.
+        # Without --private, the searched bytes are there.
         cleo = Node(self.cleo)
         self.send("open", "--to", "ben", "--mode", "mesh", "--wait", "sent", "--timeout", "30")
         cleo.kill()
@@ -408,7 +408,7 @@ class CarriedStory(MessageStory):
         self.assertEqual("anna", Node(self.ben).message("hidden")["name"])
 
     def keys(self, peer):
-        """What tells who somebody is: their keys, their fingerprint, their id."""
+        """Returns the bytes that identify a user: keys, fingerprint and id."""
         lines = peer.run("keys", "export").stdout.decode().splitlines()
         agreement, signing = (bytes.fromhex(line.split()[1]) for line in lines if line.split()[0] in ("agreement", "signing"))
         addresses = [hashlib.sha256(key).digest()[:8] for key in (agreement, signing)]

@@ -1,4 +1,4 @@
-"""What people and scripts meet on one machine: addresses given by hand, exit codes, strangers at the port, full disks."""
+"""Commands on one machine: explicit addresses, exit codes, untrusted connections, full disks."""
 
 import json
 import os
@@ -10,20 +10,20 @@ from harness import INTERRUPT, Peer, Story, digest, free_port, has_namespaces
 
 
 class OneMachineStory(Story):
-    def test_text_is_shown_and_kept(self):
+    def test_text_is_shown_and_stored(self):
         anna = self.anna.receive("--once")
         self.assertCode(0, self.ben.run("send", "--text", "see you at 8", "--to", anna.address))
         self.assertEqual("see you at 8", anna.wait_for("delivered")["text"])
         self.assertEqual(0, anna.end())
 
-    def test_a_receiver_at_rest_holds_no_database(self):
+    def test_an_idle_receiver_has_no_media_type_database_in_memory(self):
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", self.file("f", 1000), "--to", anna.address))
         self.assertEqual("application/octet-stream", anna.wait_for("delivered")["type"])
         with open(f"/proc/{anna.process.pid}/maps") as maps:
             self.assertNotIn(".mgc", maps.read())
 
-    def test_stdout_gets_the_content_alone(self):
+    def test_stdout_receives_only_the_content(self):
         content = self.random.randbytes(200_000)
         source = self.place / "content"
         source.write_bytes(content)
@@ -36,7 +36,7 @@ class OneMachineStory(Story):
             )
             try:
                 port = process.stderr.readline().decode().rsplit(" ", 1)[1].strip()
-                # A pipe has no names that would keep several apart.
+                # A pipe cannot separate several files.
                 self.assertCode(4, self.ben.run("send", self.place, "--to", f"127.0.0.1:{port}"))
                 self.assertCode(4, self.ben.run("send", source, source, "--to", f"127.0.0.1:{port}"))
                 self.assertCode(0, self.ben.run("send", source, "--to", f"127.0.0.1:{port}"))
@@ -56,7 +56,7 @@ class OneMachineStory(Story):
         self.assertEqual([0, 0], [anna.end(), other.end()])
         self.assertEqual([{"s": content}] * 2, [self.anna.received(), carla.received()])
 
-    def test_some_of_several_failed(self):
+    def test_partial_failure_with_several_receivers(self):
         photo = self.file("photo.jpg", 5000)
         anna = self.anna.receive()
         result = self.ben.run("send", photo, "--to", anna.address, "--to", f"127.0.0.1:{free_port()}")
@@ -73,16 +73,16 @@ class OneMachineStory(Story):
             with self.subTest(arguments=arguments):
                 self.assertCode(2, self.ben.run(*arguments))
 
-    def test_nobody_there(self):
+    def test_no_peer_nearby(self):
         photo = self.file("photo.jpg", 10)
         self.assertCode(3, self.ben.run("send", photo, "--to", f"127.0.0.1:{free_port()}"))
 
-    def test_nothing_there_to_send(self):
+    def test_missing_source_files(self):
         result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")
         self.assertCode(1, result)
         self.assertIn("missing", result.stderr.decode())
 
-    def test_same_name_twice_is_numbered(self):
+    def test_equal_names_are_numbered(self):
         photo = self.file("photo.jpg", 4000)
         anna = self.anna.receive()
         for _ in range(2):
@@ -98,7 +98,7 @@ class OneMachineStory(Story):
         anna = self.anna.receive(accept="friends")
         self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
         identity = json.loads(self.ben.run("identity", "show", "--json").stdout)
-        # A5: nobody has compared the code, and nobody is there to be asked.
+        # A5: the code was not compared, and there is no terminal to ask on.
         self.assertCode(5, self.anna.run("friends", "add", identity["id"]))
         self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
         self.assertCode(0, self.anna.run("friends", "add", "--unverified", identity["id"]))
@@ -108,7 +108,7 @@ class OneMachineStory(Story):
         self.assertCode(4, self.ben.run("send", photo, "--to", anna.address))
         self.assertEqual(before, set(self.anna.received()))
 
-    def test_K2_a_known_name_with_another_key_is_a_loud_stop(self):
+    def test_K2_a_known_name_with_another_key_stops_the_transfer(self):
         photo = self.file("photo.jpg", 4000)
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
@@ -119,7 +119,7 @@ class OneMachineStory(Story):
         anna.end()
         self.assertTrue(any("another key" in line for line in anna.errors), anna.story())
 
-    def test_K8_a_key_that_others_can_read_is_refused(self):
+    def test_K8_a_key_readable_by_others_is_rejected(self):
         self.assertCode(0, self.ben.run("keys", "export"))
         key = self.ben.home / "state/nearshare/identity.key"
         self.assertEqual(0o600, key.stat().st_mode & 0o777)
@@ -136,7 +136,7 @@ class OneMachineStory(Story):
         self.assertIn("the content did not match the offer", result.stderr.decode())
         self.assertEqual({}, self.anna.received())
 
-    def test_R8_a_peer_leaves_no_more_than_its_share_unasked(self):
+    def test_R8_the_quota_of_a_peer_limits_transfers_accepted_without_asking(self):
         anna = self.anna.receive("--max-per-peer", "5KB")
         self.assertCode(0, self.ben.run("send", self.file("one.jpg", 4000), "--to", anna.address))
         self.assertCode(7, self.ben.run("send", self.file("two.jpg", 4000), "--to", anna.address))
@@ -144,7 +144,7 @@ class OneMachineStory(Story):
         self.assertCode(0, self.ben.run("send", self.file("three.jpg", 900), "--to", anna.address))
         self.assertEqual({"one.jpg", "three.jpg"}, set(self.anna.received()))
 
-    def test_T1_T3_names_never_reach_the_terminal_raw(self):
+    def test_T1_T3_names_are_escaped_for_the_terminal(self):
         name = "a\x1b]0;owned\x07\x1b[31m\u202egpj.exe"
         source = self.file("plain", 10)
         hostile = source.with_name(name)
@@ -188,7 +188,7 @@ class OneMachineStory(Story):
         self.assertEqual({"a", "inside"}, set(os.listdir(self.anna.inbox / "tree")))
         self.assertEqual("a", os.readlink(self.anna.inbox / "tree/inside"))
 
-    def test_P10_the_inbox_may_be_a_link_or_missing(self):
+    def test_P10_the_inbox_may_be_a_symbolic_link_or_missing(self):
         real = self.place / "elsewhere"
         real.mkdir()
         self.anna.inbox.symlink_to(real)
@@ -197,7 +197,7 @@ class OneMachineStory(Story):
         anna.wait_for("delivered")
         self.assertEqual(["f"], os.listdir(real))
 
-    def test_an_inbox_that_is_away_loses_nothing(self):
+    def test_an_unavailable_inbox_loses_nothing(self):
         anna = self.anna.receive()
         self.anna.inbox.rmdir()
         self.anna.inbox.write_text("in the way")
@@ -214,7 +214,7 @@ class OneMachineStory(Story):
         self.assertEqual({"photo.jpg": photo.read_bytes()}, self.anna.received())
 
     @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")
-    def test_R8_a_full_disk_keeps_what_it_can(self):
+    def test_R8_a_full_disk_keeps_received_content_for_resuming(self):
         self.anna.inbox.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", self.anna.inbox], check=True)
         self.addCleanup(subprocess.run, ["umount", self.anna.inbox])
@@ -242,7 +242,7 @@ class OneMachineStory(Story):
         yield "right magic, then noise", b"NSHR\x01\x01\0\0" + self.random.randbytes(4096)
         yield "right magic, endless message", b"NSHR\x01\x01\0\0\xff\xff" + b"x" * 70000
 
-    def test_R5_strangers_at_the_port_do_no_harm(self):
+    def test_R5_untrusted_connections_do_no_harm(self):
         anna = self.anna.receive()
         port = anna.ready["port"]
         held = []
@@ -259,7 +259,7 @@ class OneMachineStory(Story):
         for stranger in held:
             stranger.close()
 
-    def test_another_version_gets_a_clear_sentence(self):
+    def test_an_incompatible_version_is_reported_clearly(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             ben = self.ben.start("send", self.file("f", 10), "--to", f"127.0.0.1:{port}")
@@ -270,7 +270,7 @@ class OneMachineStory(Story):
                 self.assertEqual(11, ben.end())
         self.assertIn("versions 8 to 9", "".join(ben.errors))
 
-    def test_not_a_peer_gets_a_clear_sentence(self):
+    def test_a_server_of_another_protocol_is_reported_clearly(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             ben = self.ben.start("send", self.file("f", 10), "--to", f"127.0.0.1:{port}")

@@ -1,4 +1,4 @@
-"""docs/PROTOCOL.md is enough to write a peer from: here is one, and it sends to the real executable."""
+"""The independent sender of protocol_peer, which was written from docs/PROTOCOL.md alone, against the real executable."""
 
 import pathlib
 import unittest
@@ -49,7 +49,7 @@ class ProtocolStory(Story):
                 self.assertEqual(self.big, pathlib.Path(received["b.bin"]).read_bytes())
                 self.assertEqual(b"xyz", pathlib.Path(received["dir"], "l").read_bytes())
 
-    def test_a_cut_transfer_goes_on(self):
+    def test_an_interrupted_transfer_is_resumed(self):
         anna = self.anna.receive()
         entries = self.entries()
         self.assertEqual("cut", self.send(anna, entries, stop_after=1_500_000)["outcome"])

@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from harness import PATIENCE, Peer, Story
+from harness import TIMEOUT, Peer, Story
 from pseudo_terminal import PseudoTerminal
 
 
@@ -22,8 +22,8 @@ class Terminal(PseudoTerminal):
         return re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[78])", "", self.drawn.decode(errors="replace"))
 
     def wait_for(self, pattern):
-        """What the pattern has found; what came before it counts no more."""
-        end = time.monotonic() + PATIENCE
+        """Waits for the pattern; discards the output before it."""
+        end = time.monotonic() + TIMEOUT
         while not (found := re.search(pattern, self.text)):
             if time.monotonic() > end or not self.read(0.2):
                 raise AssertionError(f"{pattern!r} did not come:\n{self.text[-3000:]}")
@@ -31,8 +31,8 @@ class Terminal(PseudoTerminal):
         return found
 
     def end(self):
-        """Its exit status."""
-        deadline = time.monotonic() + PATIENCE
+        """Waits for the exit status."""
+        deadline = time.monotonic() + TIMEOUT
         while True:
             self.read(0.1)
             done, status = os.waitpid(self.process, os.WNOHANG)
@@ -77,7 +77,7 @@ class Asked(Story):
 
 
 class QuestionStory(Asked):
-    def test_R4_a_bare_answer_is_for_nobody_when_two_ask(self):
+    def test_R4_an_answer_without_a_number_is_rejected_when_two_questions_are_open(self):
         anna = self.receiving()
         ben = self.offer(self.ben, anna, "from ben")
         anna.wait_for(r"accept\? \[y\]es")
@@ -94,7 +94,7 @@ class QuestionStory(Asked):
         self.assertEqual("completed", self.outcome(ben))
         anna.wait_for("ben: from ben")
 
-    def test_ctrl_d_is_no_answer_and_does_not_make_it_deaf(self):
+    def test_ctrl_d_is_no_answer_and_later_answers_are_read(self):
         anna = self.receiving()
         for number in range(2):
             ben = self.offer(self.ben, anna, "hello")
@@ -104,7 +104,7 @@ class QuestionStory(Asked):
             self.assertEqual("completed", self.outcome(ben), number)
             anna.wait_for("complete")
 
-    def test_in_the_background_it_waits_and_in_the_foreground_it_answers(self):
+    def test_questions_wait_in_the_background_and_are_answered_in_the_foreground(self):
         words = shlex.join(self.anna.command("receive", "--adapter", "none", "--inbox", str(self.anna.inbox)))
         shell = self.terminal(self.anna, "bash", "--norc", "--noprofile", "-i")
         shell.press(f"PS1=ready:; {words} &\n")
@@ -131,11 +131,11 @@ class QuestionStory(Asked):
     def bring_back(self, shell):
         shell.press("fg\n")
         shell.wait_for("receive --adapter")
-        # It is asked anew of itself after a while in the background; else by Enter.
+        # The question is repeated automatically after a while in the background, otherwise by Enter.
         shell.press("\n")
         shell.wait_for(r"accept\? \[y\]es")
 
-    def test_a_terminal_that_has_gone_ends_it(self):
+    def test_a_closed_terminal_ends_the_command(self):
         anna = self.receiving()
         os.close(anna.device)
         anna.device = os.open("/dev/null", os.O_RDONLY)
@@ -166,7 +166,7 @@ class CodeStory(Asked):
         anna.press("\x03")
         anna.end()
 
-    def test_K3_verified_is_who_both_have_said_yes_to_whoever_is_first(self):
+    def test_K3_a_key_is_verified_when_both_users_confirm_in_either_order(self):
         self.verified()
         anna, ben = self.compare()
         ben.press("y\n")
@@ -175,7 +175,7 @@ class CodeStory(Asked):
         anna.wait_for("ben is verified")
         self.assertEqual(0, ben.end())
 
-    def test_K3_a_no_of_the_asker_is_told_and_ends_what_was_verified_there(self):
+    def test_K3_a_no_of_the_requesting_user_is_reported_and_removes_the_verification(self):
         self.verified()
         anna, ben = self.compare()
         ben.press("n\n")
@@ -183,7 +183,7 @@ class CodeStory(Asked):
         self.assertEqual(5, ben.end())
         self.assertEqual(["seen"], self.trust(self.ben))
 
-    def test_K3_a_no_after_the_others_yes_verifies_nobody(self):
+    def test_K3_a_no_after_the_other_yes_verifies_no_key(self):
         anna, ben = self.compare()
         anna.press("y\n")
         anna.wait_for("waiting for ben")
@@ -192,7 +192,7 @@ class CodeStory(Asked):
         self.assertEqual(5, ben.end())
         self.assertEqual(([], []), (self.trust(self.anna), self.trust(self.ben)))
 
-    def test_K3_a_no_of_the_one_asked_takes_the_askers_question_away(self):
+    def test_K3_a_no_of_the_asked_user_closes_the_requesting_users_question(self):
         self.verified()
         anna, ben = self.compare()
         anna.press("n\n")
@@ -200,7 +200,7 @@ class CodeStory(Asked):
         self.assertEqual(5, ben.end())
         self.assertEqual(["seen"], self.trust(self.anna))
 
-    def test_an_asker_who_goes_takes_the_question_along(self):
+    def test_a_question_is_closed_when_the_requesting_peer_disconnects(self):
         anna, ben = self.compare()
         ben.press("\x03")
         ben.end()

@@ -6,12 +6,12 @@ import subprocess
 import time
 import unittest
 
-from harness import PATIENCE, Peer, Story, has_namespaces
+from harness import TIMEOUT, Peer, Story, has_namespaces
 
 
 class RefusalStory(Story):
     def send(self, anna, *arguments):
-        """Its exit status and what it said."""
+        """Returns the exit status and the messages."""
         result = self.ben.run("send", *arguments, "--to", anna.address)
         return result.returncode, result.stderr.decode(errors="replace")
 
@@ -20,17 +20,17 @@ class RefusalStory(Story):
         self.assertEqual(0, self.send(anna, "--text", "hello")[0])
         return anna
 
-    def test_who_is_blocked_is_told_so_and_not_to_go_on(self):
+    def test_a_blocked_sender_is_told_so_and_not_to_resume(self):
         anna = self.known()
         self.assertCode(0, self.anna.run("peers", "block", self.anna.run("peers").stdout.decode().split()[1]))
         for _ in range(5):
             code, words = self.send(anna, self.file("photo.jpg", 100_000))
             self.assertEqual(4, code, words)
-            # An offer that comes before the end of the link is declined.
+            # An offer that arrives before the end of the link is declined.
             self.assertRegex(words, "has blocked this machine|declined")
             self.assertNotIn("lost", words)
 
-    def test_K2_A5_a_friend_is_let_in_though_a_stranger_took_the_name_meanwhile(self):
+    def test_K2_A5_a_friend_is_accepted_although_another_peer_claimed_the_name(self):
         cleo = Peer(self.place / "cleo")
         self.addCleanup(cleo.stop_all)
         for peer, name in ((self.ben, "ben"), (cleo, "ben")):
@@ -48,14 +48,14 @@ class RefusalStory(Story):
         self.assertEqual(0, self.send(anna, "--text", "hello again")[0])
         self.assertCode(4, cleo.run("send", "--text", "it is me", "--to", anna.address))
 
-    def test_nothing_is_taken_from_anybody(self):
+    def test_accept_none_declines_every_peer(self):
         anna = self.anna.receive(accept="none")
         code, words = self.send(anna, "--text", "hello")
         self.assertEqual(4, code)
         self.assertIn("accepts nothing at the moment", words)
         self.assertNotIn("friend", words)
 
-    def test_R8_what_a_peer_may_leave_is_told_in_numbers(self):
+    def test_R8_an_exceeded_quota_is_reported_with_numbers(self):
         anna = self.anna.start(
             "receive", "--name", "anna", "--accept", "all", "--max-per-peer", "1MB", "--inbox", self.anna.inbox
         )
@@ -69,8 +69,8 @@ class RefusalStory(Story):
             self.assertIn(amount, words)
 
     def said(self, running, words):
-        """The line on standard error that has these words."""
-        end = time.monotonic() + PATIENCE
+        """Waits for a line on standard error that contains the text."""
+        end = time.monotonic() + TIMEOUT
         while True:
             for line in list(running.errors):
                 if words in line:
@@ -79,7 +79,7 @@ class RefusalStory(Story):
             time.sleep(0.01)
 
     @unittest.skipUnless(has_namespaces(), "a small disk of its own needs root")
-    def test_R8_a_full_disk_is_told_in_numbers(self):
+    def test_R8_a_full_disk_is_reported_with_numbers(self):
         self.anna.inbox.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", self.anna.inbox], check=True)
         self.addCleanup(subprocess.run, ["umount", self.anna.inbox])
@@ -89,7 +89,7 @@ class RefusalStory(Story):
         for words in ("needs 30.0 MB", "can be used", "67.1 MB of the disk must stay free"):
             self.assertIn(words, detail)
 
-    def test_a_reader_who_has_enough_ends_it(self):
+    def test_a_reader_that_closes_the_pipe_ends_the_command(self):
         read, write = os.pipe()
         process = subprocess.Popen(
             self.anna.command("receive", "--stdout", "--accept", "all", "--adapter", "none"),
@@ -107,15 +107,15 @@ class RefusalStory(Story):
         address = f"127.0.0.1:{line.split('port')[1].strip()}"
         os.close(read)
         self.assertEqual(1, self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address).returncode)
-        self.assertEqual(1, process.wait(PATIENCE))
+        self.assertEqual(1, process.wait(TIMEOUT))
 
-    def test_names_that_would_break_a_line_or_cannot_be_seen(self):
+    def test_names_with_line_breaks_or_without_visible_characters(self):
         for name in ("a\nb", "a\x1b[31mb", "a\tb", " ", "", "a\u2028b"):
             self.assertCode(2, self.anna.run("identity", "rename", name))
             self.assertCode(2, self.anna.run("receive", "--name", name))
         self.assertCode(0, self.anna.run("identity", "rename", "Anna 😀 am Fenster"))
 
-    def test_nobody_is_meant_by_an_empty_name(self):
+    def test_an_empty_name_selects_no_peer(self):
         photo = self.file("photo.jpg", 10)
         for arguments in (
             ["send", photo, "--to", ""],
@@ -134,20 +134,20 @@ class RefusalStory(Story):
                 self.assertCode(2, self.anna.run(*arguments))
         self.assertIn("10.77.0.1:4000", self.anna.run("send", photo, "--to", "10.77.0.1").stderr.decode())
 
-    def test_one_who_is_named_twice_gets_it_once(self):
+    def test_a_receiver_that_is_named_twice_gets_one_copy(self):
         anna = self.anna.receive()
         result = self.ben.run("send", "--text", "hello", "--to", anna.address, "--to", anna.address)
         self.assertCode(0, result)
         anna.wait_for("finished")
         self.assertEqual(1, len([event for event in anna.events if event["event"] == "invitation"]))
 
-    def test_times_and_unblocking_are_told_as_they_are(self):
+    def test_times_and_unblocking_are_reported_correctly(self):
         self.assertIn("0.1 to 600", self.ben.run("send", "x", "--to", "anna", "--timeout", "0").stderr.decode())
         self.known()
         ben = self.anna.run("peers").stdout.decode().split()[1]
         self.assertIn("is not blocked", self.anna.run("peers", "unblock", ben).stderr.decode())
 
-    def test_what_was_moved_into_the_inbox_is_listed_there(self):
+    def test_items_moved_from_the_spool_are_listed_in_the_inbox(self):
         anna = self.anna.receive()
         self.anna.inbox.rmdir()
         self.anna.inbox.write_text("in the way")

@@ -15,7 +15,7 @@ MARKER = b"nobody in between reads this line, however often it is repeated\n"
 
 
 class Member(Peer):
-    """A person whose program is the probe of the library."""
+    """A user who runs the library's session probe."""
 
     def begin(self):
         # The probe stands beside the executable.
@@ -42,19 +42,19 @@ class Member(Peer):
         return self.running.wait_for(*arguments, **named)
 
     def peak_memory(self):
-        """In MiB."""
+        """Returns the resident memory in MiB."""
         self.say("memory")
         return int(self.wait_for("memory")["peak"]) / 1024
 
 
 class Wiretap:
-    """All that goes over a namespace's cables, looked through for some bytes."""
+    """Searches all packets on the cables of a namespace for given bytes."""
 
     def __init__(self, namespace, wanted):
         self.wanted = wanted
         self.found = 0
         self.byte_count = 0
-        # A socket stays in the namespace in which it was made; a thread of its own may go there.
+        # A socket stays in the namespace in which it was created; a separate thread enters it.
         made = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(namespace, made), daemon=True)
         self._thread.start()
@@ -88,7 +88,7 @@ class Wiretap:
 
 @unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
 class ThreeMembersStory(Story):
-    """Anna and Ben share no network; Cleo, between them, shares one with each."""
+    """Anna and Ben have no common network; Cleo shares one with each."""
 
     def people(self):
         self.network = MachinesInARow(3)
@@ -111,7 +111,7 @@ class ThreeMembersStory(Story):
             state = one.wait_for("state", lambda event, other=other: event["id"] == other.id and event["state"] == "connected")
             self.assertEqual(self.cleo.id, state["via"])
 
-    def test_100_MB_through_the_one_between_who_sees_no_plaintext(self):
+    def test_100_MB_through_a_relay_that_sees_no_plaintext(self):
         self.gather()
         path = self.place / "source" / "large.bin"
         path.parent.mkdir(parents=True)
@@ -121,17 +121,17 @@ class ThreeMembersStory(Story):
                 file.write(block + (MARKER * (500_000 // len(MARKER) + 1))[:500_000])
         tap = Wiretap(self.network.names[1], MARKER[:16])
         self.anna.say("send", path, self.ben.id)
-        self.assertEqual("completed", self.anna.wait_for("sent", patience=300)["outcome"])
+        self.assertEqual("completed", self.anna.wait_for("sent", timeout=300)["outcome"])
         received = self.ben.wait_for("received")
         self.assertEqual("completed", received["outcome"])
         self.assertEqual(digest(path), digest(received["path"]))
         tap.end()
         self.assertEqual(0, tap.found)
-        # It went by here, in and out; the tap may have been too slow for some of it.
+        # All content passed here, in and out; the tap may have missed a part of it.
         self.assertGreater(tap.byte_count, 10_000_000)
 
-    def test_the_tap_finds_what_is_not_hidden(self):
-        """Else the story above would prove nothing."""
+    def test_the_tap_finds_plaintext(self):
+        """Validates the test above: the tap detects plaintext."""
         tap = Wiretap(self.network.names[1], MARKER[:16])
         subprocess.run(
             [
@@ -148,30 +148,30 @@ class ThreeMembersStory(Story):
         tap.end()
         self.assertGreater(tap.found, 0)
 
-    def test_a_slow_reader_costs_no_memory_at_either_end_nor_between(self):
+    def test_a_slow_reader_costs_no_memory_at_either_end_nor_at_the_relay(self):
         self.gather()
         self.anna.say("stream", "slow-16", 64, self.ben.id)
         self.anna.say("stream", "fast", 8, self.ben.id)
-        # The fast one is not held up by the slow one.
+        # The slow reader does not delay the fast one.
         self.assertEqual(str(8 << 20), self.ben.wait_for("read", lambda event: event["name"] == "fast")["count"])
-        self.assertEqual(str(64 << 20), self.ben.wait_for("read", patience=120)["count"])
+        self.assertEqual(str(64 << 20), self.ben.wait_for("read", timeout=120)["count"])
         for member in (self.anna, self.cleo, self.ben):
             self.assertLess(member.peak_memory(), 64)
 
-    def test_when_the_one_between_leaves_the_others_lose_each_other(self):
+    def test_when_the_relay_leaves_the_others_are_disconnected(self):
         self.gather()
         self.cleo.say("leave")
         for one in (self.anna, self.ben):
             one.wait_for("left", lambda event: event["id"] == self.cleo.id)
         for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
-            one.wait_for("left", lambda event, other=other: event["id"] == other.id, patience=60)
+            one.wait_for("left", lambda event, other=other: event["id"] == other.id, timeout=60)
 
-    def test_a_cable_that_is_pulled_and_mended_needs_no_invitation(self):
+    def test_a_repaired_cable_needs_no_new_invitation(self):
         self.gather()
         self.network.cut(1)
-        self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] != "connected", patience=60)
+        self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] != "connected", timeout=60)
         self.network.mend(1)
-        self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] == "connected", patience=60)
+        self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] == "connected", timeout=60)
 
 
 if __name__ == "__main__":

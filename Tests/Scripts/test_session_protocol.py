@@ -1,4 +1,4 @@
-"""docs/PROTOCOL.md is enough to write a member of a session from: here is one, and it talks to the example programs."""
+"""The independent member of session_peer, which was written from docs/PROTOCOL.md alone, against the example programs."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ class SessionProtocolStory(unittest.TestCase):
         process = subprocess.Popen(
             ["stdbuf", "-oL", EXAMPLES / program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        # Whoever waits for a line that never comes reads the end instead.
+        # A reader that waits for another line gets the end instead.
         deadline = threading.Timer(60, process.kill)
         deadline.start()
         self.addCleanup(deadline.cancel)
@@ -62,7 +62,7 @@ class SessionProtocolStory(unittest.TestCase):
         process.stdin.write(text + "\n")
         process.stdin.flush()
 
-    def test_messages_come_in_order_also_after_a_break(self):
+    def test_messages_arrive_in_order_also_after_a_lost_link(self):
         chat, address = self.start("GroupChat")
         member = Member(os.urandom(32))
         link = SessionLink(address, member)
@@ -79,12 +79,12 @@ class SessionProtocolStory(unittest.TestCase):
         link.run_until(lambda: member.acknowledged == 3)
         self.answer(chat, "hello")
         link.run_until(lambda: member.received)
-        # Not acknowledged; the link breaks without a word.
+        # Not acknowledged; the link is cut without a close frame.
         link.socket.close()
         member.sent.append((0, b"three"))
         again = SessionLink(address, member)
         again.run_until(lambda: "resumed" in again.story)
-        # What had come is not sent again.
+        # Received messages are not sent again.
         self.assertEqual(3, again.next)
         self.hear(chat, "python: three")
         self.answer(chat, "welcome back")
@@ -113,11 +113,11 @@ class SessionProtocolStory(unittest.TestCase):
         while packet == b"\0":
             packet = link.receive_packet()
         self.assertEqual(b"\x02\x01\xa2\x67celsius\xfb", packet[:12])
-        # Our probe is answered.
+        # The probe is answered.
         link.send_packet(b"\0")
         while packet != b"\x01":
             packet = link.receive_packet()
-        # A packet that is sent again is dropped; one that is new is not.
+        # A replayed packet is dropped; a new one is not.
         link.packets_sent -= 1
         link.send_packet(b"\0")
         for _ in range(4):

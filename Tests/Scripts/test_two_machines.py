@@ -1,4 +1,4 @@
-"""Two machines, joined by a cable: discovery, consent, every byte, and what happens when the cable is pulled."""
+"""Two machines with a cable between them: discovery, consent, content, and loss of the cable."""
 
 import os
 import unittest
@@ -61,7 +61,7 @@ class TwoMachinesStory(Story):
         self.assertEqual({}, self.anna.received())
 
     def transfer_under_way(self):
-        """A large file on a slow cable, half way."""
+        """Sends a large file over a slow cable, and returns in the middle of the transfer."""
         self.network.slow("40mbit")
         self.big = self.file("big.bin", 12_000_000)
         anna = self.anna.receive()
@@ -83,7 +83,7 @@ class TwoMachinesStory(Story):
         anna, ben = self.transfer_under_way()
         ben.signal(INTERRUPT)
         self.assertEqual(130, ben.end())
-        self.assertEqual("cancelled", anna.wait_for("finished", patience=5)["outcome"])
+        self.assertEqual("cancelled", anna.wait_for("finished", timeout=5)["outcome"])
         self.assertEqual({}, self.anna.received())
         self.goes_on(anna)
 
@@ -91,12 +91,12 @@ class TwoMachinesStory(Story):
         anna, ben = self.transfer_under_way()
         anna.signal(INTERRUPT)
         self.assertEqual(130, anna.end())
-        self.assertEqual("cancelled", ben.wait_for("finished", patience=5)["outcome"])
+        self.assertEqual("cancelled", ben.wait_for("finished", timeout=5)["outcome"])
         self.assertEqual(4, ben.end())
         self.assertEqual({}, self.anna.received())
         self.goes_on(self.anna.receive())
 
-    def test_the_cable_is_pulled_and_the_same_send_goes_on(self):
+    def test_a_send_is_resumed_after_the_cable_was_cut(self):
         anna, ben = self.transfer_under_way()
         self.network.cut()
         self.assertEqual("interrupted", ben.wait_for("finished")["outcome"])
@@ -122,7 +122,7 @@ class TwoMachinesStory(Story):
         self.assertEqual({}, self.anna.received())
         self.goes_on(anna)
 
-    def test_a_source_that_changed_starts_again(self):
+    def test_a_changed_source_is_sent_from_the_start(self):
         anna, ben = self.transfer_under_way()
         ben.signal(INTERRUPT)
         ben.end()

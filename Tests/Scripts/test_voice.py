@@ -1,5 +1,5 @@
-"""Voice notes end to end: recorded through the real sound libraries from devices that are no hardware, sent from process to
-process, played into a loudspeaker that nobody hears, and judged by opusinfo, ffprobe and correlation."""
+"""Voice notes end to end: recorded through the real sound libraries from virtual devices, sent from process to process,
+played on a null sink, and checked by opusinfo, ffprobe and correlation."""
 
 import ctypes
 import fcntl
@@ -44,7 +44,7 @@ except ImportError:
 
 
 class VoicePeer(Peer):
-    """Somebody whose machine has devices."""
+    """A user whose machine has sound devices."""
 
     def __init__(self, home, devices):
         super().__init__(home)
@@ -65,7 +65,7 @@ class VoiceStory(Story):
         self.ben = VoicePeer(self.place / "ben", nothing | self.devices)
 
     def assertNote(self, path, seconds=None, within=0.02):
-        """Whole, by the word of tools that others wrote."""
+        """Checks a note with independent tools."""
         words, is_fine = opusinfo(path)
         self.assertTrue(is_fine, words)
         codec, channels, duration = ffprobe(path)
@@ -81,14 +81,14 @@ class VoiceStory(Story):
         return shown
 
     def assertHarmless(self, text):
-        """Nothing in it can steer a terminal (T1 to T7)."""
+        """Asserts that the text contains no control sequences (T1 to T7)."""
         self.assertIsNone(re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text.decode()), text)
 
 
 class FileStory(VoiceStory):
-    """Notes made of files: the encoder without any device."""
+    """Notes encoded from files, without any device."""
 
-    def test_every_way_in_gives_the_same_note(self):
+    def test_all_input_formats_give_the_same_note(self):
         spoken = speech(self.place / "speech.wav")
         raw = (read_sound(spoken, 22050)).astype("<i2").tobytes()
         (self.place / "speech.raw").write_bytes(raw)
@@ -117,7 +117,7 @@ class FileStory(VoiceStory):
         self.assertNote(note, 2)
         self.assertGreater(likeness(tone(2, rate=48000), read_sound(note)), 0.97)
 
-    def test_silence_at_both_ends_is_left_out(self):
+    def test_silence_at_both_ends_is_trimmed(self):
         import numpy
 
         gap = numpy.zeros(5 * 16000)
@@ -127,7 +127,7 @@ class FileStory(VoiceStory):
             self.assertCode(0, self.ben.run("voice", "--input", source, *flag, "-o", note))
             self.assertNote(note, seconds, within=0.04)
 
-    def test_nothing_but_silence_is_said(self):
+    def test_a_recording_of_silence_is_reported(self):
         import numpy
 
         source = write_wave(self.place / "s.wav", numpy.zeros(16000))
@@ -136,7 +136,7 @@ class FileStory(VoiceStory):
         self.assertIn(b"only silence was recorded", result.stderr)
         self.assertFalse((self.place / "note.opus").exists())
 
-    def test_the_limit_is_never_passed_and_loses_nothing(self):
+    def test_the_size_limit_is_never_exceeded_and_loses_nothing(self):
         source = write_wave(self.place / "s.wav", numpy_noise(self.random, 60))
         note = self.place / "note.opus"
         result = self.ben.run("voice", "--input", source, "--limit", "100KiB", "--json", "-o", note)
@@ -170,7 +170,7 @@ class FileStory(VoiceStory):
         finally:
             subprocess.run(["umount", "-l", disk], check=True)
 
-    def test_R10_files_that_are_no_voice_notes(self):
+    def test_R10_files_other_than_voice_notes_are_rejected(self):
         note = self.place / "note.opus"
         self.assertCode(0, self.ben.run("voice", "--input", write_wave(self.place / "s.wav", tone(3)), "-o", note))
         whole = note.read_bytes()
@@ -197,7 +197,7 @@ class FileStory(VoiceStory):
                     self.assertIn(b"cannot be played as a voice note", result.stderr)
                     self.assertHarmless(result.stderr)
 
-    def test_a_note_that_was_cut_says_so(self):
+    def test_a_truncated_note_is_reported(self):
         note = self.place / "note.opus"
         self.assertCode(0, self.ben.run("voice", "--input", write_wave(self.place / "s.wav", tone(10)), "-o", note))
         note.write_bytes(note.read_bytes()[:-6000])
@@ -205,7 +205,7 @@ class FileStory(VoiceStory):
         self.assertCode(0, result)
         self.assertIn(b"its end is missing", result.stderr)
 
-    def test_T1_hostile_tags_are_shown_harmlessly(self):
+    def test_T1_hostile_tags_are_escaped(self):
         wav = write_wave(self.place / "s.wav", tone(2))
         note = self.place / "note.opus"
         subprocess.run(
@@ -225,7 +225,7 @@ class FileStory(VoiceStory):
         self.assertAlmostEqual(2, json.loads(self.ben.run("voice", "show", "--json", note).stdout)["seconds"], delta=0.001)
 
     @unittest.skipUnless(has_namespaces(), "hiding a library needs root")
-    def test_without_the_libraries_their_packages_are_named_and_all_else_works(self):
+    def test_missing_libraries_are_named_with_their_packages_and_other_commands_work(self):
         source = write_wave(self.place / "s.wav", tone(2))
         note = self.place / "note.opus"
         self.assertCode(0, self.ben.run("voice", "--input", source, "-o", note))
@@ -248,7 +248,7 @@ class FileStory(VoiceStory):
 
 
 class MeshStory(VoiceStory):
-    """Notes as frames, which carry little."""
+    """Notes in the mesh, whose file size is limited."""
 
     def setUp(self):
         super().setUp()
@@ -266,10 +266,10 @@ class MeshStory(VoiceStory):
 
     def voice(self, source, to, *arguments):
         return self.ben.run(
-            "voice", "--input", source, "--to", to, "--via", "mesh", "--interface", "lo", "--json", *arguments, patience=120
+            "voice", "--input", source, "--to", to, "--via", "mesh", "--interface", "lo", "--json", *arguments, timeout=120
         )
 
-    def test_a_note_arrives_through_the_mesh_as_one(self):
+    def test_a_note_received_through_the_mesh_is_recognised(self):
         receiver = self.receive()
         result = self.voice(speech(self.place / "speech.wav"), self.anna_name)
         self.assertCode(0, result)
@@ -281,12 +281,12 @@ class MeshStory(VoiceStory):
         self.assertEqual(pathlib.Path(sent["path"]).read_bytes(), pathlib.Path(delivered["path"]).read_bytes())
         for name in ("seconds", "waveform", "speaker", "recorded", "size"):
             self.assertEqual(sent[name], delivered["voice"][name])
-        # The id is good as soon as it is told.
+        # The id is valid as soon as it is reported.
         self.assertCode(0, self.anna.run("voice", "show", delivered["voice"]["id"]))
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
         self.assertEqual((True, delivered["voice"]["id"]), (received["is_received"], received["id"]))
 
-    def test_a_note_from_a_phone_is_shown_as_one(self):
+    def test_a_note_from_a_phone_is_recognised(self):
         note = self.place / "note.opus"
         self.assertCode(0, self.ben.run("voice", "--input", speech(self.place / "speech.wav"), "-o", note))
         receiver = self.receive()
@@ -296,7 +296,7 @@ class MeshStory(VoiceStory):
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
         self.assertEqual(f"from {self.phone_name}", received["way"])
 
-    def test_a_phone_gets_no_more_than_it_takes(self):
+    def test_a_note_for_a_phone_fits_its_limit(self):
         receiver = self.receive()
         phone = self.join(receiver, capabilities=0x100)
         source = write_wave(self.place / "s.wav", numpy_noise(self.random, 90))
@@ -311,26 +311,26 @@ class MeshStory(VoiceStory):
         self.assertNote(note)
         self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
 
-    def test_a_smaller_limit_of_ones_own_counts(self):
+    def test_a_smaller_limit_option_takes_precedence(self):
         self.join(self.receive(), capabilities=0x100)
         result = self.voice(write_wave(self.place / "s.wav", numpy_noise(self.random, 20)), self.phone_name, "--limit", "40KiB")
         self.assertCode(0, result)
         self.assertEqual(40 << 10, event_named(json_lines(result), "recording")["limit"])
 
-    def test_a_file_waits_until_somebody_is_there(self):
+    def test_an_input_file_is_not_encoded_before_the_receiver_is_found(self):
         self.receive()
         result = self.voice(write_wave(self.place / "s.wav", tone(1)), f"nobody-{self.seed:08x}")
         self.assertCode(3, result)
         self.assertEqual([], json_lines(result))
         self.assertFalse((self.ben.home / "data").exists())
 
-    def test_ways_that_make_no_sense(self):
+    def test_conflicting_transport_options(self):
         for arguments in (["--via", "mesh"], ["--via", "mesh", "--to", "127.0.0.1:9"], ["--via", "pigeon", "--to", "anna"]):
             self.assertCode(2, self.ben.run("voice", *arguments))
 
 
 class ALSAStory(VoiceStory):
-    """Where no sound server runs."""
+    """Recording and playback without a sound server."""
 
     def test_records_and_plays_through_alsa(self):
         spoken = read_sound(speech(self.place / "speech.wav"), 16000)
@@ -358,7 +358,7 @@ class ALSAStory(VoiceStory):
 
 
 class SoundServerStory(VoiceStory):
-    """Through the sound server that desktops have."""
+    """Recording and playback through PulseAudio."""
 
     def setUp(self):
         super().setUp()
@@ -372,7 +372,7 @@ class SoundServerStory(VoiceStory):
         recording.wait_for("recording")
         return recording
 
-    def test_speech_is_recorded_as_it_was_said(self):
+    def test_recorded_speech_matches_the_source(self):
         spoken = speech(self.place / "speech.wav")
         note = self.place / "note.opus"
         words = without_silence(read_sound(spoken))
@@ -381,7 +381,7 @@ class SoundServerStory(VoiceStory):
         recorded = recording.wait_for("recorded")
         self.assertEqual(0, recording.end())
         self.assertEqual(("duration", 0), (recorded["ending"], recorded["lost_samples"]))
-        # What the recorder leaves on both sides of what it takes for sound: 200 ms.
+        # The margin that the recorder keeps on both sides of the sound: 200 ms.
         self.assertNote(note, len(words) / 48000 + 0.4, within=0.1)
         self.assertGreater(likeness(words, read_sound(note)), 0.9)
         info, _ = opusinfo(note)
@@ -389,7 +389,7 @@ class SoundServerStory(VoiceStory):
         self.assertIn("ARTIST=", info)
         self.assertIn("Original sample rate: 16000 Hz", info)
 
-    def test_a_tone_is_recorded_as_it_was(self):
+    def test_a_recorded_tone_matches_the_source(self):
         note = self.place / "note.opus"
         recording = self.record("--duration", "6", "--rate", "48000", "--bitrate", "64", "-o", note)
         self.server.say(with_silence(self.place / "tone.wav", tone(3, rate=48000)))
@@ -420,7 +420,7 @@ class SoundServerStory(VoiceStory):
         wait_until(lambda: likeness(words, listener.heard()) > 0.9, "what was said to be heard")
         listener.stop()
 
-    def test_an_arriving_note_is_shown_as_one(self):
+    def test_a_received_note_is_recognised(self):
         port = str(free_port())
         receiver = subprocess.Popen(
             self.anna.command(
@@ -440,7 +440,7 @@ class SoundServerStory(VoiceStory):
         self.assertRegex(words, r"voice note from .*, 0:02; play it with `nearshare voice play [0-9a-f]{6}`")
         self.assertIn("█", words)
 
-    def test_the_seconds_that_a_phone_leaves_are_known_before_anything_is_said(self):
+    def test_the_time_limit_for_a_phone_is_shown_before_the_recording(self):
         own_network(self)
         anna, name = f"anna-{self.seed:08x}", f"phone-{self.seed:08x}"
         receiver = self.anna.receive("--interface", "lo", name=anna)
@@ -451,7 +451,7 @@ class SoundServerStory(VoiceStory):
         screen = Screen(self, command, self.ben.environment() | {"NO_COLOR": "1"})
         screen.wait_for(f"{name}'s phone accepts notes of at most 115 KB")
         screen.wait_for(r"0:0[0-9] left")
-        # At the limit it ends by itself, and what was said is there to be sent.
+        # At the limit the recording ends, and the note can be sent.
         self.server.say(write_wave(self.place / "tone.wav", numpy_noise(self.random, 9)))
         screen.wait_for("the size limit of")
         screen.wait_for(r"\[s\]end to phone-")
@@ -462,7 +462,7 @@ class SoundServerStory(VoiceStory):
         self.assertLessEqual(note.stat().st_size, 20 << 10)
         self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
 
-    def test_what_is_said_to_somebody_absent_is_kept(self):
+    def test_a_recording_for_an_absent_receiver_is_kept(self):
         recording = self.ben.start(
             "voice", "--json", "--no-trim", "--duration", "1", "--to", f"nobody-{self.seed:08x}", "--interface", "lo"
         )
@@ -472,7 +472,7 @@ class SoundServerStory(VoiceStory):
         self.assertIn("the note is kept", recording.story())
         self.assertNote(note)
 
-    def test_ctrl_c_ends_and_keeps(self):
+    def test_ctrl_c_ends_the_recording_and_keeps_it(self):
         note = self.place / "note.opus"
         recording = self.record("--no-trim", "-o", note)
         self.server.say(write_wave(self.place / "tone.wav", tone(3)))
@@ -482,7 +482,7 @@ class SoundServerStory(VoiceStory):
         self.assertEqual(0, recording.end())
         self.assertNote(note)
 
-    def test_a_terminal_that_closes_loses_nothing(self):
+    def test_a_closed_terminal_loses_nothing(self):
         for number in (signal.SIGHUP, signal.SIGTERM):
             with self.subTest(number):
                 note = self.place / f"note{number}.opus"
@@ -494,7 +494,7 @@ class SoundServerStory(VoiceStory):
                 self.assertIn("is kept in", recording.story())
                 self.assertNote(note)
 
-    def test_a_window_that_is_closed_loses_nothing(self):
+    def test_a_closed_window_loses_nothing(self):
         folder = self.ben.home / "data/nearshare/voice"
         screen = Screen(self, self.ben.command("voice", "--no-trim"), self.ben.environment())
         screen.wait_for("recording")
@@ -505,14 +505,14 @@ class SoundServerStory(VoiceStory):
         self.assertEqual(130, screen.process.wait(30))
         self.assertNote(note)
 
-    def test_a_microphone_that_is_off_is_seen(self):
+    def test_a_muted_microphone_is_reported(self):
         screen = Screen(self, self.ben.command("voice"), self.ben.environment())
         screen.wait_for("nothing heard yet")
         screen.press("\r")
         screen.wait_for("check the microphone")
         self.assertEqual(1, screen.end())
 
-    def test_what_a_killed_recorder_had_written_can_be_played(self):
+    def test_the_file_of_a_killed_recorder_can_be_played(self):
         note = self.place / "note.opus"
         recording = self.record("--no-trim", "-o", note)
         self.server.say(write_wave(self.place / "tone.wav", tone(4)))
@@ -522,7 +522,7 @@ class SoundServerStory(VoiceStory):
         self.assertGreater(likeness(tone(2, rate=48000), read_sound(note)), 0.9)
         self.assertIn(b"its end is missing", self.ben.run("voice", "show", note).stderr)
 
-    def test_a_microphone_that_vanishes(self):
+    def test_a_disconnected_microphone(self):
         module = self.server.load("module-null-sink", "sink_name=usb", "rate=48000", "channels=1")
         note = self.place / "note.opus"
         recording = self.record("--no-trim", "--device", "usb.monitor", "-o", note)
@@ -552,7 +552,7 @@ class SoundServerStory(VoiceStory):
         names = {line["name"] for line in json_lines(self.ben.run("voice", "--list-devices", "--json"))}
         self.assertLessEqual({"mic.monitor", "ear"}, names)
 
-    # With a person at a terminal.
+    # With a user on a terminal.
 
     def test_enter_ends_space_pauses_and_the_note_can_be_dropped(self):
         folder = self.ben.home / "data/nearshare/voice"
@@ -562,7 +562,7 @@ class SoundServerStory(VoiceStory):
         screen.press(" ")
         screen.wait_for("paused")
         [note] = folder.iterdir()
-        # While it is paused, nothing is recorded: what is said now is not to be heard.
+        # While it is paused, nothing is recorded: this sound must not be in the note.
         self.server.say(write_wave(self.place / "other.wav", tone(2, 1000)))
         screen.press(" ")
         screen.wait_for("recording")
@@ -581,7 +581,7 @@ class SoundServerStory(VoiceStory):
         self.assertEqual(0, screen.end())
         self.assertEqual([], list(folder.iterdir()))
 
-    def test_the_terminal_is_given_back_as_it_was(self):
+    def test_the_terminal_mode_is_restored(self):
         screen = Screen(self, self.ben.command("voice"), self.ben.environment())
         before = screen.modes()
         screen.wait_for("recording")
@@ -590,7 +590,7 @@ class SoundServerStory(VoiceStory):
         self.assertEqual(130, screen.end())
         self.assertEqual(before, screen.modes())
 
-    def test_nothing_is_coloured_where_nobody_wants_it(self):
+    def test_no_colours_where_they_are_disabled(self):
         for wish in ({}, {"NO_COLOR": "1"}):
             screen = Screen(self, self.ben.command("voice"), self.ben.environment() | wish)
             screen.wait_for("recording")
@@ -598,7 +598,7 @@ class SoundServerStory(VoiceStory):
             screen.end()
             self.assertEqual(not wish, re.search(r"\x1b\[[0-9;]*m", screen.text) is not None, screen.text)
 
-    def test_a_narrow_terminal_is_never_overrun(self):
+    def test_lines_fit_a_narrow_terminal(self):
         for columns in (5, 17, 30, 200):
             with self.subTest(columns):
                 screen = Screen(
@@ -617,7 +617,7 @@ class SoundServerStory(VoiceStory):
 
 
 class Screen:
-    """The tool on a terminal of its own."""
+    """The command on a pseudo-terminal."""
 
     def __init__(self, story, command, environment, columns=80):
         self.text = ""
@@ -631,23 +631,23 @@ class Screen:
         self.process = subprocess.Popen(
             command, env=environment, stdin=slave, stdout=slave, stderr=slave, preexec_fn=take_terminal
         )
-        # Kept open, so that the terminal's modes can be looked at when the tool has gone.
+        # Kept open, so that the terminal's modes can be read after the command has ended.
         self.slave = slave
         story.addCleanup(self.close)
 
-    def wait_for(self, pattern, patience=30):
-        """New text in which the pattern is found."""
+    def wait_for(self, pattern, timeout=30):
+        """Waits for the pattern in new output."""
         start = len(self.text)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while not re.search(pattern, self.text[start:]):
             if not self.read(deadline - time.monotonic()):
-                raise AssertionError(f"{pattern!r} was not shown within {patience} s:\n{self.text[-2000:]}")
+                raise AssertionError(f"{pattern!r} was not shown within {timeout} s:\n{self.text[-2000:]}")
 
-    def read(self, patience):
-        ready, _, _ = select.select([self.master], [], [], max(0, min(patience, 0.2)))
+    def read(self, timeout):
+        ready, _, _ = select.select([self.master], [], [], max(0, min(timeout, 0.2)))
         if ready:
             self.text += os.read(self.master, 65536).decode(errors="replace")
-        return patience > 0
+        return timeout > 0
 
     def press(self, keys):
         os.write(self.master, keys.encode())
@@ -662,11 +662,11 @@ class Screen:
         os.close(self.master)
         self.master = None
 
-    def end(self, patience=30):
-        deadline = time.monotonic() + patience
+    def end(self, timeout=30):
+        deadline = time.monotonic() + timeout
         while self.process.poll() is None:
             if not self.read(deadline - time.monotonic()):
-                raise AssertionError(f"did not end within {patience} s:\n{self.text[-2000:]}")
+                raise AssertionError(f"did not end within {timeout} s:\n{self.text[-2000:]}")
         while select.select([self.master], [], [], 0)[0]:
             self.text += os.read(self.master, 65536).decode(errors="replace")
         return self.process.returncode
