@@ -378,10 +378,17 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
         #expect(usageError(words("send a --log-level loud")) != nil)
     }
 
-    @Test("only names that need no escaping are offered to a shell")
+    @Test("T8: a peer is offered to a shell by its id where its name is more than a plain word")
     func completion() throws {
-        let names = try ["anna", "b\u{1b}[31men", "c\\d", "dora"].map { try DisplayName($0) }
-        #expect(PeerArgument.shellSafe(names) == ["anna", "dora"])
+        let id = try #require(PeerID(hex: "0123456789abcdef"))
+        for plain in ["anna", "Änne-2.home", "安娜", "a_b"] {
+            #expect(PeerArgument.completion(try DisplayName(plain), id) == plain)
+        }
+        let names = [
+            "x$(touch pwned)", "x`id`", "a b", "a;b", "a|b", "a&b", "a>b", "~root", "a*", "a?b", "!1", "'", "\"", "c\\d", "-v",
+            "b\u{1b}[31men", "{a,b}", "a#b", "#", "$HOME", "=ls", "a:b", "e\u{301}",
+        ]
+        for name in names { #expect(PeerArgument.completion(try DisplayName(name), id) == id.hex, "\(name.debugDescription)") }
     }
 }
 

@@ -175,5 +175,5 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
 /// Shell completion: names of friends.
 @Sendable private func completeFriends(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     guard let book = try? LocalMachine().trust.read() else { return [] }
-    return PeerArgument.shellSafe(book.entries.values.filter(\.isFriend).map(\.name))
+    return book.entries.filter(\.value.isFriend).map { PeerArgument.completion($0.value.name, $0.key.peerID) }
 }

@@ -211,7 +211,7 @@ private struct KnownKeys {
 /// Shell completion: names of peers with known keys.
 @Sendable private func completeKeys(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     guard let machine = try? LocalMachine(), let known = try? KnownKeys(machine) else { return [] }
-    return PeerArgument.shellSafe(known.contacts.map(\.name))
+    return known.contacts.map { PeerArgument.completion($0.name, $0.fingerprint.peerID) }
 }
 
 /// The owner that `--for` names for the keys in a file.

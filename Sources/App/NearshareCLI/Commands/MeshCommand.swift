@@ -173,8 +173,7 @@ struct MeshStopCommand: AsyncParsableCommand {
 /// Shell completion: names of built-in and configured profiles.
 @Sendable private func completeProfiles(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     let own = (try? LocalMachine())?.configuration.profiles.keys.sorted() ?? []
-    // Names that need escaping are not offered to a shell.
-    return PropagationProfile.named.map(\.name) + own.filter { TerminalText.escaped($0) == $0 }
+    return PropagationProfile.named.map(\.name) + own.filter(PeerArgument.isPlainWord)
 }
 
 /// Runs `body` with a client of the node that runs on this machine; none is started.

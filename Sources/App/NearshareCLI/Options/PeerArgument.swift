@@ -22,15 +22,27 @@ enum PeerArgument {
         return peers.filter { named.insert($0.lowercased()).inserted }
     }
 
-    /// Shell completion: names of recently seen peers. Names that need escaping are not offered to a shell.
+    /// Shell completion: recently seen peers.
     @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
         guard let state = try? LocalMachine().state, let recent = try? RecentPeers.read(in: state) else { return [] }
-        return shellSafe(recent.entries.map(\.name))
+        return recent.entries.map { completion($0.name, $0.id) }
     }
 
-    /// The names that need no escaping.
-    static func shellSafe(_ names: [DisplayName]) -> [String] {
-        names.filter { $0.shown == $0.claimed }.map(\.claimed)
+    /// The word that a shell offers for a peer: its name, or its id where a shell would give a character of the name a meaning
+    /// (T8). bash expands offered words, and no shell quotes what it inserts.
+    static func completion(_ name: DisplayName, _ id: PeerID) -> String {
+        isPlainWord(name.claimed) ? name.claimed : id.hex
+    }
+
+    /// Whether the text consists of letters, digits, and characters that no shell gives a meaning in the middle of a word.
+    static func isPlainWord(_ text: String) -> Bool {
+        guard let first = text.unicodeScalars.first, first != "-" else { return false }
+        return text.unicodeScalars.allSatisfy { scalar in
+            switch scalar.properties.generalCategory {
+            case .lowercaseLetter, .uppercaseLetter, .titlecaseLetter, .otherLetter, .decimalNumber: true
+            default: scalar == "-" || scalar == "_" || scalar == "."
+            }
+        }
     }
 
     private static func isHostAddress(_ text: String) -> Bool {
