@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareAudio
 
-/// A sound note, and the ways in which somebody may spoil one.
+/// A valid voice note, and the ways to damage one.
 struct Spoiler {
     let bytes: [UInt8]
     /// Where its pages begin, and where the file ends.

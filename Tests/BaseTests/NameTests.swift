@@ -2,7 +2,7 @@ import NearshareBase
 import NearshareTesting
 import Testing
 
-@Suite("names of strangers, made safe")
+@Suite("untrusted names, made safe")
 struct SafeFileNameTests {
     private func safe(_ text: String, mayBeHidden: Bool = false) -> String {
         SafeFileName(ClaimedFileName(text)!, mayBeHidden: mayBeHidden).text
@@ -175,7 +175,7 @@ struct SafeFileNameTests {
     }
 }
 
-@Suite("text of strangers, shown")
+@Suite("untrusted text, displayed")
 struct TerminalTextTests {
     @Test("T1: every control character is made visible")
     func controls() {

@@ -166,7 +166,7 @@ struct ConnectionSchedulerTests {
         #expect(rig.device.connection.isReady)
     }
 
-    @Test("sockets that nobody wants any more are closed, and the device stays ready")
+    @Test("sockets no longer needed are closed, and the device stays ready")
     func unsubscribedMeanwhile() throws {
         var rig = try Rig()
         try rig.makeReady()

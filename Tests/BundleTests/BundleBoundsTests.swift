@@ -294,8 +294,8 @@ struct CarryBoundsTests {
     func privateBroadcast() {
         var network = row()
         let copies = copies(&network) { network in
-            network.send("to whoever hears", from: 0, to: nil, isPrivate: true)
-            network.send("to whoever hears", from: 0, to: nil, isPrivate: true)
+            network.send("to any receiver", from: 0, to: nil, isPrivate: true)
+            network.send("to any receiver", from: 0, to: nil, isPrivate: true)
             network.run(.seconds(60))
         }
         #expect(network.texts(1).count == 2 && network.texts(2).count == 2)

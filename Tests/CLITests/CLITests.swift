@@ -39,7 +39,7 @@ import Testing
         moving.rate = 12_345_678
         moving.timeLeft = .seconds(4000)
         for value in [moving, progress(.waiting), progress(.connecting), progress(.finishing), progress(.comparing)] {
-            let line = ProgressLine.text("a name that is rather long → somebody", value, columns: columns)
+            let line = ProgressLine.text("a name that is rather long → somepeer", value, columns: columns)
             #expect(TerminalText.width(of: line) < columns, "\(line)")
         }
     }

@@ -24,7 +24,7 @@ struct KeysOwnerTests {
         try KeysOwner(named: text, of: fingerprint, claiming: try name(claimed), in: book)
     }
 
-    @Test("somebody known, by name, id or fingerprint")
+    @Test("a known peer, by name, id or fingerprint")
     func known() throws {
         let book = try book()
         let entry = try #require(book[anna])
@@ -60,7 +60,7 @@ struct KeysOwnerTests {
         for text in [anna.peerID.hex, anna.hex, near.hex] {
             #expect(throws: KeysOwner.Mismatch.self) { try owner(text, ben, try book()) }
         }
-        // Nor does the id bring in somebody else's name.
+        // Nor does the id add the name of another peer.
         #expect(throws: KeysOwner.Mismatch.other(ben.peerID, known: anna.peerID, as: try name("Anna"))) {
             try owner(ben.hex, ben, try book(), claiming: "anna")
         }

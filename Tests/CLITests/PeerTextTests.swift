@@ -7,13 +7,13 @@ import Testing
 
 private let emptyNames = ["", " ", "\t\n", "\u{a0}"]
 
-@Suite("whom a text means")
+@Suite("the peer a text names")
 struct PeerTextTests {
     @Test("an empty name is a mistake", arguments: emptyNames) func empty(_ text: String) {
         #expect(throws: (any Error).self) { try PeerArgument.validated(text) }
     }
 
-    @Test("an empty name means nobody, though every name begins so", arguments: emptyNames)
+    @Test("an empty name matches no peer, though it is a prefix of every name", arguments: emptyNames)
     func emptyMeansNobody(_ text: String) throws {
         let id = try #require(PeerID(hex: "0123456789abcdef"))
         let peer = NearbyPeer(id: id, name: try DisplayName("anna"), addresses: [])

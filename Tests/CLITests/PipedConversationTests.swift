@@ -131,7 +131,7 @@ private final class ScriptedNode: NodeClient {
                 Contact(
                     id: Self.anna, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false),
                     isNear: true, software: .nearshare, hasKeys: true))
-        case .find(let name, _): throw ControlFailure(.peerNotFound, "nobody is called \(name)")
+        case .find(let name, _): throw ControlFailure(.peerNotFound, "no peer is called \(name)")
         case .say(let text, let conversation):
             let number = sentLines.withLock { lines in
                 lines.append(text)

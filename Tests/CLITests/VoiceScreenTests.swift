@@ -44,7 +44,7 @@ import Testing
         #expect(VoiceScreen.recorder(now, columns: 24, style: plain)[0].hasSuffix("0:36 left"))
     }
 
-    @Test("a microphone that is off is seen while somebody speaks")
+    @Test("a muted microphone is shown while a peer speaks")
     func nothingHeard() {
         var now = snapshot()
         now.hasSound = false

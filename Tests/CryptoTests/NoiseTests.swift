@@ -146,7 +146,7 @@ import Testing
         #expect(throws: NoiseError.ownKey) { try pair.initiator.readMessage(reflected) }
     }
 
-    @Test("K9: a link to ourselves is refused") func ourselves() throws {
+    @Test("K9: a link to the node itself is refused") func ourselves() throws {
         let own = HandshakePair.identities.0
         var pair = HandshakePair(initiator: own, responder: own)
         _ = try pair.responder.readMessage(try pair.initiator.writeMessage(payload: []))
@@ -219,7 +219,7 @@ enum LowOrderPoints {
         #expect(try receive.decrypt(try send.encrypt([7], authenticating: []), authenticating: []) == [7])
     }
 
-    @Test("K12: a letter for somebody else, or of another prologue, is refused") func others() throws {
+    @Test("K12: a message for another recipient, or with another prologue, is refused") func others() throws {
         var (writer, _) = states(to: sender.agreementKey.publicKey)
         var (genuine, reader) = states()
         let foreign = try writer.writeMessage(payload: [])

@@ -37,7 +37,7 @@ import Testing
                 != texts(code(.initiator, 1, hash: other), code(.responder, 2, hash: other)).0)
     }
 
-    @Test("K1: somebody in the middle makes the codes differ") func middleman() throws {
+    @Test("K1: a man in the middle makes the codes differ") func middleman() throws {
         // One handshake with each side, the same nonces passed on as far as the commitments allow.
         var (toAlice, toBob) = (HandshakePair(seed: 1), HandshakePair(seed: 2))
         let aliceHash = try toAlice.complete().initiator.handshakeHash

@@ -19,13 +19,13 @@ import Testing
         var book = TrustStore()
         let known = try peer(10)
         book.recordContact(with: known, named: Self.ada, at: now)
-        let stranger = try peer(11)
-        let trustStatus = book.trustStatus(of: stranger, claiming: try DisplayName(claimed))
+        let impostor = try peer(11)
+        let trustStatus = book.trustStatus(of: impostor, claiming: try DisplayName(claimed))
         #expect(trustStatus == .nameClash(knownAs: known.fingerprint))
         #expect(!trustStatus.isFriend && !trustStatus.isVerified && !trustStatus.isBlocked)
         #expect(trustStatus.label == "changed")
         #expect(book.trustStatus(of: known, claiming: Self.ada) == .known(.seen, isFriend: false))
-        #expect(book.trustStatus(of: stranger, claiming: try DisplayName("Eve")) == .new)
+        #expect(book.trustStatus(of: impostor, claiming: try DisplayName("Eve")) == .new)
     }
 
     @Test("K2: a name given here can't be claimed either") func givenName() throws {
@@ -39,7 +39,7 @@ import Testing
         #expect(book[known.fingerprint]?.name == Self.ada)
     }
 
-    @Test("K2: a key that was brought is known by the name given with it, which nobody else can claim; what is known stays")
+    @Test("K2: an imported key has the name given with it, which no other key can claim; known keys keep theirs")
     func introduced() throws {
         var book = TrustStore()
         let (ada, eve) = (try peer(10), try peer(11))
@@ -105,11 +105,11 @@ import Testing
     }
 
     @Test(
-        "K2, A5: a friend who was once called otherwise keeps the name against a stranger, and is let in under it",
+        "K2, A5: a renamed friend keeps the name against an unknown key, and is let in under it",
         arguments: [true, false])
     func friendUnderTwoNames(isFriend: Bool) throws {
         var book = TrustStore()
-        let (ada, stranger) = (try peer(10), try peer(11))
+        let (ada, impostor) = (try peer(10), try peer(11))
         let otherName = try DisplayName("Ada two")
         let trusted = TrustStatus.known(isFriend ? .seen : .verified, isFriend: isFriend)
         if isFriend {
@@ -120,16 +120,16 @@ import Testing
         }
         book.recordContact(with: ada, named: otherName, at: now)
         #expect(book[ada.fingerprint]?.claimedName == otherName)
-        // The stranger takes the name that is free for the moment: loud, before and after it was dealt with.
-        #expect(book.trustStatus(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
-        #expect(book.trustStatus(claiming: stranger.id, named: Self.ada) == .nameClash(knownAs: ada.fingerprint))
-        book.recordContact(with: stranger, named: Self.ada, at: now)
-        #expect(book.trustStatus(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        // The impostor claims the name while it is free: reported as a clash, before and after a decision.
+        #expect(book.trustStatus(of: impostor, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.trustStatus(claiming: impostor.id, named: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        book.recordContact(with: impostor, named: Self.ada, at: now)
+        #expect(book.trustStatus(of: impostor, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
         #expect(book.trustStatus(of: ada, claiming: Self.ada) == trusted)
         #expect(book.trustStatus(of: ada, claiming: otherName) == trusted)
         book.recordContact(with: ada, named: Self.ada, at: now)
         #expect(book.trustStatus(of: ada, claiming: Self.ada) == trusted)
-        #expect(book.trustStatus(of: stranger, claiming: otherName) == .nameClash(knownAs: ada.fingerprint))
+        #expect(book.trustStatus(of: impostor, claiming: otherName) == .nameClash(knownAs: ada.fingerprint))
         let decoded = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
         #expect(decoded == book)
         // Who is trusted no more has only the name it uses.
@@ -140,17 +140,17 @@ import Testing
 
     @Test("K2, A5: who is merely seen shuts no friend out by having had the name first") func friendBehindAStranger() throws {
         var book = TrustStore()
-        let (ada, stranger) = (try peer(10), try peer(11))
+        let (ada, impostor) = (try peer(10), try peer(11))
         book.recordContact(with: ada, named: try DisplayName("Ada two"), at: now)
-        book.recordContact(with: stranger, named: Self.ada, at: now)
+        book.recordContact(with: impostor, named: Self.ada, at: now)
         #expect(
-            book.trustStatus(of: ada, claiming: Self.ada) == .nameClash(knownAs: stranger.fingerprint), "both are merely seen")
+            book.trustStatus(of: ada, claiming: Self.ada) == .nameClash(knownAs: impostor.fingerprint), "both are merely seen")
         book.setFriend(ada.fingerprint, true)
         #expect(book.trustStatus(of: ada, claiming: Self.ada).isFriend)
         book.recordContact(with: ada, named: Self.ada, at: now)
-        #expect(book.trustStatus(of: stranger, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
-        // Not even when the local person has called the stranger so.
-        book.rename(stranger.fingerprint, to: Self.ada)
+        #expect(book.trustStatus(of: impostor, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
+        // Also when the local user has given the impostor this name.
+        book.rename(impostor.fingerprint, to: Self.ada)
         #expect(book.trustStatus(of: ada, claiming: Self.ada).isFriend)
     }
 

@@ -44,7 +44,7 @@ struct DescriptorPollTests {
         #expect(DescriptorPoll.milliseconds(timeout) == milliseconds)
     }
 
-    @Test("connecting to a socket that nobody accepts on ends in time or at once")
+    @Test("connecting to a socket without an accepting process ends in time or at once")
     func connecting() {
         #expect(
             SocketCalls.connect(-1, timeout: .zero) {

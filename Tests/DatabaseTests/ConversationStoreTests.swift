@@ -22,7 +22,7 @@ struct ConversationStoreTests {
         mark: MessageStatus? = nil
     ) -> ChatMessage {
         ChatMessage(
-            id: id, conversation: conversation, author: author, authorName: try? DisplayName("somebody"), text: text,
+            id: id, conversation: conversation, author: author, authorName: try? DisplayName("a sender"), text: text,
             when: WallTime(milliseconds: 1_000), status: mark ?? (author == nil ? .waiting : .delivered))
     }
 

@@ -6,7 +6,7 @@ import Testing
 @Suite struct ByteStreamsTests {
     private let name = StreamName("log")!
 
-    /// Everything that one end wants to send goes to the other, as encoded bytes.
+    /// Delivers all pending frames of one end to the other, as encoded bytes.
     private func exchange(_ a: inout ByteStreams, _ b: inout ByteStreams) throws {
         var isBusy = true
         while isBusy {
@@ -51,7 +51,7 @@ import Testing
         #expect(throws: StreamError.notOpen) { try b.write([1], on: id) }
     }
 
-    @Test("R1: who opens streams without reading what is said about them is stopped") func floodOfOpens() throws {
+    @Test("R1: a peer that opens streams without reading the answers is stopped") func floodOfOpens() throws {
         var streams = ByteStreams(role: .responder)
         var count: UInt32 = 0
         #expect(throws: MalformedInput("stream: opened without reading the replies")) {
@@ -73,7 +73,7 @@ import Testing
             written += try a.write(chunk, on: slow)
             try exchange(&a, &b)
         }
-        // What the window and the sender's buffer hold, and no more.
+        // As much as the window and the sender's buffer hold.
         #expect(written == Int(StreamFrame.initialWindow) + ByteStreams.Limits().sendBuffer)
         var total = 0
         for _ in 0..<20 {
@@ -100,7 +100,7 @@ import Testing
         #expect(order.prefix(4) == [ids[0], ids[1], ids[0], ids[1]])
     }
 
-    @Test("A8: a reset ends both ends, and what was on its way is ignored") func resets() throws {
+    @Test("A8: a reset ends both ends, and data in flight is ignored") func resets() throws {
         var (a, b) = pair()
         let id = try a.open(.bytes, name)
         try exchange(&a, &b)
@@ -124,7 +124,7 @@ import Testing
         try a.finish(id)
         a.abandon(id)
         try exchange(&a, &b)
-        // More than a window that nobody there reads.
+        // More than a window that the other side does not read.
         let chunk = [UInt8](repeating: 0, count: 100_000)[...]
         for _ in 0..<10 {
             #expect(try b.write(chunk, on: id) == chunk.count)
@@ -138,7 +138,7 @@ import Testing
         #expect(told.last == .reset(other, .cancelled))
     }
 
-    @Test("R3: more streams than a link bears are refused") func tooMany() throws {
+    @Test("R3: streams beyond the limit of a link are refused") func tooMany() throws {
         var limits = ByteStreams.Limits()
         limits.outgoing = 3
         var (a, b) = (ByteStreams(role: .initiator), ByteStreams(role: .responder, limits: limits))
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test(
-        "R7: what no honest peer does ends the link",
+        "R7: a protocol violation ends the link",
         arguments: [
             [StreamFrame.data(StreamID(rawValue: 1), [1])],
             [.open(StreamID(rawValue: 2), .bytes, StreamName("")!)],
@@ -183,7 +183,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try streams.receive(.data(id, [1])) }
     }
 
-    @Test("whatever is written in whatever portions is read", arguments: Array(UInt64(0)..<8)) func random(seed: UInt64) throws
+    @Test("all data written is read, in portions of any size", arguments: Array(UInt64(0)..<8)) func random(seed: UInt64) throws
     {
         var random = SeededRandom(seed: seed)
         var (a, b) = pair()

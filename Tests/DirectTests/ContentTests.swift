@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("whatever tree, whatever buffers: the same comes out", arguments: 0..<100 as Range<UInt64>)
+    @Test("the output equals the input for any tree and any buffer sizes", arguments: 0..<100 as Range<UInt64>)
     func randomTrees(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let content = MemoryContent.random(using: &random, largest: 700, allowsUnknown: true)
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test("A10: a source that has changed is not gone on with") func changedSource() {
+    @Test("A10: a transfer from a changed source is not resumed") func changedSource() {
         let content = MemoryContent(file: "a", [1, 2, 3, 4])
         let kept = MemoryReceiver(kept: content, entries: 0, bytes: 3).resumePoint
         for other in [[1, 2, 9, 4], [1, 2]] as [[UInt8]] {
@@ -136,7 +136,7 @@ import Testing
             offer: Offer(items: a.offer.items + b.offer.items, itemCount: 2, entryCount: 2, totalSize: 4))
     }
 
-    @Test("R12, A3: nothing but what was offered is taken") func beyondTheOffer() throws {
+    @Test("R12, A3: only offered content is accepted") func beyondTheOffer() throws {
         let offer = two.offer
         func refusal(_ entries: [MemoryContent.Entry]) throws -> String? {
             self.refusal(
@@ -163,7 +163,7 @@ import Testing
         #expect(try refusal([file(0, "a", [UInt8](repeating: 0, count: 5)), b]) == "more content than was offered")
     }
 
-    @Test("A2: content only begins where it was asked for") func wrongStart() throws {
+    @Test("A2: content begins only at the requested position") func wrongStart() throws {
         let content = MemoryContent(file: "a", [1, 2, 3, 4])
         var provider = MemoryProvider(content)
         let start = try #require(

@@ -33,7 +33,7 @@ import Testing
         #expect(try ControlFrame.decode(replacingLast(.decline(Samples.id, .busy))) == .decline(Samples.id, .declined))
     }
 
-    @Test("K3: only a clear yes says that the codes are the same", arguments: UInt8.min...UInt8.max)
+    @Test("K3: only the value for yes confirms the codes", arguments: UInt8.min...UInt8.max)
     func comparedIsStrict(_ answer: UInt8) throws {
         #expect(try ControlFrame.decode([FrameType.compared, answer]) == .compared(isSame: answer == 1))
     }
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test(
-        "M1: changed frames are refused or understood, and never bring the process down", arguments: 0..<1000 as Range<UInt64>)
+        "M1: changed frames are refused or decoded, and never terminate the process", arguments: 0..<1000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let bytes = Samples.frames.randomElement(using: &random)!.encoded.mutated(using: &random)

@@ -4,7 +4,7 @@ import NearshareDirect
 import NearshareTesting
 import Testing
 
-/// One machine whose peer is the test.
+/// One state machine whose peer is the test.
 struct Lone {
     static let start = MonotonicInstant(nanoseconds: 1_000_000_000_000)
     static let id = TransferID(rawValue: 7)
@@ -14,7 +14,7 @@ struct Lone {
     var now = Lone.start
     let theirCode = ShortAuthenticationString(role: .responder, handshakeHash: hash, nonce: [UInt8](repeating: 2, count: 32))
 
-    /// - Parameter greeted: greeting and short code are done with.
+    /// - Parameter greeted: whether greeting and short code are completed.
     init(greeted: Bool = true, limits: DirectLimits = DirectLimits()) {
         let code = ShortAuthenticationString(
             role: .initiator, handshakeHash: Self.hash, nonce: [UInt8](repeating: 1, count: 32))
@@ -107,7 +107,7 @@ extension [DirectReaction] {
             #expect(reactions == wanted, "\(label)")
             #expect(lone.receive(.ping(1)) == [.send(.pong(1))], "\(label): still open")
         }
-        // Whatever has ended stays so: its id is not taken again.
+        // An ended transfer stays ended: its id is not accepted again.
         if reactions.contains(where: { if case .outgoingEnded = $0 { true } else { false } }), !lone.machine.isClosed {
             #expect(lone.machine.isIdle, "\(label)")
             #expect(lone.receive(.offer(Lone.offer())).isViolation, "\(label)")
@@ -177,14 +177,14 @@ extension [DirectReaction] {
         switch state {
         case .unknown: check(lone, .cancel(id, .cancelled), .violation, "cancel while unknown")
         case .invited, .locating, .receiving: check(lone, .cancel(id, .cancelled), there, "cancel while \(state)")
-        // Both at once: the sender's cancel counts on both ends.
+        // Both cancel at once: the sender's cancel counts on both sides.
         case .cancelling: check(lone, .cancel(id, .cancelled), there, "cancel while cancelling")
         case .finishing: check(lone, .cancel(id, .cancelled), .nothing, "too late to cancel")
         case .ended: check(lone, .cancel(id, .cancelled), .nothing, "cancel after the end")
         }
         check(lone, .cancelled(id), state == .cancelling ? here : isOver ? .nothing : .violation, "cancelled while \(state)")
         if state != .unknown { check(lone, .offer(Lone.offer()), .violation, "A3: the id again while \(state)") }
-        // What only a receiver says is wrong from a sender.
+        // A sender must not send frames of a receiver.
         for frame in [
             ControlFrame.accept(id, window: 1), .decline(id, .busy), .resume(id, .start), .grant(id, upTo: 1), .stored(id),
         ] {
@@ -202,7 +202,7 @@ extension [DirectReaction] {
         }
     }
 
-    @Test("R1: content beyond what was granted is a violation, and grants follow what is stored") func window() {
+    @Test("R1: content beyond the granted window is a violation, and grants follow the stored amount") func window() {
         var limits = DirectLimits()
         limits.window = 100
         var lone = Lone(limits: limits)
@@ -217,7 +217,7 @@ extension [DirectReaction] {
         #expect(lone.machine.receiveContent(id, byteCount: 1, now: lone.now).reactions.isViolation)
     }
 
-    @Test("A8: what has arrived whole can't be cancelled any more, but may fail to be stored") func finishing() {
+    @Test("A8: a completely received transfer can't be cancelled, but storing it may fail") func finishing() {
         var lone = incoming(.receiving)
         #expect(lone.machine.finish(id).isEmpty, "nothing is confirmed before it may be stored")
         let (first, second) = (lone.machine.beginFinishing(id), lone.machine.beginFinishing(id))
@@ -232,7 +232,7 @@ extension [DirectReaction] {
         #expect(!mayFinish)
     }
 
-    @Test("A8: a cancel after all was sent waits for the receiver's word") func cancelAfterAllWasSent() {
+    @Test("A8: a cancel after all content was sent waits for the receiver's answer") func cancelAfterAllWasSent() {
         var lone = outgoing(.cancellingComplete)
         lone.machine.recordActivity(now: lone.now)
         #expect(lone.machine.advance(to: lone.now + DirectLimits.cancelTimeout).isEmpty)
@@ -267,7 +267,7 @@ extension [DirectReaction] {
     }
 
     @Test(
-        "R7: a sender's timeout is cut to what is sensible",
+        "R7: a sender's timeout is clamped to the allowed range",
         arguments: [(0, 1), (1, 1), (600, 600), (601, 600), (65_535, 600)] as [(Int, Int)])
     func timeout(_ example: (told: Int, taken: Int)) {
         var lone = Lone()
@@ -317,7 +317,7 @@ extension [DirectReaction] {
         #expect(lone.receive(lone.hello).isViolation)
     }
 
-    @Test("A1: nothing may come before the greeting") func beforeGreeting() {
+    @Test("A1: a frame before the greeting is a violation") func beforeGreeting() {
         for frame in [ControlFrame.ping(1), .offer(Lone.offer()), .reveal(nonce: Lone.hash), .compare, .stored(id)] {
             var lone = Lone(greeted: false)
             #expect(lone.receive(frame).isViolation, "\(frame)")
@@ -355,7 +355,7 @@ extension [DirectReaction] {
         #expect(early.receive(.compare).isViolation)
     }
 
-    @Test("R5: deadlines come in their order: quiet, loss, greeting") func silence() throws {
+    @Test("R5: deadlines are reached in order: silence, loss, greeting") func silence() throws {
         var lone = Lone()
         #expect(lone.machine.deadline == lone.now + DirectLimits.keepaliveInterval)
         #expect(lone.machine.advance(to: lone.now + .seconds(3)).isEmpty)
@@ -370,7 +370,7 @@ extension [DirectReaction] {
         #expect(silent.machine.advance(to: limit) == [.send(.close(.violation)), .closed(.lost)])
     }
 
-    @Test("a cancel that nobody confirms is final all the same", arguments: [true, false]) func cancelTimer(isOutgoing: Bool) {
+    @Test("a cancel is final even if it is not confirmed", arguments: [true, false]) func cancelTimer(isOutgoing: Bool) {
         var lone = isOutgoing ? outgoing(.cancelling) : incoming(.cancelling)
         let due = lone.now + DirectLimits.cancelTimeout
         #expect(lone.machine.deadline == due)

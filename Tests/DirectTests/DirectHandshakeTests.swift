@@ -22,7 +22,7 @@ import Testing
                 encryption: encryption)
         }
 
-        /// - Returns: what goes back.
+        /// - Returns: The bytes of the answer.
         mutating func take(_ bytes: some Sequence<UInt8>) -> [UInt8] {
             switch handshake.receive(bytes) {
             case .needsMore: return []
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    /// Lets both talk until neither has anything to say.
+    /// Exchanges messages until neither side has one to send.
     private func run(_ initiator: inout Side, _ responder: inout Side, piece: Int, tamper: (inout [UInt8]) -> Void = { _ in })
         throws
     {
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test("R5: however the bytes are cut, the handshake is the same", arguments: [1, 2, 3, 7, 64, 4096])
+    @Test("R5: the handshake is the same for any division of the bytes", arguments: [1, 2, 3, 7, 64, 4096])
     func cutAnywhere(piece: Int) throws {
         var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
         try run(&initiator, &responder, piece: piece)
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(
-        "the cipher is one that both are fast at",
+        "the chosen cipher is fast on both sides",
         arguments: [(6, 6, 1), (6, 4, 2), (4, 6, 2), (4, 4, 2), (0, 0, 2), (2, 2, 1)]
             as [(UInt8, UInt8, UInt8)])
     func ciphers(_ example: (UInt8, UInt8, UInt8)) throws {
@@ -95,7 +95,7 @@ import Testing
         #expect(responder.established?.leftover == [7, 8, 9])
     }
 
-    @Test("K12: no version in common is told to both, with what to do") func incompatible() throws {
+    @Test("K12: both sides report a missing common version, with advice") func incompatible() throws {
         var responder = Side(.responder, Self.bea)
         let answer = responder.take(Preamble(newest: 9, oldest: 7).encoded)
         #expect(answer == Preamble.supported.encoded)
@@ -110,7 +110,7 @@ import Testing
         #expect(initiator.take([1, 2, 3]).isEmpty, "after a failure nothing is answered")
     }
 
-    @Test("K12: a changed offer of versions is noticed") func downgrade() throws {
+    @Test("K12: an altered list of versions is detected") func downgrade() throws {
         var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
         try run(&initiator, &responder, piece: 100) { $0[4] = 3 }
         #expect(initiator.established == nil && responder.established == nil)
@@ -121,15 +121,15 @@ import Testing
     }
 
     @Test(
-        "R9: strangers are told apart by their first bytes",
+        "R9: protocols are told apart by the first bytes",
         arguments: ["GET / HTTP/1.1", "SSH-2.0", "\u{16}\u{3}", "NSHX", "x"])
-    func strangers(_ text: String) {
+    func otherProtocols(_ text: String) {
         var responder = Side(.responder, Self.bea)
         #expect(responder.take(Array(text.utf8)).isEmpty)
         #expect(responder.failure == .notAPeer("the peer does not speak nearshare's protocol"))
     }
 
-    @Test("R7: a long handshake message is refused before it has come") func tooLong() {
+    @Test("R7: a too long handshake message is refused before it has arrived") func tooLong() {
         var responder = Side(.responder, Self.bea)
         #expect(responder.take(Preamble.supported.encoded + [0x04, 0x01]).isEmpty)
         #expect(responder.failure == .notAPeer("a handshake message of 1025 bytes"))
@@ -156,7 +156,7 @@ import Testing
                 var last = initiator.take(answer)
                 guard change(2, &last) else { break }
                 _ = responder.take(last)
-                // In the answer only the newest version counts, and that is said again under encryption.
+                // In the answer only the newest version counts, and it is repeated under encryption.
                 let isReserved = message == 1 && (5...7).contains(index)
                 #expect((responder.established != nil) == isReserved, "message \(message), byte \(index)")
                 index += 1
@@ -165,14 +165,16 @@ import Testing
         }
     }
 
-    @Test("K9: a link to this very machine is refused") func ourselves() throws {
+    @Test("K9: a link of a node to itself is refused") func ourselves() throws {
         var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.ada))
         try run(&initiator, &responder, piece: 100)
         #expect(initiator.failure == .ownKey)
         #expect(responder.established == nil)
     }
 
-    @Test("M1: garbage never brings the process down", arguments: 0..<200 as Range<UInt64>) func garbage(seed: UInt64) throws {
+    @Test("M1: arbitrary input never terminates the process", arguments: 0..<200 as Range<UInt64>) func garbage(seed: UInt64)
+        throws
+    {
         var random = SeededRandom(seed: seed)
         var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
         let first = try initiator.handshake.start().mutated(using: &random)
@@ -182,7 +184,7 @@ import Testing
         #expect(responder.established == nil || initiator.established != nil, "seed \(seed)")
     }
 
-    @Test("what any two encryption preferences make, and that both ends learn of a refusal") func encryptionTable() throws {
+    @Test("the result of each pair of encryption preferences; both sides learn of a refusal") func encryptionTable() throws {
         for initiator in EncryptionPreference.allCases {
             for responder in EncryptionPreference.allCases {
                 var (ada, bea) = (
@@ -201,7 +203,7 @@ import Testing
         }
     }
 
-    @Test("K12: two who could do without encryption are talked into it by no change of any bit") func noDowngrade() throws {
+    @Test("K12: no change of any bit turns off encryption between two peers that allow it") func noDowngrade() throws {
         for message in 0..<3 {
             var bit = 0
             while true {
@@ -228,7 +230,7 @@ import Testing
         }
     }
 
-    @Test("K12: whoever does without encryption still notices what was altered") func openButAuthentic() throws {
+    @Test("K12: without encryption, altered data is still detected") func openButAuthentic() throws {
         var (ada, bea) = (Side(.initiator, Self.ada, encryption: .none), Side(.responder, Self.bea, encryption: .none))
         try run(&ada, &bea, piece: 4096)
         var sealer = try #require(ada.established).sealer

@@ -39,7 +39,7 @@ import Testing
         #expect(PeerTXTRecord(id: id, name: name, info: .none).strings.count == 3)
     }
 
-    @Test("D3: of a stranger's record only what is valid is kept") func strangers() throws {
+    @Test("D3: only the valid fields of an untrusted record are kept") func untrustedRecord() throws {
         let own = PeerTXTRecord(id: id, name: name).strings
         let claimed = ["=x", "a=1", "A=2", "b", "c=\u{ff}", "long=" + String(repeating: "x", count: 300)].map { Array($0.utf8) }
         let record = try #require(PeerTXTRecord(strings: own + claimed + [Array("d=".utf8) + [0xff]]))

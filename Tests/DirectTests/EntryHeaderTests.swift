@@ -20,13 +20,13 @@ import Testing
         EntryHeader(item: 0, kind: .file, path: path, size: 1, modified: nil, permissions: permissions)
     }
 
-    @Test("P8: names hold 255 bytes and not one more") func nameBounds() throws {
+    @Test("P8: names have at most 255 bytes") func nameBounds() throws {
         let longest = file([ClaimedFileName(bytes: [UInt8](repeating: 0x61, count: 255))!])
         #expect(try EntryHeader(decoding: longest.encoded[...]) == longest)
         #expect(ClaimedFileName(bytes: [UInt8](repeating: 0x61, count: 256)) == nil)
     }
 
-    @Test("P8: folders are 128 deep and no deeper") func depthBounds() throws {
+    @Test("P8: folders are nested at most 128 deep") func depthBounds() throws {
         let deepest = file((0..<128).map { _ in Samples.name("d") })
         #expect(try EntryHeader(decoding: deepest.encoded[...]) == deepest)
         let deeper = file((0..<129).map { _ in Samples.name("d") })
@@ -34,7 +34,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try EntryHeader(decoding: file([]).encoded[...]) }
     }
 
-    @Test("P8: a path holds 4096 bytes and not one more") func pathBounds() throws {
+    @Test("P8: a path has at most 4096 bytes") func pathBounds() throws {
         let name = ClaimedFileName(bytes: [UInt8](repeating: 0x61, count: 128))!
         let longest = file([ClaimedFileName](repeating: name, count: 32))
         #expect(try EntryHeader(decoding: longest.encoded[...]) == longest)
@@ -42,14 +42,16 @@ import Testing
         #expect(throws: MalformedInput.self) { try EntryHeader(decoding: longer.encoded[...]) }
     }
 
-    @Test("P6: bits beyond the nine of permissions are refused", arguments: [0o1000, 0o2000, 0o4000, 0o1777] as [UInt16])
+    @Test(
+        "P6: mode bits other than the nine permission bits are refused",
+        arguments: [0o1000, 0o2000, 0o4000, 0o1777] as [UInt16])
     func permissions(_ bits: UInt16) {
         #expect(throws: MalformedInput.self) {
             try EntryHeader(decoding: file([Samples.name("a")], permissions: bits).encoded[...])
         }
     }
 
-    @Test("P6: devices and the like have no place in a stream") func unknownKindsAndFlags() {
+    @Test("P6: devices and other special files are refused in a stream") func unknownKindsAndFlags() {
         let encoded = Samples.headers[0].encoded
         for kind in UInt8(3)...UInt8.max {
             var changed = encoded

@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "K12: the newest version in common is spoken",
+        "K12: the newest common version is used",
         arguments: [
             (1, 1, 1, 1, 1), (3, 1, 2, 1, 2), (2, 1, 3, 2, 2), (1, 1, 3, 2, nil), (3, 2, 1, 1, nil), (5, 3, 9, 5, 5),
         ] as [(UInt8, UInt8, UInt8, UInt8, UInt8?)])
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(
-        "D3, D4: what no peer writes is nobody",
+        "D3, D4: encodings that no peer writes are refused",
         arguments: [
             [], [""], ["="], ["id=0011223344556677"], ["n=Ada"], ["id=001122334455667", "n=Ada"],
             ["id=00112233445566770", "n=Ada"], ["id=../../../../../x", "n=Ada"], ["id=0011223344556677", "n="],
@@ -88,7 +88,7 @@ import Testing
         #expect(PeerTXTRecord(strings: capitals) == record)
     }
 
-    @Test("R1: a record of thousands of strings is not read to its end") func bounded() {
+    @Test("R1: reading a record of thousands of strings stops at the limit") func bounded() {
         let noise = [[UInt8]](repeating: Array("x=1".utf8), count: 16)
         #expect(PeerTXTRecord(strings: noise + record.strings) == nil)
     }

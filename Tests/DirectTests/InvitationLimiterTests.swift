@@ -2,12 +2,12 @@ import NearshareBase
 import NearshareDirect
 import Testing
 
-@Suite("how often somebody may ask") struct InvitationLimiterTests {
+@Suite("the rate of invitations of a peer") struct InvitationLimiterTests {
     private let memory = InvitationRateLimiter.interval.components.seconds
 
     private func moment(_ seconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: seconds * 1_000_000_000) }
 
-    @Test("R11: a place is heard until its timeout is used up, and again when enough of it is forgotten")
+    @Test("R11: invitations of an address are accepted until its budget is used up, and again when enough of it has expired")
     func timeout() {
         var limiter = InvitationRateLimiter()
         var answers: [Bool] = []
@@ -20,14 +20,14 @@ import Testing
         #expect(answers == [false, false])
         let isOtherAllowed = limiter.allows("b", now: moment(5))
         #expect(isOtherAllowed)
-        // The first refusal is over, the others count.
+        // The first refusal has expired, the others count.
         answers = [limiter.allows("a", now: moment(memory))]
         limiter.recordRefusal(of: "a", now: moment(memory))
         answers += [memory, 3 * memory].map { limiter.allows("a", now: moment($0)) }
         #expect(answers == [true, false, true])
     }
 
-    @Test("R6, R11: of any number of places the latest are known")
+    @Test("R6, R11: of any number of addresses the latest are kept")
     func manyPlaces() {
         var limiter = InvitationRateLimiter()
         for number in 0..<257 {

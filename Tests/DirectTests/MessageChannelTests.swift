@@ -3,30 +3,30 @@ import NearshareDirect
 import NearshareTesting
 import Testing
 
-/// Two ends of a channel, and the links between them with what is on its way.
+/// Two ends of a channel, and the links between them with the frames in flight.
 private struct ChannelPair {
     struct Link {
         let ids: [MessageChannel.LinkID]
-        /// On their way to end 0 and 1.
+        /// The frames in flight to ends 0 and 1.
         var queues: [[[UInt8]]] = [[], []]
     }
 
     var ends: [MessageChannel]
     var links: [Link] = []
-    /// What each end's program has taken.
+    /// The messages that each end's program has taken.
     var taken: [[[UInt8]]] = [[], []]
-    /// What each end's program has not taken yet.
+    /// The messages that each end's program has not taken yet.
     var waiting: [[SessionMessage]] = [[], []]
     var restarts: [Int] = []
     var readsAtOnce = true
-    /// Nobody waits for a message that carries an acknowledgement.
+    /// No caller waits for a message that carries an acknowledgement.
     var isImpatient = true
 
     init(limits: MessageChannel.Limits = MessageChannel.Limits()) {
         ends = [MessageChannel(epoch: 11, limits: limits), MessageChannel(epoch: 22, limits: limits)]
     }
 
-    /// Everything was passed on.
+    /// All messages were delivered.
     var areEmpty: Bool { ends.allSatisfy { $0.isEmpty } }
 
     mutating func connect() -> Int {
@@ -39,7 +39,7 @@ private struct ChannelPair {
         links[index].queues = [[], []]
     }
 
-    /// Puts what an end wants to send on its way, up to so many frames.
+    /// Sends the pending frames of an end, at most this number.
     mutating func send(from end: Int, on index: Int, upTo limit: Int = .max) {
         var count = 0
         if isImpatient { ends[end].acknowledgeNow() }
@@ -70,7 +70,7 @@ private struct ChannelPair {
         waiting[end].removeFirst(min(limit, waiting[end].count))
     }
 
-    /// Until nothing more happens on these links.
+    /// Runs until these links are idle.
     mutating func settle(_ indices: Int...) throws {
         var isBusy = true
         while isBusy {
@@ -95,12 +95,12 @@ private struct ChannelPair {
 @Suite struct MessageChannelTests {
     private func numbers(_ range: Range<Int>) -> [[UInt8]] { range.map(ChannelPair.bytes) }
 
-    /// A frame as an end might make it that does not keep to the rules.
+    /// A frame of an end that violates the protocol.
     private func frame(_ type: UInt8, _ fields: UInt64..., tail: [UInt8] = []) -> [UInt8] {
         [type] + fields.flatMap { field in withUnsafeBytes(of: field.bigEndian) { Array($0) } } + tail
     }
 
-    /// An end with a link on which the other side, of life 22, has begun at number 0.
+    /// An end with a link on which the other side, of incarnation 22, has begun at number 0.
     private func begun(appending count: Int = 0) throws -> (MessageChannel, MessageChannel.LinkID) {
         var channel = MessageChannel(epoch: 11)
         let link = channel.attach()
@@ -119,7 +119,8 @@ private struct ChannelPair {
         #expect(pair.areEmpty)
     }
 
-    @Test("what was on its way on a broken link is sent again, and nothing twice", arguments: 0..<200 as Range<UInt64>)
+    @Test(
+        "messages in flight on a broken link are sent again, and none is delivered twice", arguments: 0..<200 as Range<UInt64>)
     func breaks(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var pair = ChannelPair()
@@ -157,14 +158,14 @@ private struct ChannelPair {
         try pair.settle(old)
         let new = pair.connect()
         pair.append(3..<5)
-        // The other side has not said yet where to begin on the new one.
+        // The other side has not sent its starting number for the new link yet.
         #expect(pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
         pair.send(from: 1, on: new)
         try pair.deliver(to: 0, on: new)
         #expect(!pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
         try pair.settle(new)
         #expect(pair.taken[1] == numbers(0..<5))
-        // All of it was acknowledged on the new link, beyond where the old one stood.
+        // All messages were acknowledged on the new link, beyond the position of the old one.
         pair.cut(new)
         #expect(!pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
         pair.append(5..<7)
@@ -226,7 +227,7 @@ private struct ChannelPair {
         #expect(count == 4096)
     }
 
-    @Test("large messages are acknowledged after a quarter of the window, however few they are") func largeOnes() throws {
+    @Test("large messages are acknowledged after a quarter of the window, regardless of their number") func largeOnes() throws {
         var pair = ChannelPair()
         pair.isImpatient = false
         pair.readsAtOnce = false
@@ -241,7 +242,7 @@ private struct ChannelPair {
         pair.take(1, upTo: 1)
         try pair.settle(link)
         #expect(pair.ends[0].isAcknowledged(1) && !pair.ends[0].isAcknowledged(2) && pair.ends[0].hasRoom)
-        // Counted anew from there.
+        // The count restarts from there.
         pair.take(1, upTo: 1)
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
     }
@@ -258,7 +259,7 @@ private struct ChannelPair {
         pair.take(1, upTo: 1)
         try pair.settle(link)
         #expect(pair.ends[0].isAcknowledged(63) && !pair.ends[0].isAcknowledged(64))
-        // A message of their own carries it.
+        // A message in the other direction carries it.
         pair.take(1, upTo: 1)
         pair.append([7], at: 1)
         try pair.settle(link)
@@ -281,7 +282,7 @@ private struct ChannelPair {
         pair.ends[1] = MessageChannel(epoch: 33)
         pair.taken = [[], []]
         let second = pair.connect()
-        // Our word goes out before theirs comes.
+        // Our frame is sent before theirs arrives.
         pair.send(from: 0, on: second)
         try pair.settle(second)
         #expect(pair.restarts == [3])
@@ -303,7 +304,7 @@ private struct ChannelPair {
         #expect(!channel.isEmpty)
     }
 
-    @Test("R7: beginning anew again and again does not widen the window") func restartsFillTheWindow() throws {
+    @Test("R7: repeated restarts do not widen the window") func restartsFillTheWindow() throws {
         var channel = MessageChannel(epoch: 11)
         var received = 0
         var refusal: MalformedInput?
@@ -321,7 +322,7 @@ private struct ChannelPair {
         }
         #expect(received == 4096)
         #expect(refusal == MalformedInput("message: more than the window allows"))
-        // What waits from before is not taken for what came since.
+        // Messages received before are not counted as received since.
         for _ in 0..<(4096 - 96) { channel.recordDelivery(of: SessionMessage(bytes: [1])) }
         let link = channel.attach()
         #expect(try channel.receive(frame(0, 41, 11, 0), on: link) == nil)
@@ -368,7 +369,7 @@ private struct ChannelPair {
     }
 
     @Test(
-        "R7: what no honest member says is a violation, and changes nothing",
+        "R7: an invalid frame is a violation, and changes nothing",
         arguments: [
             // Cut short, and too long.
             [0, 1, 2], [1, 0, 0], [2], [], [2, 0, 0, 0, 0, 0, 0, 0, 0, 9],
@@ -380,7 +381,7 @@ private struct ChannelPair {
         #expect(try channel.receive(frame(1, 0, 0, tail: [0, 5]), on: link) == .message(SessionMessage(bytes: [5])))
     }
 
-    @Test("R7: numbers that make no sense are violations") func senselessNumbers() throws {
+    @Test("R7: implausible numbers are violations") func senselessNumbers() throws {
         func refuses(_ bytes: [UInt8]) throws {
             var (channel, link) = try begun(appending: 2)
             #expect(throws: MalformedInput.self, "\(Hex.encode(bytes))") { try channel.receive(bytes, on: link) }
@@ -397,7 +398,8 @@ private struct ChannelPair {
         #expect(throws: MalformedInput.self) { try channel.receive(frame(0, 22, 11, 1), on: link) }
     }
 
-    @Test("R7: acknowledging what was not sent yet, or taking it back, does no harm") func earlyAcknowledgements() throws {
+    @Test("R7: acknowledging a message not sent yet, or revoking an acknowledgement, has no effect")
+    func earlyAcknowledgements() throws {
         var (channel, link) = try begun(appending: 3)
         _ = channel.nextFrame(for: link)
         #expect(try channel.receive(frame(2, 3), on: link) == nil)
@@ -405,14 +407,14 @@ private struct ChannelPair {
         #expect(try channel.receive(frame(2, 1), on: link) == nil)
         channel.append(SessionMessage(bytes: [9]))
         #expect(channel.nextFrame(for: link) == frame(1, 3, 0, tail: [0, 9]))
-        // A new link that wants what is long gone.
+        // A new link on which the peer requests messages already discarded.
         let other = channel.attach()
         _ = try channel.receive(frame(0, 22, 11, 0), on: other)
         _ = channel.nextFrame(for: other)
         #expect(channel.nextFrame(for: other) == frame(1, 3, 0, tail: [0, 9]))
     }
 
-    @Test("made-up frames never trap", arguments: 0..<300 as Range<UInt64>) func madeUp(seed: UInt64) {
+    @Test("arbitrary frames never trap", arguments: 0..<300 as Range<UInt64>) func madeUp(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var channel = MessageChannel(epoch: 11)
         var links = [channel.attach()]
@@ -436,7 +438,7 @@ private struct ChannelPair {
 }
 
 @Suite struct MessageFramingTests {
-    @Test("messages come back however they are cut", arguments: 0..<20 as Range<UInt64>) func roundTrip(seed: UInt64) throws {
+    @Test("messages are reassembled for any division", arguments: 0..<20 as Range<UInt64>) func roundTrip(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let messages = (0..<10).map { _ in random.bytes(Int.random(in: 0...300, using: &random)) }
         var bytes: [UInt8] = []
@@ -452,7 +454,7 @@ private struct ChannelPair {
         #expect(framing.isBetweenMessages)
     }
 
-    @Test("R1: a message said to be longer than the longest is refused before it is awaited") func tooLong() throws {
+    @Test("R1: a message with an announced length above the limit is refused before it is received") func tooLong() throws {
         func length(_ count: Int) -> [UInt8] { withUnsafeBytes(of: UInt32(count).bigEndian) { Array($0) } }
         var framing = MessageFraming()
         #expect(try framing.receive(length(MessageFraming.maximumByteCount)) == [])

@@ -3,7 +3,7 @@ import NearshareDirect
 import Testing
 
 @Suite struct OfferTests {
-    /// Through a frame, which is the only way that an offer comes in.
+    /// Through a frame, as every offer is received.
     private func throughTheWire(_ offer: Offer) throws -> Offer? {
         let frame = ControlFrame.offer(
             TransferOffer(id: Samples.id, timeout: .seconds(60), resumeKey: Samples.digest, context: [], offer: offer))
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test("R7, R12: counts and sizes that don't add up are refused", arguments: Self.wrong)
+    @Test("R7, R12: inconsistent counts and sizes are refused", arguments: Self.wrong)
     func wrongSums(_ offer: Offer) {
         #expect(throws: MalformedInput.self) { try throughTheWire(offer) }
     }
@@ -47,7 +47,7 @@ import Testing
         ]
     }()
 
-    @Test("P14: a type that is none is refused") func mediaTypes() {
+    @Test("P14: an invalid media type is refused") func mediaTypes() {
         #expect(ClaimedMediaType("a/" + String(repeating: "b", count: 98)) != nil)
         for bad in ["a/" + String(repeating: "b", count: 99), "a", "/b", "a/", "a/b/c", "a/\u{1b}", "a/ b", "ä/b"] {
             #expect(ClaimedMediaType(bad) == nil, "\(bad)")

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "K13: changed, repeated, left out, out of order or cut short: it does not open", arguments: RecordCipher.Kind.allCases)
+        "K13: a changed, repeated, omitted, reordered or truncated record does not open", arguments: RecordCipher.Kind.allCases)
     func damaged(_ kind: RecordCipher.Kind) throws {
         var sealer = RecordSealer(cipher(kind))
         let records = (0..<4 as Range<UInt8>).map { sealer.seal([$0, 1, 2, 3]) }
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("R1, R7: lengths that no record has are refused by their header") func lengths() throws {
+    @Test("R1, R7: invalid record lengths are refused by the header") func lengths() throws {
         func length(_ sealed: UInt32) throws -> Int? {
             try withUnsafeBytes(of: sealed.bigEndian) { try RecordOpener.recordByteCount($0) }
         }
@@ -69,7 +69,7 @@ import Testing
         var sealer = RecordSealer(cipher(kind), counter: last)
         var opener = RecordOpener(cipher(kind), counter: last)
         let (before, after) = (sealer.seal([1]), sealer.seal([2]))
-        // The number is right, but the key is the old one.
+        // The number is correct, but the key is the old one.
         var stale = RecordOpener(cipher(kind), counter: last + 1)
         #expect(throws: MalformedInput.self) { try open(after, with: &stale) }
         #expect(try open(before, with: &opener) == [1])

@@ -1,7 +1,7 @@
 import NearshareBase
 import NearshareDirect
 
-/// One of everything that goes over a direct link.
+/// One sample of each frame of a direct link.
 enum Samples {
     static let id = TransferID(rawValue: 0x0123_4567_89ab_cdef)
     static let digest = (0..<32).map { UInt8($0) }

@@ -73,7 +73,7 @@ import Testing
         )
     }
 
-    @Test("R1: a context or proof beyond its bound is refused") func invitationBounds() {
+    @Test("R1: a context or proof beyond its limit is refused") func invitationBounds() {
         for (proof, context) in [(33, 0), (0, 1025)] {
             let frame = SessionFrame.invite(
                 Self.id, timeout: .seconds(1), proof: [UInt8](repeating: 0, count: proof),
@@ -100,8 +100,8 @@ import Testing
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: twice.encoded[...]) }
     }
 
-    @Test("R1 T1: names of no bytes, of too many, or of no text are refused") func names() throws {
-        // Up to the name all is fixed: type, session, count, fingerprint, incarnation, revision, presence.
+    @Test("R1 T1: empty, too long and malformed names are refused") func names() throws {
+        // The fields before the name have a fixed length: type, session, count, fingerprint, incarnation, revision, presence.
         let front = Array(SessionFrame.roster(Self.id, [Self.member(1)]).encoded.prefix(1 + 16 + 1 + 32 + 4 + 4 + 1))
         func decode(_ name: [UInt8]) throws -> SessionFrame? {
             try SessionFrame(decoding: (front + [UInt8(name.count)] + name + [0, 0])[...])
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "N1: an address that would have to be looked up is refused",
+        "N1: an address that needs a name lookup is refused",
         arguments: [
             "", "example.com", "localhost", "dead.beef", "a", "10.0.0.1 ", "0x7f000001",
         ]) func hostNames(_ host: String)
@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test(
-        "R7: what no honest peer says is refused",
+        "R7: invalid frames are refused",
         arguments: [
             [FrameType.streamFinish, 0, 0, 0, 0], [FrameType.streamOpen, 0, 0, 0, 1, 3, 0],
             [FrameType.streamOpen, 0, 0, 0, 1, 0, 1, 0xff],
@@ -167,7 +167,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try StreamFrame(decoding: bytes[...]) }
     }
 
-    @Test("T1: a name is shown without what moves a terminal's cursor") func shownNames() throws {
+    @Test("T1: a name is displayed without control characters of a terminal") func shownNames() throws {
         #expect(!StreamName("\u{1b}[2J\u{7}")!.shown.unicodeScalars.contains { $0.value < 0x20 })
         #expect(StreamName(String(repeating: "x", count: 256)) == nil)
     }

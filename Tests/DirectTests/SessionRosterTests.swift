@@ -46,7 +46,7 @@ import Testing
                 .state(other.id, .connected(via: nil)), .state(other.id, .notConnected), .left(other.id),
             ])
         #expect(roster.others.isEmpty && roster.member(other.id) == nil)
-        // Of somebody who is gone nothing is to be said.
+        // No changes are reported for a member that has left.
         roster.recordAttempt(to: other.id)
         roster.recordConnection(to: other.id, via: nil)
         roster.recordDisconnection(of: other.id, now: Self.start)
@@ -88,7 +88,7 @@ import Testing
         claim.revision = 77
         claim.neighbours = []
         roster.receive([claim], now: Self.start)
-        // Said in an earlier life, if at all: what we say now shall count everywhere.
+        // Sent by an earlier incarnation, if at all: our current entry must take precedence everywhere.
         let again = news(&roster)?.first { $0.id == member(1).id }
         #expect(again?.neighbours == [member(2).id] && again?.incarnation == 1)
     }
@@ -131,7 +131,7 @@ import Testing
         #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
     }
 
-    @Test("S5: who says that they have a link and carries nothing gets one turn of each round") func relaysTakeTurns() {
+    @Test("S5: a member that claims a link and relays nothing gets one turn of each round") func relaysTakeTurns() {
         var roster = roster(1, with: 2, 3, 4)
         var now = Self.start
         for number in [3, 4] as [UInt8] {
@@ -145,14 +145,14 @@ import Testing
             for case .relay(_, let relay) in roster.dueAttempts(now: now) { relays.append(relay) }
             roster.recordAttempt(to: member(2).id)
             roster.recordFailure(of: member(2).id, now: now)
-            // Others may be due earlier.
+            // Other deadlines may be earlier.
             while roster.dueAttempts(now: now).isEmpty { now = roster.deadline(after: now)! }
         }
         #expect(relays == [3, 4, 3, 4].map { member($0).id })
     }
 
     @Test func whatWasDueAndLedToNothingIsNotWaitedFor() {
-        // The other one connects, or has no address; asked again and again at once, nothing would change.
+        // The other member connects, or has no address; repeating at once would change nothing.
         var roster = roster(2, with: 1)
         roster.recordFailure(of: member(1).id, now: Self.start)
         roster.recordConnection(to: member(1).id, via: member(3).id)
@@ -186,7 +186,7 @@ import Testing
         #expect(news(&roster)?.first { $0.id == member(1).id }?.incarnation == 6)
     }
 
-    @Test("A4: nobody talks a member out of the session to whom we have a link") func falseClaims() {
+    @Test("A4: claims of others do not remove a member that we have a link to") func falseClaims() {
         var roster = roster(1, with: 2, 3)
         roster.recordConnection(to: member(2).id, via: nil)
         roster.recordConnection(to: member(3).id, via: nil)
@@ -197,9 +197,9 @@ import Testing
         #expect(roster.deadline(after: Self.start) == later(2))
         roster.advance(to: later(2))
         #expect(roster.drainChanges().isEmpty)
-        // Told to all, the claimer and the one it is about included.
+        // Sent to all, including the claiming member and the one concerned.
         #expect(news(&roster)?.first { $0.id == member(2).id }?.incarnation == 1)
-        // True ones are: the link ends, or the member says so itself.
+        // Valid reasons are: the link ends, or the member itself says so.
         claim.incarnation = 1
         roster.receive([claim], now: later(3))
         roster.recordDisconnection(of: member(2).id, now: later(3))
@@ -219,7 +219,7 @@ import Testing
 
     private struct NoRoster: Error {}
 
-    @Test("R6 R7: rosters full of strangers are bounded, and push nobody out") func floods() throws {
+    @Test("R6 R7: rosters full of unknown members are bounded, and evict no member") func floods() throws {
         var random = SeededRandom(seed: 5)
         var roster = roster(200, with: 201)
         for _ in 0..<50 {
@@ -235,7 +235,7 @@ import Testing
         #expect(told.count <= 64)
         #expect(told.contains { $0.id == member(200).id } && told.contains { $0.id == member(201).id })
         let early = try #require(roster.others.first { $0.id != member(201).id })
-        // Everybody leaves and others come, again and again.
+        // All members leave and others join, repeatedly.
         for _ in 0..<50 {
             for other in roster.others { roster.recordDeparture(of: other.id, now: Self.start) }
             roster.receive(
@@ -245,13 +245,13 @@ import Testing
         }
         let later = try members(roster)
         #expect(later.count == 64 && later.prefix(8).allSatisfy { $0.presence == .present })
-        // Who left long ago is forgotten: what was said of them then is news.
+        // A member that left long ago is forgotten, so old information about it counts as new.
         roster.recordDeparture(of: roster.others[0].id, now: Self.start)
         roster.receive([early], now: Self.start)
         #expect(roster.member(early.id) == early)
     }
 
-    @Test("R7: an incarnation near its end is not believed, so that coming back always counts") func incarnations() {
+    @Test("R7: an incarnation near its maximum is refused, so that a restart can always exceed it") func incarnations() {
         var roster = roster(1, with: 2)
         for incarnation in [1025, 1 << 31, .max] as [UInt32] {
             for number in [1, 2] as [UInt8] {
@@ -274,7 +274,7 @@ import Testing
         #expect(roster.member(member(2).id) == member(2))
     }
 
-    @Test("in whatever order members hear of changes, they end with the same roster", arguments: 0..<100 as Range<UInt64>)
+    @Test("members end with the same roster for any order of changes", arguments: 0..<100 as Range<UInt64>)
     func converges(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var rosters = (1...5).map { SessionRoster(id: Self.id, own: member(UInt8($0))) }
@@ -300,7 +300,7 @@ import Testing
                 }
             }
             for index in rosters.indices { tell(index) }
-            // In any order: each carries all.
+            // In any order: each roster is complete.
             while step >= 30 || random.once(in: 2), !onTheirWay.isEmpty {
                 let (to, members) = onTheirWay.remove(at: Int.random(in: 0..<onTheirWay.count, using: &random))
                 heardCount += 1

@@ -2,7 +2,8 @@ import NearshareBase
 import NearshareDirect
 import NearshareTesting
 
-/// Members of one session on virtual time, made of the machines alone: rosters, message channels and byte streams, over links that
+/// Members of one session on virtual time, made of the machines alone: rosters, message channels and byte streams, over links
+/// that
 /// are delayed, break, and lead through others where two are kept apart. One seed is one story.
 struct SimulatedSession {
     typealias LinkNumber = Int
@@ -13,17 +14,17 @@ struct SimulatedSession {
         var channelLink: MessageChannel.LinkID
         var stream: StreamID?
         var framing = MessageFraming()
-        /// What the stream had no room for.
+        /// The data that the stream had no room for.
         var pending: ArraySlice<UInt8> = []
         /// When the last frame for this end arrives: links keep the order.
         var lastArrival = MonotonicInstant(nanoseconds: 0)
     }
 
     private struct Link {
-        /// Initiator first.
+        /// The initiator comes first.
         let members: [Int]
         let relay: Int?
-        /// Links of the relay that this one leads over.
+        /// The links of the relay that this one uses.
         let legs: [LinkNumber]
         var ends: [End]
 
@@ -31,7 +32,7 @@ struct SimulatedSession {
         func other(than member: Int) -> Int { members[0] == member ? members[1] : members[0] }
     }
 
-    /// Told apart from who had the same key before it crashed or left.
+    /// Distinguishes it from earlier instances with the same key.
     struct Instance: Hashable {
         let member: Int
         let number: Int
@@ -48,7 +49,7 @@ struct SimulatedSession {
         case arrives(LinkNumber, side: Int, frame: [UInt8])
         case connects(Int, SessionRoster.ConnectionAttempt, instance: Int)
         case wakes(Int)
-        /// Something that the story does.
+        /// An action of the simulation.
         case happens(@Sendable (inout SimulatedSession) -> Void)
     }
 
@@ -61,10 +62,10 @@ struct SimulatedSession {
     private var queue: [(at: MonotonicInstant, number: Int, event: Event)] = []
     private var lastEvent = 0
     private var lastSent = 0
-    /// What an instance has sent to another, and got from it.
+    /// The messages that an instance has sent to another, and received from it.
     private(set) var sent: [Instance: [Instance: [Int]]] = [:]
     private(set) var received: [Instance: [Instance: [Int]]] = [:]
-    /// Messages that came while sender and receiver had no link of their own.
+    /// Messages that arrived while sender and receiver had no direct link.
     private(set) var relayedCount = 0
     private(set) var violations: [String] = []
 
@@ -85,7 +86,7 @@ struct SimulatedSession {
 
     private func number(_ id: PeerID) -> Int { members.indices.first { Self.identity($0).id == id }! }
 
-    // MARK: What a story may do
+    // MARK: Actions
 
     var inside: [Int] { members.indices.filter { members[$0].roster != nil } }
 
@@ -98,7 +99,7 @@ struct SimulatedSession {
     }
 
     mutating func begin(_ member: Int) {
-        // Those of who was here before, over which its last words still went.
+        // The links of an earlier instance, over which its last frames were still sent.
         for number in numbers({ $0.members.contains(member) }) { cut(number) }
         members[member].instance += 1
         members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member))
@@ -113,7 +114,7 @@ struct SimulatedSession {
 
     mutating func leave(_ member: Int) {
         for number in numbers({ $0.members.contains(member) }) { send(.leave(Self.id), on: number, from: member) }
-        // What was said last still arrives.
+        // The last frames still arrive.
         stop(member, breaksLinks: false)
     }
 
@@ -232,7 +233,7 @@ struct SimulatedSession {
         return true
     }
 
-    /// In order, so that one seed is one story.
+    /// In order, so that a seed reproduces the run.
     private func numbers(_ isWanted: (Link) -> Bool) -> [LinkNumber] {
         links.filter { isWanted($0.value) }.keys.sorted()
     }
@@ -245,7 +246,7 @@ struct SimulatedSession {
         links.filter { $0.value.relay == nil && Set($0.value.members) == [one, other] }.keys.min()
     }
 
-    /// A relay may itself be reached through another.
+    /// The relay may itself be reached through another relay.
     private func anyLink(_ one: Int, _ other: Int) -> LinkNumber? {
         links.filter { Set($0.value.members) == [one, other] }.keys.max()
     }
@@ -274,7 +275,7 @@ struct SimulatedSession {
         if members[member].channels[other] == nil { members[member].channels[other] = MessageChannel(epoch: random.next() | 1) }
     }
 
-    /// Both ends take part from now on.
+    /// Both ends use the link from now on.
     private mutating func ready(_ number: LinkNumber, _ side: Int) {
         let (member, other) = (links[number]!.members[side], links[number]!.members[1 - side])
         noteLinks(member, other)
@@ -311,7 +312,7 @@ struct SimulatedSession {
         for member in link.members { pump(member) }
     }
 
-    // MARK: What comes and goes
+    // MARK: Links
 
     private mutating func take(_ frame: SessionFrame, on number: LinkNumber, _ side: Int) {
         let link = links[number]!
@@ -354,7 +355,7 @@ struct SimulatedSession {
         schedule(.arrives(number, side: side, frame: frame), at: time)
     }
 
-    /// Carries out what a member's machines want.
+    /// Executes the outputs of a member's state machines.
     private mutating func pump(_ member: Int) {
         guard members[member].roster != nil else { return }
         for case .left(let id) in members[member].roster!.drainChanges() {

@@ -3,11 +3,11 @@ import NearshareDirect
 import NearshareTesting
 import Testing
 
-/// Eight members on virtual time, each story under many seeds.
+/// Eight members in virtual time, each scenario with many seeds.
 @Suite struct SimulatedSessionTests {
     private static let seeds = 0..<8 as Range<UInt64>
 
-    /// All are in it and connected.
+    /// All are members and connected.
     private func gathered(_ seed: UInt64, count: Int = 8) -> SimulatedSession {
         var session = SimulatedSession(seed: seed, count: count)
         session.begin(0)
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// Everybody who is in it knows so of everybody else, reaches them, and says the same of all.
+    /// Checks that each member knows and reaches each other member, and that all rosters agree.
     private func expectConverged(_ session: SimulatedSession, _ seed: UInt64, staying: Int = 8) {
         let inside = session.inside
         #expect(inside.count >= staying, "seed \(seed)")
@@ -41,7 +41,7 @@ import Testing
         #expect(session.violations == [], "seed \(seed)")
     }
 
-    /// Nothing comes twice, out of order or from nowhere; between those who stayed, all of it comes.
+    /// No message arrives twice, out of order or without having been sent; between members that stayed, all arrive.
     private func expectMessages(_ session: SimulatedSession, staying: [Int], _ seed: UInt64) {
         for (receiver, senders) in session.received {
             for (sender, numbers) in senders {
@@ -62,11 +62,11 @@ import Testing
         #expect(sentCount > 20, "seed \(seed)")
     }
 
-    @Test("all meet, whoever invited them", arguments: seeds) func gathers(seed: UInt64) {
+    @Test("all meet, regardless of which member invited them", arguments: seeds) func gathers(seed: UInt64) {
         expectConverged(gathered(seed), seed)
     }
 
-    @Test("links that break again and again lose no message and double none", arguments: seeds) func breaks(seed: UInt64) {
+    @Test("repeatedly breaking links lose and duplicate no message", arguments: seeds) func breaks(seed: UInt64) {
         var session = gathered(seed)
         for _ in 0..<40 {
             session.after(.milliseconds(Int.random(in: 0...20_000, using: &session.random))) { $0.breakSomeLink() }
@@ -77,7 +77,9 @@ import Testing
         expectMessages(session, staying: Array(0..<8), seed)
     }
 
-    @Test("who is kept apart talks through others, and directly afterwards", arguments: seeds) func partitions(seed: UInt64) {
+    @Test("separated members communicate through others, and directly afterwards", arguments: seeds) func partitions(
+        seed: UInt64
+    ) {
         var session = gathered(seed)
         for _ in 0..<12 {
             let pair = Array(0..<8).shuffled(using: &session.random).prefix(2)
@@ -98,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("A8: members leave, crash and come back in every state, and those who stay agree", arguments: seeds)
+    @Test("A8: members leave, crash and return in every state, and the others agree", arguments: seeds)
     func comesAndGoes(seed: UInt64) {
         var session = gathered(seed)
         for _ in 0..<12 {
@@ -126,7 +128,7 @@ import Testing
         expectMessages(session, staying: [0, 1, 2], seed)
     }
 
-    @Test("one seed is one story") func replay() {
+    @Test("the same seed gives the same run") func replay() {
         func story() -> [Int] {
             var session = gathered(7)
             chat(&session, for: 5)

@@ -3,7 +3,7 @@ import NearshareDirect
 import NearshareTesting
 import Testing
 
-/// Whole conversations between two peers over a simulated way, each under hundreds of seeds.
+/// Complete exchanges between two peers over a simulated link, each with hundreds of seeds.
 @Suite struct StoryTests {
     private static let seeds = 0..<100 as Range<UInt64>
     private let id = TransferID(rawValue: 1)
@@ -20,19 +20,19 @@ import Testing
         return .random(using: &random, largest: largest, allowsUnknown: true)
     }
 
-    /// So much that it takes its time.
+    /// Large enough for the transfer to take time.
     private func longContent(_ seed: UInt64) -> MemoryContent {
         (0...).lazy.map { content(seed &+ 1_000 &* $0) }.first { $0.entries.reduce(0) { $0 + $1.bytes.count } > 20_000 }!
     }
 
-    /// A small window, so that stories have many grants in them.
+    /// A small window, so that transfers need many grants.
     private func network(_ seed: UInt64) -> SimulatedNetwork {
         var limits = DirectLimits()
         limits.window = 16_384
         return SimulatedNetwork(seed: seed, conditions: conditions(seed), limits: limits)
     }
 
-    /// Peer 0 offers as soon as it can; peer 1 does as `answer` says.
+    /// Peer 0 offers as soon as it can; peer 1 answers with `answer`.
     private func offering(
         _ content: MemoryContent, timeout: Duration = .seconds(60), seed: UInt64,
         answer: @escaping (inout SimulatedPeer, MonotonicInstant) -> Void
@@ -53,7 +53,7 @@ import Testing
         #expect(network.peers.allSatisfy { $0.connection?.isIdle == true }, "seed \(seed)")
     }
 
-    @Test("a tree arrives as it was", arguments: seeds) func sends(seed: UInt64) {
+    @Test("a tree arrives unchanged", arguments: seeds) func sends(seed: UInt64) {
         let content = content(seed)
         var network = offering(content, seed: seed, answer: accept)
         network.run(for: .seconds(60))
@@ -61,7 +61,7 @@ import Testing
         #expect(network.peers[1].received[id]?.entries == content.entries, "seed \(seed)")
     }
 
-    @Test("one seed is one story", arguments: [3, 4, 5] as [UInt64]) func replay(seed: UInt64) {
+    @Test("the same seed gives the same run", arguments: [3, 4, 5] as [UInt64]) func replay(seed: UInt64) {
         let logs = (0..<2).map { _ in
             var network = offering(content(seed), seed: seed, answer: accept)
             network.run(for: .seconds(60))
@@ -71,29 +71,29 @@ import Testing
         #expect(logs[0].count > 5)
     }
 
-    @Test("a decline is told with its reason", arguments: seeds) func declines(seed: UInt64) {
+    @Test("a decline is reported with its reason", arguments: seeds) func declines(seed: UInt64) {
         let id = self.id
         var network = offering(content(seed), seed: seed) { $0.decline(id, .noSpace, now: $1) }
         network.run(for: .seconds(10))
         expect(network, .declined(.noSpace), .declined(.noSpace), seed)
     }
 
-    @Test("A9: without an answer it expires at both ends", arguments: seeds) func expires(seed: UInt64) {
+    @Test("A9: without an answer the invitation expires on both sides", arguments: seeds) func expires(seed: UInt64) {
         var network = offering(content(seed), timeout: .seconds(20), seed: seed) { _, _ in }
         network.run(for: .seconds(40))
         expect(network, .expired, .expired, seed)
     }
 
-    /// How long a transfer takes; what comes in the middle of it is timed by that.
+    /// The duration of a transfer, which determines the times of events during it.
     private func undisturbedDuration(of content: MemoryContent, _ seed: UInt64) throws -> Duration {
         var network = offering(content, seed: seed, answer: accept)
         network.run(for: .seconds(60))
         let ended = try #require(network.log.last { $0.contains("ended") })
-        // Of a clock that begins at one second.
+        // On a clock that begins at one second.
         return .nanoseconds(try #require(Int64(ended.prefix { $0 != " " })) - 1_000_000_000)
     }
 
-    @Test("A8: a cancel from either end, whenever it comes, leaves equal views", arguments: seeds) func cancels(seed: UInt64)
+    @Test("A8: a cancel by either side at any time gives the same outcome on both", arguments: seeds) func cancels(seed: UInt64)
         throws
     {
         let id = self.id
@@ -110,7 +110,7 @@ import Testing
                 let views = outcomes.map { $0 == .completed }
                 #expect(
                     network.peers.allSatisfy { $0.closure == nil }, "seed \(seed), side \(side), part \(part): \(network.log)")
-                // A cancel that comes before the offer has nothing to cancel; the transfer then goes on.
+                // A cancel before the offer has nothing to cancel; the transfer then continues.
                 #expect(views[0] == views[1], "seed \(seed), side \(side), part \(part): \(network.log)")
                 guard outcomes[side] == .cancelled(by: .local) else { continue }
                 cancelledCount += 1
@@ -132,7 +132,7 @@ import Testing
             for side in 0..<2 { network.peer(side) { $0.cancel(id, now: $1) } }
             network.run(for: .seconds(5))
             let outcomes = network.peers.map { $0.outcomes[id] }
-            // One may not have heard of the offer yet; when both have, they see the same from their own side.
+            // One side may not have received the offer yet; if both have, their outcomes correspond.
             if let sender = outcomes[0], let receiver = outcomes[1] {
                 #expect(sender.fromTheOtherSide == receiver, "seed \(seed): \(network.log)")
             }
@@ -142,7 +142,7 @@ import Testing
         #expect(cancelledCount > 0, "seed \(seed): none came in time")
     }
 
-    @Test("N2: a break in the middle is noticed, and the next try goes on with equal bytes", arguments: seeds)
+    @Test("N2: a break is detected, and the next attempt resumes with identical bytes", arguments: seeds)
     func breaksAndResumes(seed: UInt64) {
         let id = self.id
         var random = SeededRandom(seed: seed)
@@ -164,7 +164,7 @@ import Testing
         #expect(again.log.contains { $0.contains("from 0, \(kept.resumePoint.partialSize)") }, "seed \(seed): it went on")
     }
 
-    @Test("a side that goes away interrupts at both ends", arguments: seeds) func goesAway(seed: UInt64) {
+    @Test("the end of one side interrupts the transfer on both", arguments: seeds) func goesAway(seed: UInt64) {
         let id = self.id
         let side = seed.isMultiple(of: 3) ? 0 : 1
         var random = SeededRandom(seed: seed)
@@ -198,7 +198,7 @@ import Testing
 }
 
 extension TransferOutcome {
-    /// The same outcome as the other end tells it.
+    /// The same outcome from the other side's view.
     fileprivate var fromTheOtherSide: TransferOutcome {
         switch self {
         case .cancelled(by: let side): .cancelled(by: side == .local ? .remote : .local)

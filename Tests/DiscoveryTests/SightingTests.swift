@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareInterfaces
 
-@Suite("What strangers claim of services")
+@Suite("Untrusted claims about services")
 struct SightingTests {
     private func claim(
         instance: [UInt8] = Array("anna".utf8), address: IPAddress = .v4(0x0a00_0001), port: UInt16 = 1, txt: [[UInt8]] = [],

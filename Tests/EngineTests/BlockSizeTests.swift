@@ -2,9 +2,9 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("how much is written at once")
+@Suite("the size of one write")
 struct BlockSizeTests {
-    @Test("blocks get small on a slow link, and large again on a fast one") func adapts() {
+    @Test("blocks become small on a slow link, and large again on a fast one") func adapts() {
         var size = BlockSize()
         let most = size.contentByteCount
         for _ in 0..<20 { size.adapt(toTime: .seconds(1)) }

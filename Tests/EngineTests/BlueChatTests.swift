@@ -7,7 +7,7 @@ import NearshareTesting
 import Synchronization
 import Testing
 
-/// Conversations over a radio that the test plays: who is linked, what they say, and whether they take what is said.
+/// Conversations over a radio simulated by the test: its links, messages, and whether messages are accepted.
 @Suite("BlueChat", .timeLimit(.minutes(1)))
 struct BlueChatTests {
     private final class PlayedRadio: ChatRadio {
@@ -45,7 +45,7 @@ struct BlueChatTests {
         LinkAddress(host: "00:AA:01:00:\(number / 100):\(number % 100)/random", port: 0, medium: .bluetooth)
     }
 
-    /// A node alone but for the radio.
+    /// A node that has only the radio.
     private func chat(
         contact: @escaping @Sendable (PeerID) -> EndpointKeys? = { _ in nil },
         _ body: @Sendable (PlayedRadio, Messenger, AsyncStream<MessengerEvent>) async throws -> Void
@@ -69,7 +69,7 @@ struct BlueChatTests {
         }
     }
 
-    /// The next event for which the test gives something.
+    /// The first event for which the closure returns a value.
     private func next<Result>(_ events: AsyncStream<MessengerEvent>, _ test: (MessengerEvent) -> Result?) async -> Result? {
         for await event in events { if let result = test(event) { return result } }
         return nil
@@ -85,7 +85,7 @@ struct BlueChatTests {
         if case .entry(let entry) = event, !entry.isOurs { entry } else { nil }
     }
 
-    @Test("Who is found is somebody to talk with, under a name that says that nothing is proven; both ways")
+    @Test("A found peer can be messaged, under a name that is marked as unproven; both ways")
     func bothWays() async throws {
         try await chat { radio, messenger, events in
             radio.tell(.found(address(1), name: DisplayName(truncating: "olive")))
@@ -105,7 +105,7 @@ struct BlueChatTests {
         }
     }
 
-    @Test("What is said while they are away, or take nothing, goes when they are found again: in order, and once")
+    @Test("Messages written while the peer is away or refuses them are sent when it is found again: in order, and once")
     func waiting() async throws {
         try await chat { radio, messenger, events in
             radio.tell(.found(address(1), name: nil))
@@ -126,7 +126,7 @@ struct BlueChatTests {
         }
     }
 
-    @Test("K2: an address whose id is that of somebody with a key is nobody")
+    @Test("K2: an address that claims the id of a peer with a key is ignored")
     func noPlaceOfOthers() async throws {
         let friend = Stage.bea
         let contact = EndpointKeys(agreementKey: friend.agreementKey.publicKey, signingKey: friend.signingKey.publicKey)
@@ -147,13 +147,13 @@ struct BlueChatTests {
         }
     }
 
-    @Test("So many people and so many texts are taken, and no more; names keep the mark that nothing is proven")
+    @Test("The number of peers and of texts is limited; names keep the mark for unproven")
     func floods() async throws {
         try await chat { radio, messenger, events in
             let name = DisplayName(truncating: String(repeating: "ü", count: 31))
             for number in 0..<200 { radio.tell(.found(address(number), name: name)) }
             for number in 0..<200 { radio.tell(.text("\(number)", from: address(0))) }
-            // The last of what was told, and somebody who is known.
+            // The last change reported, and a known peer.
             radio.tell(.gone(address(1)))
             var lineCount = 0
             var changeCount = 0
@@ -162,7 +162,7 @@ struct BlueChatTests {
                 if met(event) != nil { changeCount += 1 }
             }
             #expect(messenger.blueChatPeople.count == 63)
-            // Time may have brought some more.
+            // More events may have arrived meanwhile.
             #expect((30..<150).contains(lineCount))
             #expect(messenger.blueChatPeople.allSatisfy { $0.name.claimed.hasSuffix(" (BlueChat, unproven)") })
         }

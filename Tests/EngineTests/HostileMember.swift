@@ -5,8 +5,8 @@ import NearshareEngine
 import NearshareInterfaces
 import NearshareTesting
 
-/// A member of a session that says what it likes: its links are established as those of any other, and from then on it sends
-/// whatever a story wants.
+/// A session member that sends arbitrary frames: its links are established like those of any other, and then it sends
+/// any frame of the test.
 final class HostileMember: Sendable {
     let identity: LocalIdentity
     let session = SessionID(bytes: [UInt8](repeating: 0x66, count: SessionID.byteCount))!
@@ -17,7 +17,7 @@ final class HostileMember: Sendable {
 
     var id: PeerID { identity.peerID }
 
-    /// Handshake and greeting. It says nothing of a session yet.
+    /// Handshake and greeting. It sends no session frame yet.
     func connect(to port: UInt16, over transport: any StreamTransport) async throws -> HostileLink {
         let link = try transport.connect(to: LinkAddress(host: "127.0.0.1", port: port), timeout: .seconds(5))
         let hostile = HostileLink(link)
@@ -29,14 +29,14 @@ final class HostileMember: Sendable {
         return hostile
     }
 
-    /// Invites whoever is there, and waits until they have accepted.
+    /// Invites the peer at the address, and waits until it has accepted.
     func join(_ link: HostileLink) async throws {
         link.say(SessionFrame.invite(session, timeout: .seconds(30), proof: [], context: []).encoded)
         try await link.wait { if case .accept? = try? SessionFrame(decoding: $0[...]) { true } else { false } }
         link.say(StreamFrame.open(StreamID(rawValue: 1), .messages, StreamName("")!).encoded)
     }
 
-    /// Somebody, as this one describes them.
+    /// A roster entry with arbitrary claims.
     static func entry(
         _ fingerprint: Fingerprint, _ name: String = "x", incarnation: UInt32 = 0, revision: UInt32 = 0,
         presence: SessionMember.Presence = .present, addresses: [SessionMember.Address] = [], neighbours: [PeerID] = []
@@ -71,10 +71,10 @@ final class HostileLink: Sendable {
 
     var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// All that the other end has said.
+    /// All frames that the other side has sent.
     var frames: [[UInt8]] { state.withLock { $0.frames } }
 
-    /// Called with each frame from now on, on the thread that reads.
+    /// Called with each later frame, on the reading thread.
     func onFrame(_ body: @escaping @Sendable ([UInt8]) -> Void) {
         state.update { $0.onFrame = body }
     }

@@ -5,9 +5,9 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("what goes out over a link")
+@Suite("link writer")
 struct LinkWriterTests {
-    /// Keeps what is written to it.
+    /// Records the bytes written to it.
     private final class KeepingLink: StreamLink {
         let remote = LinkAddress(host: "192.0.2.1", port: 1)
         let localHost: String? = nil
@@ -16,7 +16,7 @@ struct LinkWriterTests {
         func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { 0 }
         func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { written.update { $0 += bytes } }
         func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
-            // Half of it, so that something is left.
+            // Accepts half of the bytes, so that some remain.
             let part = UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count / 2)])
             written.update { $0 += part }
             return part.count
@@ -25,7 +25,7 @@ struct LinkWriterTests {
         func close() {}
     }
 
-    @Test("several threads write, and every record has the number of its place") func turns() async throws {
+    @Test("several threads write, and each record has the number of its position") func turns() async throws {
         let link = KeepingLink()
         let writer = LinkWriter(link)
         let key = [UInt8](repeating: 7, count: RecordCipher.keyByteCount)
@@ -53,7 +53,7 @@ struct LinkWriterTests {
                 let frame = record[try opener.openInPlace(record)]
                 rest = rest.dropFirst(count)
                 let (thread, round) = (Int(frame.first!), frame.last!)
-                // Two frames of one turn stand together.
+                // Two frames of one turn are adjacent.
                 #expect(round == next[thread] / 2)
                 next[thread] += 1
             }

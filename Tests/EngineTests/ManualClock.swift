@@ -1,7 +1,7 @@
 import NearshareBase
 import Synchronization
 
-/// Time that passes only when a test says so.
+/// A clock that only the test advances.
 final class ManualClock: Sendable {
     private let nanoseconds = Mutex<Int64>(1_000_000_000)
 

@@ -7,7 +7,7 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// Messages between nodes, by mesh and by those who carry them, over memory and loopback.
+/// Messages between nodes, over the mesh and by forwarding nodes, in memory and over loopback.
 @Suite(.timeLimit(.minutes(1))) struct MeshMessageStoryTests {
     private static let cleo = LocalIdentity(seed: [UInt8](repeating: 3, count: 64))
 
@@ -23,7 +23,7 @@ import Testing
         return settings
     }
 
-    /// The first event that `isWanted` likes.
+    /// The first event for which `isWanted` returns true.
     private func first(
         _ events: AsyncStream<BundleDriverEvent>, _ isWanted: (BundleDriverEvent) -> Bool
     ) async -> BundleDriverEvent? {
@@ -46,7 +46,9 @@ import Testing
         if case .structured(.string(let text))? = message?.content { text } else { nil }
     }
 
-    @Test("Between two who are near: every mode arrives, is acknowledged, and says who sealed it", arguments: Way.allCases)
+    @Test(
+        "Between two nodes in range: messages of each mode arrive, are acknowledged, and name the proven sender",
+        arguments: Way.allCases)
     func near(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -86,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("A sends to C while C is away, B carries and is started anew, A goes, C comes", arguments: Way.allCases)
+    @Test("A sends to C while C is away, B stores the message and restarts, A leaves, C returns", arguments: Way.allCases)
     func carried(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -115,7 +117,7 @@ import Testing
             try await withNode(cleo) { cleo in
                 let events = try cleo.joinMesh().startBundles().events()
                 #expect(text(await firstReceived(events)) == "for later")
-                // Delivered: what was carried goes, and the acknowledgement for A is carried instead.
+                // Delivered: the stored message is deleted, and the acknowledgement for A is stored instead.
                 while store.bundles().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
             }
             withExtendedLifetime(listener) {}
@@ -123,7 +125,7 @@ import Testing
         }
     }
 
-    @Test("What a mode forbids is said before anything is sent")
+    @Test("What a mode forbids is an error before anything is sent")
     func forbidden() async throws {
         let bea = contact(Stage.bea)
         try await withNode(Stage(.memory).sender) { node in

@@ -7,9 +7,9 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// Nodes that find each other and speak in frames, over memory and loopback.
+/// Nodes that discover each other and exchange frames, in memory and over loopback.
 @Suite(.timeLimit(.minutes(1))) struct MeshStoryTests {
-    /// Ada sends to Bea through the mesh; Bea does with each invitation as `answer` says.
+    /// Ada sends to Bea through the mesh; Bea answers each invitation with `answer`.
     private func send(
         _ content: MemoryContent, on stage: Stage, blocked: Bool = false,
         _ answer: @Sendable @escaping (Invitation) async -> Void,
@@ -49,7 +49,7 @@ import Testing
         MemoryContent(file: "a", (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7) })
     }
 
-    @Test("what is accepted arrives, counted in fragments at both ends", arguments: Way.allCases)
+    @Test("an accepted file arrives, with progress in fragments on both sides", arguments: Way.allCases)
     func sends(_ way: Way) async throws {
         let content = file(100_000)
         let sink = InMemorySink()
@@ -74,7 +74,7 @@ import Testing
         #expect(here.withLock { $0 }.last == fragments.total)
     }
 
-    @Test("A3: the same file once more is asked about again, and sent again") func again() async throws {
+    @Test("A3: the same file sent again is asked about again, and sent again") func again() async throws {
         let stage = Stage(.memory)
         let (sender, receiver) = neighbours(stage)
         let content = file(50_000)
@@ -100,7 +100,7 @@ import Testing
                     let result = await (try mesh.send(InMemorySource(content), to: bea)).result
                     #expect(result.outcome == .completed)
                 }
-                // Both at once: one is asked about, and declined; the other says why it is not sent.
+                // Both at once: one is asked about and declined; the other fails with the reason.
                 let both = [try mesh.send(InMemorySource(content), to: bea), try mesh.send(InMemorySource(content), to: bea)]
                 let results = await withTaskGroup { group in
                     for transfer in both { group.addTask { await transfer.result } }
@@ -117,7 +117,7 @@ import Testing
         for sink in sinks { #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes)) }
     }
 
-    @Test("a text counts as delivered once it was accepted, and not when it was declined", arguments: Way.allCases)
+    @Test("a text counts as delivered when accepted, and not when declined", arguments: Way.allCases)
     func texts(_ way: Way) async throws {
         @Sendable func text(_ text: String) -> MemoryContent {
             var content = MemoryContent(file: "message.txt", Array(text.utf8))
@@ -151,7 +151,7 @@ import Testing
                 let declined = try mesh.send(InMemorySource(text("not this")), to: bea)
                 for await progress in declined.progress where progress.phase == .waiting { break }
                 #expect(await (try mesh.send(InMemorySource(text("but this")), to: bea)).result.outcome == .completed)
-                // In one session everything comes in order: an acknowledgement of the first one would be here.
+                // A session keeps the order: an acknowledgement of the first one would have arrived.
                 #expect(declined.snapshot.phase == .waiting)
                 declined.cancel()
                 #expect(await declined.result.outcome == .cancelled(by: .local))
@@ -163,7 +163,7 @@ import Testing
         #expect(asked.withLock { $0 } == 2)
     }
 
-    @Test("what nobody answers in time has expired, and nobody is asked about it any more", arguments: Way.allCases)
+    @Test("an unanswered offer expires, and is then no longer asked about", arguments: Way.allCases)
     func timeout(_ way: Way) async throws {
         let stage = Stage(way)
         let (sender, receiver) = neighbours(stage)
@@ -185,19 +185,21 @@ import Testing
         }
     }
 
-    @Test("a decline is told; an invitation that is dropped is declined", arguments: Way.allCases)
+    @Test("a decline is reported; an unanswered invitation is declined", arguments: Way.allCases)
     func declines(_ way: Way) async throws {
         #expect(try await send(file(1), on: Stage(way)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))
         #expect(try await send(file(2), on: Stage(way)) { _ in }.outcome == .declined(.declined))
     }
 
-    @Test("R11: nobody is asked about what a blocked peer sends through the mesh", arguments: Way.allCases)
+    @Test("R11: files of a blocked peer through the mesh are never asked about", arguments: Way.allCases)
     func blocked(_ way: Way) async throws {
         let result = try await send(file(3), on: Stage(way), blocked: true) { Issue.record("asked about \($0.offer)") }
         #expect(result.outcome == .declined(.declined))
     }
 
-    @Test("R11: who is declined again and again is soon not asked about any more") func declinedAgain() async throws {
+    @Test("R11: offers of a peer that is declined repeatedly are soon declined without a question") func declinedAgain()
+        async throws
+    {
         let stage = Stage(.memory)
         let (sender, receiver) = neighbours(stage)
         let asked = Monitor(0)
@@ -225,7 +227,7 @@ import Testing
         #expect(asked.withLock { $0 } == InvitationRateLimiter.maximumUnaccepted)
     }
 
-    @Test("A8: a cancel is seen at both ends", arguments: Way.allCases, [true, false])
+    @Test("A8: a cancel is reported on both sides", arguments: Way.allCases, [true, false])
     func cancels(_ way: Way, bySender: Bool) async throws {
         let sink = InMemorySink()
         let there = Monitor<TransferOutcome?>(nil)
@@ -248,7 +250,7 @@ import Testing
         #expect(sink.end == .discarded)
     }
 
-    @Test("what the mesh can't carry is said at once") func limits() async throws {
+    @Test("what the mesh can't transport is an error at once") func limits() async throws {
         let tooLarge = try await send(file(5_242_881), on: Stage(.memory)) { _ in }
         #expect(tooLarge.outcome == .declined(.tooLarge))
         #expect(tooLarge.detail?.contains("5.2 MB") == true)
@@ -274,9 +276,9 @@ import Testing
     }
 }
 
-/// Frames over links that keep each whole, as Bluetooth's do.
+/// Frame links, as of Bluetooth.
 @Suite(.timeLimit(.minutes(1))) struct FrameLinkStoryTests {
-    /// Two nodes with nothing between them but a frame link.
+    /// Two nodes connected only by a frame link.
     private func meet<Result: Sendable>(
         _ delivery: FrameDelivery, maximumFrameByteCount: Int = 510,
         _ body: @Sendable @escaping (_ ada: Node, _ bea: Listener, InMemoryFrameLink) async throws -> Result
@@ -293,7 +295,7 @@ import Testing
         }
     }
 
-    /// Streams and discovery of this radio lead nowhere.
+    /// This radio has no streams and no discovery.
     private func radio(_ link: any FrameLink) -> @Sendable () throws(DiscoveryError) -> Radio {
         {
             let frames = InMemoryFrameRadio()
@@ -324,12 +326,13 @@ import Testing
         #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes))
     }
 
-    @Test("nonsense and frames cut anywhere are dropped; the link goes on", arguments: [FrameDelivery.whole, .stream])
+    @Test("invalid and truncated frames are dropped; the link stays open", arguments: [FrameDelivery.whole, .stream])
     func nonsense(_ delivery: FrameDelivery) async throws {
         try await meet(delivery) { ada, bea, far in
             let mesh = ada.joinMesh()
             for count in [1, 13, 100, 510] { try far.send((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 1) }) }
-            // In a stream, what looks like a header swallows what follows at once; the next announcement comes 19 seconds later.
+            // In a stream, bytes that look like a header consume the following frames; the next announcement comes 19 seconds
+            // later.
             let peer = try await mesh.find("Bea", timeout: .seconds(45))
             #expect(peer.id == Stage.bea.peerID)
         }
@@ -338,7 +341,7 @@ import Testing
     @Test("a link too narrow for a fragment is not used") func narrow() async throws {
         try await meet(.whole, maximumFrameByteCount: 20) { ada, _, far in
             _ = ada.joinMesh()
-            // Closed from the other end.
+            // Closed by the other side.
             let isClosed = try await BlockingThread.run { far.receive() == nil }
             #expect(isClosed)
         }

@@ -8,10 +8,10 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// Conversations between nodes that carry for each other, with their stores in files that outlive them.
+/// Conversations between nodes that forward for each other, with stores in files that outlive the nodes.
 @Suite("messenger", .timeLimit(.minutes(3)))
 struct MessengerStoryTests {
-    /// One person: a key, a name, and what is kept.
+    /// One user: a key, a name, and the stores.
     private struct Person {
         let identity: LocalIdentity
         let name: String
@@ -82,7 +82,7 @@ struct MessengerStoryTests {
     }
 
     @Test(
-        "A line arrives, is marked as delivered, and as read when it was; texts of any length, in one piece",
+        "A message arrives, and is marked as delivered and then as read; texts of any length arrive as one message",
         arguments: Way.allCases)
     func conversation(_ way: Way) async throws {
         let stage = Stage(way)
@@ -102,7 +102,7 @@ struct MessengerStoryTests {
                 try await there.markRead(.peer(ada.id))
                 let lines = try await here.history(of: .peer(bea.id))
                 #expect(await first(own) { isMark($0, .read, of: lines[2].id) } != nil)
-                // 140 characters go in one message, whatever they are; nothing of a conversation is lost or doubled.
+                // Any 140 characters fit into one message; no message is lost or duplicated.
                 let found1 = try await there.history(of: .peer(ada.id)).map(\.text)
                 #expect(found1 == lines.map(\.text))
                 let found2 = try await there.arrivals().count
@@ -111,12 +111,14 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("What is said while nobody is near goes when they come, after a restart of both, and once", arguments: Way.allCases)
+    @Test(
+        "A message written while the peer is away is delivered once when it returns, after a restart of both",
+        arguments: Way.allCases)
     func waiting(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
-        // Keys unknown: nothing can be sealed yet.
+        // Keys unknown: nothing can be encrypted yet.
         let id = try await ada.run(on: [segment], stage) { _, here in
             try await here.say("are you there?", in: .peer(bea.id)).id
         }
@@ -138,7 +140,7 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("The public room reaches all, once, with the names they go by", arguments: Way.allCases)
+    @Test("Public messages reach all, once, with their authors' names", arguments: Way.allCases)
     func room(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -168,30 +170,30 @@ struct MessengerStoryTests {
     }
 
     @Test(
-        "What is said in the public room while nobody is near waits, and goes once when somebody comes", arguments: Way.allCases
+        "A message to the public room written while no peer is near is sent once when a peer appears", arguments: Way.allCases
     )
     func emptyRoom(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
-        // Said at once, while what was said before is looked through.
-        let first = try await ada.run(on: [segment], stage) { _, here in try await here.say("anybody?", in: .publicRoom) }
+        // Sent at once, while earlier messages are being read.
+        let first = try await ada.run(on: [segment], stage) { _, here in try await here.say("hello?", in: .publicRoom) }
         #expect(first.status == .waiting)
         try await ada.run(on: [segment], stage) { _, here in
             let own = here.events()
-            let second = try await here.say("somebody?", in: .publicRoom)
+            let second = try await here.say("again?", in: .publicRoom)
             #expect(try await here.history(of: .publicRoom).map(\.status) == [.waiting, .waiting])
             try await bea.run(on: [segment], stage) { _, there in
                 let received = there.events()
                 #expect(await self.first(own) { isMark($0, .sent, of: second.id) } != nil)
-                for text in ["anybody?", "somebody?"] { #expect(await firstLine(received)?.text == text) }
+                for text in ["hello?", "again?"] { #expect(await firstLine(received)?.text == text) }
                 _ = try await here.say("good", in: .publicRoom)
                 #expect(await firstLine(received)?.text == "good")
             }
         }
     }
 
-    @Test("A line that comes in two messages is one line, and one message")
+    @Test("A text received in two parts is one message")
     func twice() async throws {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -212,7 +214,8 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("K2: what nobody has sealed is no line of anybody, and a mark from another changes nothing", arguments: Way.allCases)
+    @Test(
+        "K2: an unauthenticated message is not shown, and a receipt from a third peer changes nothing", arguments: Way.allCases)
     func unproven(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -236,7 +239,7 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("R11: nothing that a blocked peer says is a line or a message, whichever way it comes", arguments: Way.allCases)
+    @Test("R11: texts of a blocked peer are not shown or stored, over any transport", arguments: Way.allCases)
     func blocked(_ way: Way) async throws {
         let stage = Stage(way)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -249,10 +252,10 @@ struct MessengerStoryTests {
                 let own = here.events()
                 _ = try await here.find("Bea", timeout: .seconds(60))
                 let line = try await here.say("sealed", in: .peer(bea.id))
-                // Also whether they are blocked is not told.
+                // A blocked peer is not told that it is blocked either.
                 #expect(await first(own) { isMark($0, .delivered, of: line.id) } != nil)
             }
-            // As phones say it: in the mesh's own session, by somebody who carries nothing.
+            // As phones send it: in the mesh session, from a peer that relays nothing.
             var phone = stage.settings(ada.identity, "Ada")
             phone.discovery = segment.join(host: "127.0.0.1")
             try await withNode(phone) { phone in
@@ -274,7 +277,7 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("Who wants nobody to know what they have read tells nobody")
+    @Test("With read receipts turned off, none is sent")
     func noReadMarks() async throws {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -290,7 +293,7 @@ struct MessengerStoryTests {
                 #expect(await first(own) { isMark($0, .delivered, of: said.id) } != nil)
                 #expect(await firstLine(received)?.text == "hello")
                 try await there.markRead(.peer(ada.id))
-                // What comes after a mark that was sent.
+                // The event that follows a sent receipt.
                 _ = try await there.find("Ada", timeout: .seconds(60))
                 _ = try await there.say("what I meant to say", in: .peer(ada.id))
                 var last: MessageStatus?
@@ -343,7 +346,7 @@ struct MessengerStoryTests {
         #expect(content == .besideFile(Self.caption, name: "photo.jpg"))
     }
 
-    @Test("A message with a file beside it: only in direct mode, and both arrive")
+    @Test("A message with an attached file: only in direct mode, and both arrive")
     func fileBeside() async throws {
         let sink = InMemorySink()
         try await sendPhoto {
@@ -356,7 +359,7 @@ struct MessengerStoryTests {
         #expect(sink.received.entries.map(\.bytes) == Self.photo.entries.map(\.bytes))
     }
 
-    @Test("A file that is cancelled is asked about no longer; what was written beside it arrives all the same")
+    @Test("A cancelled file is no longer asked about; the text sent with it arrives all the same")
     func fileCancelled() async throws {
         let (asked, ask) = AsyncStream.makeStream(of: Invitation.self)
         try await sendPhoto {

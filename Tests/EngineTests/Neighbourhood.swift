@@ -6,16 +6,16 @@ import NearshareInterfaces
 import NearshareTCP
 import NearshareTesting
 
-/// Nodes of one story, and who of them can reach whom: any pair can be kept apart, also in the middle of something.
+/// The nodes of one test and the connectivity between them: any pair can be separated, also during an operation.
 final class Neighbourhood: Sendable {
     private struct State {
         var owners: [UInt16: Int] = [:]
         var apart: Set<Set<Int>> = []
-        /// Who can't be reached by anybody any more.
+        /// The nodes that can no longer be reached.
         var cutOff: Set<Int> = []
-        /// Between whom connecting takes until it is let go on.
+        /// The pairs whose connection attempts are held until released.
         var held: Set<Set<Int>> = []
-        /// Between whom somebody connects at the moment.
+        /// The pairs with a connection attempt in progress.
         var connecting: [Set<Int>] = []
         var links: [(pair: Set<Int>, link: WeakLink)] = []
     }
@@ -46,7 +46,7 @@ final class Neighbourhood: Sendable {
 
     func destination(_ number: Int, _ port: UInt16) -> PeerDestination { stage.destination(port, id: id(number)) }
 
-    /// Nothing goes between the two any more, and what goes at the moment breaks.
+    /// Separates the two nodes: new connections fail, and existing links break.
     func keepApart(_ one: Int, _ other: Int) {
         let broken = state.update { state in
             state.apart.insert([one, other])
@@ -59,7 +59,7 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.apart.remove([one, other]) }
     }
 
-    /// As if the machine had lost its power: all its links break without a word, and nobody reaches it again.
+    /// As if the machine had lost its power: all its links break without a goodbye, and it can no longer be reached.
     func cutOff(_ number: Int) {
         let broken = state.update { state in
             state.cutOff.insert(number)
@@ -72,7 +72,7 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.cutOff.remove(number) }
     }
 
-    /// Whoever connects from the one to the other waits from now on.
+    /// Holds connection attempts from the one node to the other from now on.
     func holdConnecting(_ one: Int, _ other: Int) {
         state.update { _ = $0.held.insert([one, other]) }
     }
@@ -81,7 +81,7 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.held.remove([one, other]) }
     }
 
-    /// Nobody is just about to connect from the one to the other.
+    /// Whether no connection attempt between the two nodes is in progress.
     func areAtRest(_ one: Int, _ other: Int) -> Bool { !state.withLock { $0.connecting.contains([one, other]) } }
 
     fileprivate func begin(_ number: Int, to port: UInt16) {
@@ -114,7 +114,7 @@ final class Neighbourhood: Sendable {
             state.links.append(([number, owner], WeakLink(link: link)))
             return state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner])
         }
-        // Cut while it came about.
+        // Separated while it was being established.
         if isCut { link.close() }
     }
 }

@@ -19,8 +19,8 @@ import Testing
         return .random(using: &random, largest: 20_000, allowsUnknown: true)
     }
 
-    /// Ada sends, Bea does with each invitation as `answer` says.
-    /// - Returns: how it ended for Ada.
+    /// Ada sends, Bea answers each invitation with `answer`.
+    /// - Returns: The outcome for Ada.
     private func send(
         _ content: MemoryContent, on stage: Stage, _ answer: @Sendable @escaping (Invitation) async -> Void,
         meanwhile: @Sendable @escaping (Transfer) async -> Void = { _ in }
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test("what is accepted arrives", arguments: Way.allCases) func sends(_ way: Way) async throws {
+    @Test("an accepted transfer arrives", arguments: Way.allCases) func sends(_ way: Way) async throws {
         for content in [content(0), content(10), content(1_000_000), tree()] {
             let sink = InMemorySink()
             let there = Monitor<TransferOutcome?>(nil)
@@ -60,13 +60,13 @@ import Testing
         }
     }
 
-    @Test("a decline is told with its reason; an invitation that is dropped is declined", arguments: Way.allCases)
+    @Test("a decline is reported with its reason; an unanswered invitation is declined", arguments: Way.allCases)
     func declines(_ way: Way) async throws {
         #expect(try await send(content(1), on: Stage(way)) { $0.decline(.noSpace) } == .declined(.noSpace))
         #expect(try await send(content(1), on: Stage(way)) { _ in } == .declined(.declined))
     }
 
-    @Test("A9: what is accepted while the node shuts down ends all the same", arguments: Way.allCases)
+    @Test("A9: a transfer accepted while the node shuts down ends", arguments: Way.allCases)
     func acceptedTooLate(_ way: Way) async throws {
         let stage = Stage(way)
         let sink = InMemorySink()
@@ -89,7 +89,7 @@ import Testing
         #expect(sink.received.entries.isEmpty)
     }
 
-    @Test("A8: a cancel by the sender is seen at both ends", arguments: Way.allCases) func senderCancels(_ way: Way)
+    @Test("A8: a cancel by the sender is reported on both sides", arguments: Way.allCases) func senderCancels(_ way: Way)
         async throws
     {
         let sink = InMemorySink(holdsAfter: 1)
@@ -109,7 +109,7 @@ import Testing
         #expect(sink.end == .suspended)
     }
 
-    @Test("A8: a cancel by the receiver is seen at both ends", arguments: Way.allCases) func receiverCancels(_ way: Way)
+    @Test("A8: a cancel by the receiver is reported on both sides", arguments: Way.allCases) func receiverCancels(_ way: Way)
         async throws
     {
         let sink = InMemorySink(holdsAfter: 1)
@@ -127,7 +127,7 @@ import Testing
         #expect(sink.end == .discarded)
     }
 
-    @Test("R4: a slow sink holds back its own sender only", arguments: Way.allCases) func slowSink(_ way: Way) async throws {
+    @Test("R4: a slow receiver delays only its own sender", arguments: Way.allCases) func slowSink(_ way: Way) async throws {
         let stage = Stage(way)
         let content = content(1_500_000)
         let (slow, fast) = (InMemorySink(holdsAfter: 1), InMemorySink())
@@ -192,7 +192,7 @@ import Testing
         #expect(outcomes == [.completed, .completed])
     }
 
-    @Test("a shutdown in the middle interrupts both, and the next try goes on", arguments: Way.allCases, [true, false])
+    @Test("a shutdown interrupts both sides, and the next attempt resumes", arguments: Way.allCases, [true, false])
     func shutdown(_ way: Way, bySender: Bool) async throws {
         let stage = Stage(way)
         let content = content(1_500_000)

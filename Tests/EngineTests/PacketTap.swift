@@ -1,7 +1,7 @@
 import NearshareInterfaces
 import NearshareTCP
 
-/// Packets over UDP of which somebody on the way keeps a copy, and which they may keep from arriving.
+/// UDP packets of which an observer on the path keeps a copy, and which it may drop.
 final class PacketTap: DatagramTransport, Sendable {
     struct Packet: Sendable {
         let bytes: [UInt8]
@@ -20,15 +20,15 @@ final class PacketTap: DatagramTransport, Sendable {
         TappedSocket(try inner.open(port: port, interface: interface), self)
     }
 
-    /// All that was sent, arrived or not.
+    /// All packets sent, delivered or not.
     var packets: [Packet] { state.withLock { $0.packets } }
 
-    /// From now on nothing arrives, or everything does.
+    /// Whether all packets are dropped from now on.
     func hold(_ holds: Bool) {
         state.update { $0.holds = holds }
     }
 
-    /// - Returns: whether it goes on its way.
+    /// - Returns: Whether the packet is forwarded.
     fileprivate func passes(_ packet: Packet) -> Bool {
         state.update { state in
             state.packets.append(packet)

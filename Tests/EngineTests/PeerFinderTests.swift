@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("Finding the peer that a text means") struct PeerFinderTests {
+@Suite("Finding the peer a text names") struct PeerFinderTests {
     private static let network = LinkAddress(host: "192.0.2.1", port: 4000)
     private static let radio = LinkAddress(host: "00:AA:01:00:00:00", port: 0, medium: .bluetooth)
 
@@ -21,7 +21,7 @@ import Testing
         PeerFinder(text: text, avoiding: avoided) { [clock] in clock.now }
     }
 
-    /// The name of the found peer after a time, or the reason why there is none.
+    /// The name of the peer found within the timeout, or the error.
     private func verdict(_ finder: PeerFinder, after duration: Duration) -> String {
         clock.advance(by: duration)
         switch finder.verdict(at: clock.now) {

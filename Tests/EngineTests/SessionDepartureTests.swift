@@ -5,12 +5,12 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// Members who go in the middle of something, with a goodbye or without: everybody else sees it, what they had to do with each
-/// other ends, and those who stay go on.
+/// Members that leave during an operation, with a goodbye or without: all others are told, operations with the member end, and the
+/// session of the others continues.
 @Suite(.timeLimit(.minutes(3))) struct SessionDepartureTests {
     enum Going: CaseIterable, Sendable {
         case leaves
-        /// All links are cut, and nobody hears a word.
+        /// All links are cut, without a goodbye.
         case isCutOff
     }
 
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    /// - Parameter staying: know that `gone` is gone, are told so once, and talk to each other.
+    /// - Parameter staying: the members that must be told once that `gone` is gone, and still reach each other.
     private func expectGone(
         _ gone: Int, _ going: Going, _ staying: [Int], _ neighbourhood: Neighbourhood, _ sessions: [Session]
     ) async throws {
@@ -57,7 +57,7 @@ import Testing
                 case .invalidParameter? = await #expect(
                     throws: SessionError.self, performing: { try await sessions[gone].send(SessionMessage(bytes: [])) })
             else {
-                Issue.record("sending to nobody is no error")
+                Issue.record("sending to no peer succeeded")
                 return
             }
         }
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("A8: a member goes in the middle of anything: all see it, nothing hangs", arguments: Moment.allCases, Going.allCases)
+    @Test("A8: a member goes during any operation: all are told, nothing hangs", arguments: Moment.allCases, Going.allCases)
     func goes(_ moment: Moment, _ going: Going) async throws {
         for way in Way.allCases {
             try await SessionStoryTests().withSession(of: 4, way, settings: Self.settings) { neighbourhood, sessions in
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test("A8: the relay goes in the middle of a resource and a stream", arguments: Way.allCases, Going.allCases)
+    @Test("A8: the relay goes during a resource and a stream", arguments: Way.allCases, Going.allCases)
     func relayGoes(_ way: Way, _ going: Going) async throws {
         try await SessionStoryTests().withSession(of: 3, way, apart: [(1, 2)], settings: Self.settings) {
             neighbourhood, sessions in
@@ -91,7 +91,7 @@ import Testing
             for affair in affairs { try await affair.expectEnd() }
             for (one, other) in [(1, 2), (2, 1)] {
                 try await expectGone(0, going, [one], neighbourhood, sessions)
-                // Nobody is left who could carry anything between them.
+                // No member is left that could relay between them.
                 try await sessions[one].wait { $0.state(of: neighbourhood.id(other)) == nil }
             }
         }
@@ -100,7 +100,7 @@ import Testing
     @Test("A8: a member goes while another connects to it", arguments: Way.allCases, Going.allCases)
     func goesWhileConnecting(_ way: Way, _ going: Going) async throws {
         try await SessionStoryTests().withSession(of: 3, way, settings: Self.settings) { neighbourhood, sessions in
-            // Who has the lower id connects.
+            // The member with the lower id connects.
             let (one, goer) = neighbourhood.id(1).hex < neighbourhood.id(2).hex ? (1, 2) : (2, 1)
             neighbourhood.holdConnecting(one, goer)
             defer { neighbourhood.letConnect(one, goer) }
@@ -109,7 +109,7 @@ import Testing
             try await sessions[one].wait { $0.state(of: neighbourhood.id(goer)) == .connecting }
             await go(going, goer, neighbourhood, sessions[goer])
             try await expectGone(goer, going, [0, one], neighbourhood, sessions)
-            // Connected at last, it finds nobody there, and that changes nothing.
+            // The late connection finds no peer, and that changes nothing.
             #expect(going == .isCutOff || !neighbourhood.areAtRest(one, goer))
             neighbourhood.letConnect(one, goer)
             try await sessions[one].wait { _ in neighbourhood.areAtRest(one, goer) }
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test("A8: who invites goes, and who is invited goes, before there was an answer", arguments: Way.allCases, Going.allCases)
+    @Test("A8: the inviting or the invited member goes before there is an answer", arguments: Way.allCases, Going.allCases)
     func goesWhileInvited(_ way: Way, _ going: Going) async throws {
         for hostGoes in [true, false] {
             try await SessionStoryTests().withSession(of: 2, way, settings: Self.settings) { neighbourhood, sessions in
@@ -135,7 +135,7 @@ import Testing
                         case .isCutOff: neighbourhood.cutOff(2)
                         }
                     }
-                    // Told at once, not when timeout ends.
+                    // Told at once, not after the timeout.
                     #expect(await invitation.ended != nil)
                     #expect(throws: SessionError.self) { try invitation.accept(Self.settings) }
                     switch await outcome {
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test("who begins anew before anybody missed them: all are told how many messages are lost", arguments: Way.allCases)
+    @Test("a member restarts before its loss is detected: all are told how many messages are lost", arguments: Way.allCases)
     func beginsAnew(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(0)) { host in
@@ -186,7 +186,7 @@ import Testing
                         return
                     }
                     try await session.waitUntilConnected(to: neighbourhood.id(1))
-                    // Nobody there takes them.
+                    // The peer does not read them.
                     for _ in 0..<3 { try await session.send(SessionMessage(text: "for the first")) }
                     neighbourhood.cutOff(1)
                     try await session.wait { $0.state(of: neighbourhood.id(1))?.isConnected != true }
@@ -197,11 +197,11 @@ import Testing
     }
 }
 
-/// Something that is under way between two members.
+/// An operation in progress between two members.
 private struct Affair {
     private let expectation: @Sendable () async throws -> Void
 
-    /// Waits until it is in its middle, and can't come to its end by itself.
+    /// Waits until it is in progress and can't complete by itself.
     init(
         _ moment: SessionDepartureTests.Moment, of goer: Int, with partner: Int, _ neighbourhood: Neighbourhood,
         _ sessions: [Session]
@@ -213,7 +213,7 @@ private struct Affair {
             let id = neighbourhood.id(goer)
             let sending = Task { () -> SessionError? in
                 do throws(SessionError) {
-                    // The other side takes none of them.
+                    // The other side reads none of them.
                     while true { try await sender.send(SessionMessage(bytes: [UInt8](repeating: 1, count: 1000)), to: [id]) }
                 } catch {
                     return error
@@ -229,7 +229,7 @@ private struct Affair {
         }
     }
 
-    /// Both ends know by now that it is over.
+    /// Both sides know by now that it has ended.
     func expectEnd() async throws { try await expectation() }
 
     private static func resource(
@@ -258,7 +258,7 @@ private struct Affair {
         let writing = Task { while true { try await outgoing.write([UInt8](repeating: 1, count: 64 << 10)) } }
         let incoming = try #require(await sessions[reader].streams.first { _ in true })
         #expect(try await incoming.stream.read() != nil)
-        // It waits now for a window that nobody opens.
+        // It waits now for a window that the other side does not open.
         return {
             await #expect(throws: StreamError.self) { try await writing.value }
             await #expect(throws: StreamError.self) { while try await incoming.stream.read() != nil {} }

@@ -6,14 +6,14 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// What somebody who was let into a session can do to the others by lying to them.
+/// Attacks of an admitted member on the others by false frames.
 @Suite(.timeLimit(.minutes(2))) struct SessionHostileTests {
     private struct Scene {
         let neighbourhood: Neighbourhood
         let hostile: HostileMember
-        /// To node 0.
+        /// The link to node 0.
         let link: HostileLink
-        /// Of nodes 0 and 1, who are connected.
+        /// The sessions of nodes 0 and 1, which are connected.
         let sessions: [Session]
         let ports: [UInt16]
         let third: Node
@@ -26,7 +26,7 @@ import Testing
         return settings
     }()
 
-    /// The hostile one has begun a session and got node 0 into it, who has invited node 1. Node 2 is there.
+    /// The hostile member has created a session and invited node 0, which has invited node 1. Node 2 can be reached.
     private func withScene(_ way: Way, _ body: @escaping @Sendable (Scene) async throws -> Void) async throws {
         let neighbourhood = Neighbourhood(way)
         let hostile = HostileMember(Neighbourhood.identity(9))
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// Both honest members are connected and hear each other.
+    /// Both honest members are connected and receive each other's messages.
     private func expectHealthy(_ scene: Scene, _ word: UInt8) async throws {
         for (one, other) in [(0, 1), (1, 0)] {
             let target = scene.neighbourhood.id(other)
@@ -69,17 +69,18 @@ import Testing
     }
 
     @Test(
-        "S3, S5, S7: invented members take places for a while, never more than there are, and fall out", arguments: Way.allCases
+        "S3, S5, S7: invented members occupy places for a limited time, never beyond the limit, and are removed",
+        arguments: Way.allCases
     )
     func invents(_ way: Way) async throws {
         try await withScene(way) { scene in
-            let everybody = (1...64).map { Neighbourhood.identity($0 + 20).peerID }
+            let ids = (1...64).map { Neighbourhood.identity($0 + 20).peerID }
             let invented = (0..<63).map { number in
                 HostileMember.entry(
                     Neighbourhood.identity(number + 20).fingerprint, String(repeating: "n", count: 63),
-                    addresses: (1...8).map { .init(host: "127.0.0.1", port: UInt16($0)) }, neighbours: everybody)
+                    addresses: (1...8).map { .init(host: "127.0.0.1", port: UInt16($0)) }, neighbours: ids)
             }
-            let itself = HostileMember.entry(scene.hostile.identity.fingerprint, revision: 1, neighbours: everybody)
+            let itself = HostileMember.entry(scene.hostile.identity.fingerprint, revision: 1, neighbours: ids)
             scene.hostile.tell([itself] + invented, on: scene.link)
             try await scene.sessions[0].wait { $0.members.count == 7 }
             #expect(scene.sessions.allSatisfy { $0.members.count <= 7 })
@@ -87,7 +88,7 @@ import Testing
                 try await scene.sessions[0].invite(scene.neighbourhood.destination(2, scene.ports[2]))
             }
             try await expectHealthy(scene, 1)
-            // Nobody has ever proven one of these keys.
+            // No peer has ever proven one of these keys.
             let genuine = [scene.neighbourhood.id(0), scene.neighbourhood.id(1), scene.hostile.id]
             for session in scene.sessions {
                 try await session.wait { session in session.members.allSatisfy { genuine.contains($0.id) } }
@@ -101,7 +102,7 @@ import Testing
         }
     }
 
-    @Test("S4, S6: nobody is talked out of a session by what a third one says", arguments: Way.allCases)
+    @Test("S4, S6: no member is removed from a session by the claims of a third", arguments: Way.allCases)
     func kicks(_ way: Way) async throws {
         try await withScene(way) { scene in
             for incarnation in [0, 1, 500, 1024, 1_000_000, UInt32.max] {
@@ -111,7 +112,7 @@ import Testing
                             Neighbourhood.identity($0).fingerprint, incarnation: incarnation, presence: .gone)
                     }, on: scene.link)
             }
-            // A word that comes after these.
+            // A message that arrives after these.
             scene.hostile.tell(
                 [HostileMember.entry(scene.hostile.identity.fingerprint, "still here", revision: 7)], on: scene.link)
             for session in scene.sessions {
@@ -120,13 +121,13 @@ import Testing
                 }
             }
             try await expectHealthy(scene, 1)
-            // Doubts end after two seconds; then they are still in it.
+            // Verification ends after two seconds; then they are still members.
             for session in scene.sessions {
                 await #expect(throws: CancellationError.self) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
                             for await change in session.changes {
-                                // One who answers nobody but the first is itself given up by the second.
+                                // A member that answers only the first is itself removed by the second.
                                 if case .left(let id) = change, id != scene.hostile.id { Issue.record("\(change)") }
                             }
                         }
@@ -142,12 +143,12 @@ import Testing
         }
     }
 
-    @Test("R7, S7: a member that says what is no roster is let go, and nobody else", arguments: Way.allCases)
+    @Test("R7, S7: only the member that sends an invalid roster is disconnected", arguments: Way.allCases)
     func malformed(_ way: Way) async throws {
         try await withScene(way) { scene in
             let entry = HostileMember.entry(scene.hostile.identity.fingerprint)
             var long = SessionFrame.roster(scene.hostile.session, [entry]).encoded
-            // The length of the name stands behind type, session, count, fingerprint, two numbers and presence.
+            // The length of the name follows type, session, count, fingerprint, two numbers and presence.
             long[1 + 16 + 1 + 32 + 4 + 4 + 1] = 255
             scene.link.say(long + [UInt8](repeating: 0x61, count: 300))
             try await scene.link.waitUntilOver()
@@ -157,7 +158,7 @@ import Testing
         }
     }
 
-    @Test("A1: streams, messages and packets of somebody who was not let in are refused", arguments: Way.allCases)
+    @Test("A1: streams, messages and packets of a peer that was not admitted are refused", arguments: Way.allCases)
     func beforeWelcome(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(0)) { node in
@@ -176,7 +177,7 @@ import Testing
             link.say(SessionFrame.accept(hostile.session).encoded)
             link.say(SessionFrame.leave(hostile.session).encoded)
             hostile.tell([HostileMember.entry(Neighbourhood.identity(0).fingerprint, presence: .gone)], on: link)
-            // All of it makes no sense and is passed over; an invitation is still heard, one.
+            // All of it is invalid and ignored; one invitation is still accepted.
             link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
             let invitation = try #require(await listener.sessionInvitations.first { _ in true })
             link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
@@ -187,7 +188,7 @@ import Testing
         }
     }
 
-    @Test("R11, S11: who invites again and again and is declined is soon not heard any more", arguments: Way.allCases)
+    @Test("R11, S11: invitations of a peer that is declined repeatedly are soon ignored", arguments: Way.allCases)
     func invitesAgain(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         let hostile = HostileMember(Neighbourhood.identity(9))
@@ -215,7 +216,7 @@ import Testing
         #expect(asked == InvitationRateLimiter.maximumUnaccepted)
     }
 
-    @Test("R3, S7: a member opens as many streams as it likes, and gets 64", arguments: Way.allCases)
+    @Test("R3, S7: a member can open at most 64 streams", arguments: Way.allCases)
     func streams(_ way: Way) async throws {
         try await withScene(way) { scene in
             let count: UInt32 = 1000
@@ -229,7 +230,7 @@ import Testing
             }
             // The stream for messages is one of the 64.
             #expect(refused == Int(count) - 63)
-            // Opened and cut at once, again and again: what the program has not looked at is bounded too.
+            // Opened and reset at once, repeatedly: streams that the program has not accepted are bounded too.
             for number in count + 1...3 * count {
                 let id = StreamID(rawValue: 2 * number + 1)
                 scene.link.say(StreamFrame.open(id, .bytes, StreamName("s")!).encoded)
@@ -240,7 +241,7 @@ import Testing
     }
 
     @Test(
-        "S9: a second stream for messages ends the link and nothing else",
+        "S9: a second stream for messages ends only the link",
         arguments: Way.allCases)
     func floods(_ way: Way) async throws {
         try await withScene(way) { scene in
@@ -253,7 +254,7 @@ import Testing
     enum Mischief: CaseIterable, Sendable { case drops, doubles, swaps, alters, cuts, none }
 
     @Test(
-        "K13, S1: a relay that drops, doubles, swaps, alters or cuts what it carries reads nothing and spoils no message",
+        "K13, S1: a relay that drops, duplicates, reorders, alters or truncates data reads nothing and damages no message",
         arguments: Way.allCases, Mischief.allCases)
     func relays(_ way: Way, _ mischief: Mischief) async throws {
         let neighbourhood = Neighbourhood(way)
@@ -268,7 +269,7 @@ import Testing
                     let link = try await hostile.connect(
                         to: listener[number].port, over: neighbourhood.settings(9).transport)
                     links.append(link)
-                    // With time to notice that something was swallowed.
+                    // With time to detect that data was dropped.
                     async let joined = listener[number].sessionInvitations.first { _ in true }?.accept(
                         SessionStoryTests.trusting)
                     try await hostile.join(link)
@@ -287,7 +288,7 @@ import Testing
                 }
                 let (sender, receiver) = (sessions[0], sessions[1])
                 try await sender.wait { $0.members.count == 2 }
-                let marker = Array("not for whoever carries it".utf8)
+                let marker = Array("not for the relay to read".utf8)
                 async let sending: Void = {
                     for number in 0..<200 {
                         let bytes = marker + [UInt8(number)]
@@ -310,10 +311,10 @@ import Testing
     }
 }
 
-/// Moves the bytes of relayed links between two members, and spoils the first of them once.
+/// Forwards the bytes of relayed links between two members, and damages the first link once.
 private final class HostileRelay: Sendable {
     private struct State {
-        /// Where a stream of one link goes on on the other.
+        /// The stream of the other link that each stream is relayed to.
         var onward: [Int: [UInt32: UInt32]] = [0: [:], 1: [:]]
         var next: [UInt32] = [101, 101]
         var dataCount = 0
@@ -327,7 +328,7 @@ private final class HostileRelay: Sendable {
     private let members: [PeerID]
     private let mischief: SessionHostileTests.Mischief
     private let state = Monitor(State())
-    /// Handshake and greeting are over by then.
+    /// Handshake and greeting are complete by then.
     private static let spoiledData = 9
 
     init(_ hostile: HostileMember, _ links: [HostileLink], _ members: [PeerID], _ mischief: SessionHostileTests.Mischief) {
@@ -347,7 +348,7 @@ private final class HostileRelay: Sendable {
 
     private func take(_ frame: StreamFrame, from number: Int) {
         let target = links[1 - number]
-        // In one step with saying it, so that both threads keep the order.
+        // In one step with sending it, so that both threads keep the order.
         state.update { state in
             if case .open(let id, .relay, _) = frame {
                 let other = state.next[1 - number]
@@ -375,7 +376,7 @@ private final class HostileRelay: Sendable {
         guard mischief != .none, case .data(let id, let bytes) = frame else { return [frame] }
         if let held = state.held, held.link == number {
             state.held = nil
-            // Of another stream by now, it would be for nobody.
+            // It belongs to another stream by now, so it would reach no reader.
             return held.frame.id == id ? [frame, held.frame] : [frame]
         }
         state.dataCount += 1

@@ -6,10 +6,10 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// Who is let in without a person's answer to each invitation.
+/// Admission by a policy, without a question for each invitation.
 @Suite(.timeLimit(.minutes(1))) struct SessionPolicyTests {
     /// Node 0 invites node 1, which answers by a policy.
-    /// - Returns: how it ended for node 0.
+    /// - Returns: The outcome for node 0.
     private func invite(
         _ way: Way, policy: InvitationPolicy, host hostTrust: TrustPolicy = .anyKey, secret: [UInt8]? = nil,
         trustStatus: @escaping @Sendable (AuthenticatedPeer, DisplayName?) -> TrustStatus = { _, _ in .new },
@@ -24,7 +24,7 @@ import Testing
             return try await withNode(neighbourhood.settings(0)) { host in
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     let joinedCount = Monitor(0)
-                    // Asks about whom it does not know.
+                    // Asks about unknown peers.
                     group.addTask {
                         for await session in listener.sessions(policy) {
                             joinedCount.update { $0 += 1 }
@@ -46,7 +46,7 @@ import Testing
                     await session.leave()
                     guest.beginShutdown()
                     try await group.waitForAll()
-                    // Whoever is let in is asked about afterwards; nobody comes in by an invitation that is declined.
+                    // The question about an admitted peer comes afterwards; a declined invitation admits no peer.
                     #expect(joinedCount.withLock { $0 } == (outcome == .failure(.declined) ? 0 : 1))
                     return outcome
                 }
@@ -58,7 +58,7 @@ import Testing
     private static let guest = Neighbourhood.identity(1).peerID
 
     @Test(
-        "K1: who is invited by a program's own policy is asked about who invites; both sides see one code",
+        "K1: under the program's own policy the invited side is asked about the inviting peer; both sides see the same code",
         arguments: Way.allCases)
     func bothSee(_ way: Way) async throws {
         for answer in [true, false, nil] as [Bool?] {
@@ -74,13 +74,13 @@ import Testing
                 joined: { session in
                     #expect(session.members.isEmpty)
                     var questions = session.identityQuestions.makeAsyncIterator()
-                    // Dropped at the end of this.
+                    // Released at the end of this scope.
                     if let question = await questions.next() {
                         #expect(question.check.peer.id == Self.host && question.check.voucher == nil)
                         codes.note(question.check.shortCode)
                         if let answer { question.answer(isSame: answer) }
                     }
-                    // Over with the session, which nobody has come into where the answer was no.
+                    // Ends with the session, which no peer has joined where the answer was no.
                     for await change in session.changes {
                         if answer != true { Issue.record("\(change)") }
                     }
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("K14: the policy for friends goes by the proven key, and asks nobody", arguments: Way.allCases)
+    @Test("K14: the policy for friends decides by the proven key, without a question", arguments: Way.allCases)
     func friends(_ way: Way) async throws {
         for (friend, expected) in [(Self.host, .success(Self.guest)), (Self.guest, .failure(.declined))]
             as [(PeerID, Result<PeerID, SessionError>)]
@@ -101,7 +101,7 @@ import Testing
             let outcome = try await invite(
                 way, policy: .friends,
                 trustStatus: { peer, _ in
-                    // Whoever has the friend's name and another key is no friend.
+                    // A peer with the friend's name and another key is no friend.
                     peer.id == friend
                         ? .known(.verified, isFriend: true) : .nameClash(knownAs: Neighbourhood.identity(5).fingerprint)
                 },
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test("K6: the policy for a secret asks nobody about who proves it", arguments: Way.allCases)
+    @Test("K6: the policy for a secret admits a peer that proves it without a question", arguments: Way.allCases)
     func secrets(_ way: Way) async throws {
         for (said, expected) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined))]
             as [(String, Result<PeerID, SessionError>)]
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "A8: who invites gives up while the guest's person looks at the code: the guest's session is over",
+        "A8: the host gives up while the guest compares the code: the guest's session ends",
         arguments: Way.allCases)
     func givesUp(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)

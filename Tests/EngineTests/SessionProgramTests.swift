@@ -3,9 +3,9 @@ import Nearshare
 import NearshareTesting
 import Testing
 
-/// What a program does with a session in a few lines.
+/// Common uses of a session in a program.
 @Suite(.timeLimit(.minutes(2))) struct SessionProgramTests {
-    /// - Parameter body: is given the session of who began it, and of who was invited.
+    /// - Parameter body: is given the session of the host, and that of the guest.
     private func withTwo(
         _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings = SessionStoryTests.trusting,
         _ body: @escaping @Sendable (Session, Session) async throws -> Void
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test("who has just accepted can wait until streams are welcome", arguments: Way.allCases)
+    @Test("a member that has just accepted can wait until streams are allowed", arguments: Way.allCases)
     func waitsUntilConnected(_ way: Way) async throws {
         try await withTwo(Neighbourhood(way), way) { begun, joined in
             let other = try #require(joined.members.first)
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test("who was let in once comes back after a break without a question", arguments: Way.allCases)
+    @Test("an admitted member reconnects after a break without a question", arguments: Way.allCases)
     func asksOnce(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withTwo(neighbourhood, way, SessionSettings()) { begun, joined in
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("what is opened too early is an error here, never a refusal there", arguments: Way.allCases)
+    @Test("a stream opened too early is a local error, never a refusal by the peer", arguments: Way.allCases)
     func opensEarly(_ way: Way) async throws {
         try await withTwo(Neighbourhood(way), way) { begun, joined in
             let other = try #require(joined.members.first).id
@@ -78,7 +78,7 @@ import Testing
         var raw: [UInt8]
     }
 
-    @Test("structured messages arrive as what was sent, texts as texts", arguments: Way.allCases)
+    @Test("structured messages arrive as sent, texts as texts", arguments: Way.allCases)
     func structuredMessages(_ way: Way) async throws {
         try await withTwo(Neighbourhood(way), way) { begun, joined in
             let reading = Reading(celsius: 21.5, raw: [0, 255])
@@ -93,13 +93,13 @@ import Testing
             #expect(text.text == "good bye")
             #expect(try text.structured == nil)
             #expect(throws: MalformedInput.self) { try text.decode(Reading.self) }
-            // Made wrongly: delivered, and told when it is read.
+            // Malformed: delivered, and reported when it is read.
             let wrong = try #require(await messages.next()?.message)
             #expect(throws: MalformedInput.self) { try wrong.structured }
         }
     }
 
-    @Test("a file goes by path into the inbox, under the name that the sender gives it", arguments: Way.allCases)
+    @Test("a file sent by path is stored in the inbox under the sender's name for it", arguments: Way.allCases)
     func filesByPath(_ way: Way) async throws {
         let scratch = ScratchFolder()
         let inbox = try Inbox(path: scratch("inbox"), spoolPath: scratch("spool"))

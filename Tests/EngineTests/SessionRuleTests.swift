@@ -6,10 +6,10 @@ import NearshareTCP
 import NearshareTesting
 import Testing
 
-/// Who is let into a session, and what members may count on once they are in.
+/// Admission to a session, and the guarantees for its members.
 extension SessionStoryTests {
-    /// Node 0 invites node 1, which does with the invitation as `answer` says.
-    /// - Returns: how it ended for node 0.
+    /// Node 0 invites node 1, which answers the invitation with `answer`.
+    /// - Returns: The outcome for node 0.
     private func invite(
         _ way: Way, secret: [UInt8]? = nil, timeout: Duration = .seconds(30), settings: SessionSettings = Self.trusting,
         adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
@@ -48,7 +48,7 @@ extension SessionStoryTests {
 
     private static let guest = Neighbourhood.identity(1).peerID
 
-    @Test("an invitation is accepted, declined, or dropped, which declines it", arguments: Way.allCases)
+    @Test("an invitation is accepted, declined, or released, which declines it", arguments: Way.allCases)
     func answers(_ way: Way) async throws {
         let accepted = try await invite(way) { invitation in
             #expect(invitation.context == [1, 2] && invitation.peer.id == Neighbourhood.identity(0).peerID)
@@ -59,7 +59,8 @@ extension SessionStoryTests {
         #expect(try await invite(way) { _ in } == .failure(.declined))
     }
 
-    @Test("A9: accepted after it expired, an invitation says so", arguments: Way.allCases) func expires(_ way: Way) async throws
+    @Test("A9: accepting an expired invitation throws that error", arguments: Way.allCases) func expires(_ way: Way)
+        async throws
     {
         let outcome = try await invite(way, timeout: .seconds(1)) { invitation in
             #expect(await invitation.ended == .timedOut("the invitation was not answered in time"))
@@ -73,7 +74,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("A2: cancelling takes an invitation back, and accepting it then is an error", arguments: Way.allCases)
+    @Test("A2: cancelling withdraws an invitation, and accepting it then is an error", arguments: Way.allCases)
     func withdraws(_ way: Way) async throws {
         let neighbourhood = Neighbourhood(way)
         try await withNode(neighbourhood.settings(1)) { guest in
@@ -96,7 +97,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("K6, S12: a policy lets in who proves the secret, and nobody else", arguments: Way.allCases) func secrets(_ way: Way)
+    @Test("K6, S12: a policy admits only peers that prove the secret", arguments: Way.allCases) func secrets(_ way: Way)
         async throws
     {
         for (said, outcome) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined)), (nil, .failure(.declined))]
@@ -109,7 +110,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("K1: a short code that is not the same, or a question that is dropped, lets nobody in", arguments: Way.allCases)
+    @Test("K1: a different short code, or an unanswered question, admits no peer", arguments: Way.allCases)
     func questions(_ way: Way) async throws {
         for answer in [true, false, nil] as [Bool?] {
             let outcome = try await invite(way, settings: SessionSettings()) { invitation in
@@ -127,7 +128,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("K12: preferences that don't fit together are refused, and nobody is invited", arguments: Way.allCases)
+    @Test("K12: incompatible preferences are refused, and no peer is invited", arguments: Way.allCases)
     func encryption(_ way: Way) async throws {
         for (here, there, fits) in [
             (.required, .none, false), (.none, .required, false), (.optional, .none, true), (.required, .optional, true),
@@ -145,12 +146,12 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("what may be lost comes at once, over packets where they arrive, else over links", arguments: [true, false])
+    @Test("unreliable messages arrive at once, in packets where these arrive, else over links", arguments: [true, false])
     func unreliable(_ hasPackets: Bool) async throws {
         try await withSession(of: 2, .tcp) { _, settings in
             if hasPackets { settings.datagrams = UDPTransport() }
         } _: { neighbourhood, sessions in
-            // Each that comes is answered; one of those that follow gets through, whatever is lost.
+            // Each received message is answered; one of the following ones arrives despite losses.
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
                     while !Task.isCancelled {
@@ -192,7 +193,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("A8: a resource is cancelled from either end, and both know", arguments: Way.allCases) func cancels(_ way: Way)
+    @Test("A8: either side can cancel a resource, and both are told", arguments: Way.allCases) func cancels(_ way: Way)
         async throws
     {
         try await withSession(of: 2, way) { neighbourhood, sessions in
@@ -212,12 +213,12 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("S8: a slow reader of one stream stops its own writer, and no other stream or message", arguments: Way.allCases)
+    @Test("S8: a slow reader of one stream blocks only its own writer, and no other stream or message", arguments: Way.allCases)
     func slowReader(_ way: Way) async throws {
         try await withSession(of: 2, way) { neighbourhood, sessions in
             let slow = try sessions[0].openStream(named: "slow", to: neighbourhood.id(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
-                // Far more than all windows and buffers together: it can't end before it is read.
+                // Far more than all windows and buffers together, so that it can't end before it is read.
                 group.addTask {
                     for _ in 0..<64 { try await slow.write([UInt8](repeating: 1, count: 256 << 10)) }
                     slow.finish()
@@ -242,7 +243,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("two members of one name are two members", arguments: Way.allCases) func oneName(_ way: Way) async throws {
+    @Test("two members with the same name are distinct", arguments: Way.allCases) func oneName(_ way: Way) async throws {
         try await withSession(of: 3, way) {
             $1.name = DisplayName(truncating: "twin")!
         } _: { neighbourhood, sessions in
@@ -255,7 +256,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("who is between leaves: the others lose each other, visibly", arguments: Way.allCases) func relayLeaves(_ way: Way)
+    @Test("the relay leaves: the others report the loss of each other", arguments: Way.allCases) func relayLeaves(_ way: Way)
         async throws
     {
         try await withSession(of: 3, way, apart: [(1, 2)]) { neighbourhood, sessions in
@@ -270,7 +271,8 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("invalid parameters are told as such", arguments: Way.allCases) func parameters(_ way: Way) async throws {
+    @Test("invalid parameters throw an error that names them", arguments: Way.allCases) func parameters(_ way: Way) async throws
+    {
         try await withSession(of: 2, way) { neighbourhood, sessions in
             func refuses(_ body: () async throws -> Void) async {
                 do {

@@ -7,7 +7,7 @@ import NearshareTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct SessionStoryTests {
-    /// Runs a session: node 0 begins it, all others accept. All are in it when `body` runs.
+    /// Runs a session: node 0 creates it, all others accept. All are members when `body` runs.
     func withSession(
         of count: Int, _ way: Way, apart: [(Int, Int)] = [], settings: SessionSettings = Self.trusting,
         adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    /// Nodes one inside the other; the innermost invites.
+    /// The nodes are nested scopes; the innermost call sends the invitations.
     private func gather(
         _ number: Int, _ count: Int, _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings,
         _ adjust: @Sendable (Int, inout NodeSettings) -> Void, _ others: [(Node, Listener)],
@@ -54,7 +54,7 @@ import Testing
         return settings
     }()
 
-    @Test("what one says, all others hear, in order", arguments: Way.allCases) func messages(_ way: Way) async throws {
+    @Test("all others receive a member's messages in order", arguments: Way.allCases) func messages(_ way: Way) async throws {
         try await withSession(of: 3, way) { neighbourhood, sessions in
             for number in 0..<500 {
                 try await sessions[0].send(SessionMessage(bytes: [UInt8(number >> 8), UInt8(number & 255)]))
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("eight nodes all reach each other; a ninth is refused", arguments: Way.allCases) func eight(_ way: Way) async throws {
+    @Test("eight nodes reach each other; a ninth is refused", arguments: Way.allCases) func eight(_ way: Way) async throws {
         try await withSession(of: 8, way) { neighbourhood, sessions in
             for session in sessions { #expect(session.members.count == 7) }
             for (number, session) in sessions.enumerated() { try await session.send(SessionMessage(bytes: [UInt8(number)])) }
@@ -93,7 +93,9 @@ import Testing
         }
     }
 
-    @Test("S2: A and C, kept apart, talk through B as themselves, and directly once they can", arguments: Way.allCases)
+    @Test(
+        "S2: A and C, separated, communicate through B under their own identities, and directly once possible",
+        arguments: Way.allCases)
     func relays(_ way: Way) async throws {
         try await withSession(of: 3, way, apart: [(1, 2)]) { neighbourhood, sessions in
             #expect(sessions[1].state(of: neighbourhood.id(2)) == .connected(via: neighbourhood.id(0)))
@@ -128,7 +130,8 @@ import Testing
     }
 
     @Test(
-        "after a break the session goes on without a new invitation, and no message is lost or doubled", arguments: Way.allCases
+        "after a break the session continues without a new invitation, and no message is lost or duplicated",
+        arguments: Way.allCases
     )
     func reconnects(_ way: Way) async throws {
         try await withSession(of: 2, way) { neighbourhood, sessions in
@@ -153,7 +156,7 @@ import Testing
         }
     }
 
-    @Test("who leaves is gone for all; sending to them is an error", arguments: Way.allCases) func leaves(_ way: Way)
+    @Test("a member that leaves is gone for all; sending to it is an error", arguments: Way.allCases) func leaves(_ way: Way)
         async throws
     {
         try await withSession(of: 3, way) { neighbourhood, sessions in
@@ -176,7 +179,7 @@ extension Session {
         try await wait { $0.members.count == count && $0.members.allSatisfy(\.state.isConnected) }
     }
 
-    /// Looks again after each change.
+    /// Checks again after each change.
     func wait(until isSo: @Sendable (Session) -> Bool) async throws {
         while !isSo(self) { try await Task.sleep(for: .milliseconds(5)) }
     }

@@ -7,17 +7,17 @@ import Testing
 
 extension SessionStoryTests {
     @Test(
-        "K13: what was dropped, doubled, swapped or altered on the way is noticed and never delivered; the session goes on",
+        "K13: data dropped, duplicated, reordered or altered in transit is detected and never delivered; the session continues",
         arguments: Way.allCases, TamperingTransport.Mischief.allCases)
     func tampering(_ way: Way, _ mischief: TamperingTransport.Mischief) async throws {
-        // Shared, for either may be the one that connects again.
+        // Shared, because either side may reconnect.
         let linksLeft = Monitor(3)
         try await withSession(of: 2, way) { _, settings in
             settings.transport = TamperingTransport(inner: settings.transport, mischief: mischief, linksLeft: linksLeft)
         } _: { neighbourhood, sessions in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let count = Monitor(0)
-                // Until every spoiled link has been noticed and replaced.
+                // Until every damaged link has been detected and replaced.
                 group.addTask {
                     while linksLeft.withLock({ $0 > 0 }) || count.withLock({ $0 < 500 }) {
                         let number = count.update { count in

@@ -6,9 +6,9 @@ import NearshareTCP
 import NearshareTesting
 import Testing
 
-/// What somebody who sees and sends packets and bytes on the network can read, and can make members believe.
+/// Attacks of an observer that reads and sends packets and bytes on the network.
 @Suite(.timeLimit(.minutes(2))) struct SessionWireTests {
-    private static let marker = Array("nobody on the way reads this line".utf8)
+    private static let marker = Array("no observer reads this line".utf8)
 
     // MARK: Packets
 
@@ -26,7 +26,7 @@ import Testing
                 while !taps[0].packets.contains(where: { $0.bytes.count >= PacketStory.packetByteCount }) {
                     try await story.deliver()
                 }
-                // What went over the link before that counts as well.
+                // Messages sent over the link before that count as well.
                 try await story.deliver()
                 try await body(story)
                 await sessions[1].leave()
@@ -52,15 +52,15 @@ import Testing
             let tag = held.bytes.prefix(8)
             var random = SeededRandom(seed: 1)
             for count in [0, 1, 4, 19, 20, 21, 1000, 2040, 2041, 60_000] { attacks.append(Array(tag) + random.bytes(count)) }
-            // The other direction's, and what has come before.
+            // Packets of the other direction, and repeated ones.
             attacks += story.back.packets.map { Array(tag + $0.bytes.dropFirst(8)) }
             attacks += story.tap.packets.map(\.bytes).filter { $0 != held.bytes }.suffix(50)
             for burst in stride(from: 0, to: attacks.count, by: 40) {
                 for attack in attacks[burst..<min(burst + 40, attacks.count)] { attacker.send(attack, to: held.target) }
-                // In the order in which they came: the burst has been looked at by then.
+                // In the order of arrival: the burst has been processed by then.
                 try await story.deliver()
             }
-            // The genuine one, from elsewhere, many times.
+            // The genuine packet, from another address, many times.
             try await story.wait(for: held) { attacker.send(held.bytes, to: held.target) }
             for _ in 0..<20 { attacker.send(held.bytes, to: held.target) }
             try await story.deliver()
@@ -68,13 +68,13 @@ import Testing
             #expect(received.allSatisfy { $0.sender == story.sessions[1].members.first?.id })
             #expect(Set(received.map(\.message.bytes)).isSubset(of: story.sent))
             #expect(received.filter { $0.message.bytes == held.payload }.count == 1)
-            // A packet is delivered once; what went over the link before packets were proven is not repeated either.
+            // A packet is delivered once; messages sent over the link before packets were proven are not repeated either.
             #expect(Set(received.map(\.message.bytes)).count == received.count)
         }
     }
 
     @Test(
-        "R3: members that send what may be lost to a program that does not look fill a bounded queue", arguments: Way.allCases)
+        "R3: unreliable messages to a program that does not read them fill a bounded queue", arguments: Way.allCases)
     func flood(_ way: Way) async throws {
         try await SessionStoryTests().withSession(of: 2, way) { neighbourhood, sessions in
             let pacing = try sessions[0].openStream(named: "pacing", to: neighbourhood.id(1))
@@ -83,7 +83,7 @@ import Testing
             _ = try await echo.read()
             for _ in 0..<60 {
                 for _ in 0..<50 { try await sessions[0].send(SessionMessage(bytes: [1]), mode: .unreliable) }
-                // Goes behind them.
+                // Is queued behind them.
                 try await pacing.write([1])
                 _ = try await echo.read()
             }
@@ -96,7 +96,7 @@ import Testing
 
     // MARK: Encryption
 
-    @Test("K12, S1: what is visible on the wire is what both encryption preferences say; packets are hidden in every case")
+    @Test("K12, S1: both encryption preferences determine what is readable on the wire; packets are always encrypted")
     func visible() async throws {
         for host in EncryptionPreference.allCases {
             for guest in EncryptionPreference.allCases {
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    /// Says, streams, sends and tosses the marker through a wiretap.
+    /// Sends the marker as message, stream, resource and unreliable message through a wiretap.
     private func talk(
         _ host: EncryptionPreference, _ guest: EncryptionPreference, fits: Bool
     ) async throws -> (saw: Bool, packets: [[UInt8]]) {
@@ -146,7 +146,7 @@ import Testing
                 let invitation = try #require(await there.resources.first { _ in true })
                 #expect(await invitation.accept(into: InMemorySink()).result.outcome == .completed)
                 #expect(await sent[other]?.result.outcome == .completed)
-                // Until one goes in a packet.
+                // Until one is sent in a packet.
                 while !tap.packets.contains(where: { $0.bytes.count > Self.marker.count }) {
                     try await session.send(SessionMessage(bytes: Self.marker), mode: .unreliable)
                     try await Task.sleep(for: .milliseconds(5))
@@ -160,16 +160,16 @@ import Testing
     }
 }
 
-/// Unreliable messages from the first to the second of two members, each of its own content.
+/// Unreliable messages from the first to the second of two members, each with different content.
 private final class PacketStory: Sendable {
     struct Held {
         let bytes: [UInt8]
         let target: LinkAddress
-        /// What it says, sealed.
+        /// The encrypted content.
         let payload: [UInt8]
     }
 
-    /// Of one that carries a message, which no other packet has.
+    /// The length of a packet with a message, which no other packet has.
     static let packetByteCount = 100
 
     private struct State {

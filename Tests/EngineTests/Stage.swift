@@ -6,7 +6,7 @@ import NearshareInterfaces
 import NearshareTCP
 import NearshareTesting
 
-/// The ways on which every story about nodes is told.
+/// The transports on which each test of nodes runs.
 enum Way: CaseIterable {
     case memory
     case tcp
@@ -18,11 +18,11 @@ enum Way: CaseIterable {
         }
     }
 
-    /// Nothing leaves the machine.
+    /// All traffic stays on this machine.
     var interface: String? { self == .tcp ? "lo" : nil }
 }
 
-/// What nodes of one story share.
+/// The environment that the nodes of one test share.
 struct Stage: Sendable {
     static let ada = LocalIdentity(seed: [UInt8](repeating: 1, count: 64))
     static let bea = LocalIdentity(seed: [UInt8](repeating: 2, count: 64))
@@ -46,7 +46,7 @@ struct Stage: Sendable {
             },
             trustStatus: { _, _ in .new }, log: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         settings.interface = interface
-        // So small that a sink which waits stops its sender long before the end.
+        // So small that a waiting receiver stops its sender long before the end.
         settings.limits.connection.window = 256 << 10
         return settings
     }
@@ -59,7 +59,7 @@ struct Stage: Sendable {
     }
 }
 
-/// A clock that can be moved forward, so that nobody has to wait.
+/// A clock that can be moved forward, so that tests need not wait.
 final class MovableClock: Sendable {
     private let behind = Monitor(Duration.seconds(3600))
 

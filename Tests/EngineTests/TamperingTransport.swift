@@ -1,7 +1,7 @@
 import NearshareInterfaces
 import NearshareTesting
 
-/// Ways that don't keep what they carry, as a relay of ill will: once on each of the first links.
+/// A transport that damages data, like a hostile relay: once on each of the first links.
 struct TamperingTransport: StreamTransport {
     enum Mischief: CaseIterable {
         case drops, doubles, swaps, alters
@@ -9,7 +9,7 @@ struct TamperingTransport: StreamTransport {
 
     let inner: any StreamTransport
     let mischief: Mischief
-    /// So many are still to be spoiled.
+    /// The number of links still to be damaged.
     let linksLeft: Monitor<Int>
 
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
@@ -36,7 +36,7 @@ private final class TamperingLink: StreamLink {
     private let inner: any StreamLink
     private let mischief: TamperingTransport.Mischief
     private let state = Monitor(State())
-    /// Handshake, greeting and the way into the session are over by then.
+    /// Handshake, greeting and admission are complete by then.
     private static let spoiledWrite = 40
 
     init(_ inner: any StreamLink, _ mischief: TamperingTransport.Mischief) {
@@ -55,7 +55,7 @@ private final class TamperingLink: StreamLink {
         }
     }
 
-    /// All through ``write(_:)``, so that nothing gets past.
+    /// All data passes ``write(_:)``.
     func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { 0 }
 
     private func pieces(_ bytes: [UInt8]) -> [[UInt8]] {

@@ -1,7 +1,7 @@
 import NearshareInterfaces
 import NearshareTCP
 
-/// Somebody between two machines, who hands on all that goes over a TCP link and keeps a copy.
+/// An observer between two machines, which forwards all bytes of a TCP link and keeps a copy.
 final class Wiretap: Sendable {
     private struct State {
         var bytes: [UInt8] = []
@@ -33,10 +33,10 @@ final class Wiretap: Sendable {
 
     var port: UInt16 { listener.port }
 
-    /// Of links that have ended.
+    /// The recorded bytes of ended links.
     func saw(_ wanted: [UInt8]) -> Bool { state.withLock { $0.bytes.firstRange(of: wanted) != nil } }
 
-    /// Waits until both ends of all links have closed them: all has been seen by then.
+    /// Waits until both ends of all links have closed them, so that all bytes are recorded.
     func ended() async {
         await withCheckedContinuation { continuation in
             Blocking.run {
@@ -55,7 +55,7 @@ final class Wiretap: Sendable {
         var kept: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         while let count = try? buffer.withUnsafeMutableBytes({ try source.read(into: $0) }), count > 0 {
-            // Each direction by itself, so that nothing stands in the middle of what is looked for.
+            // Each direction separately, so that the marker is contiguous.
             kept += buffer[..<count]
             guard (try? buffer.withUnsafeBytes({ try sink.write(UnsafeRawBufferPointer(rebasing: $0[..<count])) })) != nil
             else { break }

@@ -4,7 +4,7 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// What bitchat on iOS decides: what is relayed and when, what is put together, who is believed.
+/// The decisions of bitchat on iOS: relaying and its delay, reassembly, and which announcements are accepted.
 @Suite struct DecisionVectorTests {
     // MARK: relay.json
 
@@ -34,7 +34,7 @@ import Testing
             #expect((rule != nil) == vector.shouldRelay, "\(vector.id)")
             guard let rule, vector.shouldRelay else { continue }
             #expect(rule.ttl == vector.newTtl, "\(vector.id)")
-            // Some hundreds of draws come close to both ends, and stay within.
+            // Some hundreds of random values come close to both limits, and stay within them.
             let observed =
                 Duration.milliseconds(vector.observedDelayMsMin)...Duration.milliseconds(vector.observedDelayMsMax)
             #expect(rule.delay.contains(observed.lowerBound) && rule.delay.contains(observed.upperBound), "\(vector.id)")
@@ -81,7 +81,7 @@ import Testing
         var androidTailTruncation: [Truncation]
     }
 
-    /// As iOS has them: one bound on the number of sets, another for each.
+    /// The limits of iOS: one for the number of sets, one for the size of each.
     private func limitsOfPhones(sets: Int = 128) -> FragmentAssembler.Limits {
         var limits = FragmentAssembler.Limits()
         limits.sets = sets
@@ -173,7 +173,7 @@ import Testing
     func tailsThatAndroidLoses() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         for vector in file.androidTailTruncation {
-            // What stands between head and signature is given by its hash alone, and doesn't matter here.
+            // The vectors give the part between header and signature only as a hash; it does not matter here.
             let (head, tail) = (
                 try #require(Hex.decode(vector.fullFrame.head64Hex)), try #require(Hex.decode(vector.fullFrame.tail64Hex))
             )
@@ -213,7 +213,7 @@ import Testing
         for vector in file.preflight {
             let payload = try #require(Hex.decode(vector.payloadHex))
             let sender = try #require(PeerID(hex: vector.senderHex))
-            // Who we are stands in the verdict alone.
+            // Only the verdict contains the local identity.
             let own = vector.verdict == "reject selfAnnounce" ? sender : PeerID(fitting: [])
             let verdict = AnnouncementVerdict(
                 try MeshAnnouncement(decoding: payload[...]), sender: sender,
@@ -284,7 +284,7 @@ import Testing
         for duplicate in file.dedup {
             let id = MeshPacketID(of: try #require(try duplicate.packet.value()))
             #expect(Hex.encode(id.bytes) == duplicate.gossipPacketIdHex, "\(duplicate.note)")
-            // The other app's name has fewer bits, but means the same.
+            // The other app's capability has fewer bits, but the same meaning.
             #expect(names[duplicate.iosDedupId, default: id] == id, "\(duplicate.note)")
             #expect(names.allSatisfy { $0.key == duplicate.iosDedupId || $0.value != id }, "\(duplicate.note)")
             names[duplicate.iosDedupId] = id

@@ -4,12 +4,12 @@ import Testing
 
 @testable import NearshareMesh
 
-/// A crowd on virtual time: who is a neighbour of whom is drawn, and changes; frames get lost.
+/// Fifty nodes in virtual time: the links between them are random and change, and frames get lost.
 @Suite struct FiftyNodesTests {
     private struct Crowd {
         static let size = 50
         var mesh: SimulatedMesh
-        /// Who is linked to whom, and the link's number.
+        /// The links of each node, with their numbers.
         var edges: [(a: Int, b: Int, number: Int)] = []
         var random: SeededRandom
 
@@ -17,7 +17,7 @@ import Testing
             mesh = SimulatedMesh(seed: seed)
             random = SeededRandom(seed: seed ^ 0x50)
             for number in 0..<Self.size { mesh.addNode("node \(number)") }
-            // Everybody knows somebody who came before, so all are connected; some know more.
+            // Each node is linked to an earlier one, so that all are connected; some have more links.
             for number in 1..<Self.size { connect(number, Int.random(in: max(0, number - 12)..<number, using: &random)) }
             for _ in 0..<Self.size / 2 { connectAnybody() }
         }
@@ -39,7 +39,7 @@ import Testing
             }
         }
 
-        /// How far everybody is from one node; nil for who is cut off.
+        /// The distance of each node from one node; nil for an unreachable one.
         func distances(from start: Int) -> [Int?] {
             var distances = [Int?](repeating: nil, count: Self.size)
             distances[start] = 0
@@ -56,7 +56,7 @@ import Testing
             return distances
         }
 
-        /// One link goes, another comes; nobody is cut off for good.
+        /// Removes one link and adds another; no node is disconnected permanently.
         mutating func churn() {
             let index = Int.random(in: edges.indices, using: &random)
             let edge = edges.remove(at: index)
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    /// Accepts everything that is offered to a node, and says that it is stored.
+    /// Accepts every file offered to a node, and confirms that it is stored.
     private struct Taker {
         let node: Int
         private var accepted = 0
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "M1, R6: fifty nodes, changing neighbours and loss: what is said arrives, and nothing grows without bound",
+        "M1, R6: fifty nodes, changing neighbours and loss: messages arrive, and memory stays bounded",
         arguments: [1, 2] as [UInt64])
     func crowd(seed: UInt64) throws {
         var crowd = Crowd(seed: seed)
@@ -121,7 +121,7 @@ import Testing
         try settle(&crowd, seed)
     }
 
-    /// Everybody hears of everybody.
+    /// Each node receives the announcement of each other node.
     private func getAcquainted(_ crowd: inout Crowd, _ seed: UInt64) throws {
         func isDone(_ mesh: SimulatedMesh) -> Bool {
             mesh.nodes.allSatisfy { $0.router.peers.announced.count == Crowd.size - 1 }
@@ -130,7 +130,7 @@ import Testing
         try #require(isDone(crowd.mesh), "seed \(seed)")
     }
 
-    /// What is said to all reaches all, once.
+    /// Public messages reach all nodes once.
     private func talk(_ crowd: inout Crowd, _ seed: UInt64) throws {
         var said: [String: Int] = [:]
         for number in 0..<5 {
@@ -167,7 +167,7 @@ import Testing
         #expect(isEqual, "seed \(seed)")
     }
 
-    /// Two files to one peer share the way there, and a text passes them.
+    /// Two files to one peer share the route, and a text overtakes them.
     private func share(_ crowd: inout Crowd, _ seed: UInt64) throws {
         crowd.mesh.lossOneIn = 0
         let pair = crowd.farPair()
@@ -195,7 +195,7 @@ import Testing
         try crowd.mesh.node(sender) { try $0.sendPrivateMessage("quick", id: "Q", to: recipient, now: $1) }
         crowd.run(for: .milliseconds(600), step: .milliseconds(100), { taker.act(in: &$0) })
         #expect(crowd.mesh.nodes[receiver].events.texts == ["quick"], "seed \(seed)")
-        // The first was asked for a little earlier, and is ahead; since then they have taken turns.
+        // The first was requested a little earlier, and is ahead; since then they have alternated.
         let steps = zip(sent(crowd.mesh), before).map { $0 - $1 }
         #expect(abs(steps[0] - steps[1]) <= 1 && steps[0] > 5, "seed \(seed): \(steps)")
         crowd.run(
@@ -204,7 +204,7 @@ import Testing
         #expect(crowd.mesh.nodes[sender].events.outcomes == [.stored, .stored], "seed \(seed)")
     }
 
-    /// All tables are within their bounds, and what was under way is gone after a while.
+    /// All tables are within their bounds, and entries of ended operations expire.
     private func settle(_ crowd: inout Crowd, _ seed: UInt64) throws {
         crowd.run(for: .seconds(40))
         for (number, node) in crowd.mesh.nodes.enumerated() {

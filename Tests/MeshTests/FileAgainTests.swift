@@ -18,7 +18,7 @@ import Testing
         return mesh
     }
 
-    /// Accepts what is offered to a node, and says that it has its place as soon as it is there.
+    /// Accepts the files offered to a node, and confirms each as stored when it is complete.
     private func takeAll(_ node: Int, in mesh: inout SimulatedMesh, for limit: Duration) {
         let end = mesh.now + limit
         var (accepted, stored) = (0, 0)
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test("A3: one file goes to two peers at once, each decides alone") func toTwo() throws {
+    @Test("A3: one file is sent to two peers at once, each decides independently") func toTwo() throws {
         var mesh = three(seed: 70)
         let (ben, cleo) = (mesh.nodes[1].router.id, mesh.nodes[2].router.id)
         var sent: [MeshFileKey] = []
@@ -54,7 +54,7 @@ import Testing
         #expect(mesh.nodes[1].events.files.count == 1 && mesh.nodes[2].events.files.isEmpty)
     }
 
-    @Test("A3, A4: two send one file to us at once; cancelling one leaves the other") func fromTwo() throws {
+    @Test("A3, A4: two peers send the same file at once; cancelling one leaves the other") func fromTwo() throws {
         var mesh = three(seed: 71)
         let anna = mesh.nodes[0].router.id
         var sent: [MeshFileKey] = []
@@ -93,13 +93,13 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.stored])
     }
 
-    @Test("an answer that got lost is given again, and nobody is asked twice") func lostAnswer() throws {
+    @Test("a lost answer is sent again, and the user is asked once") func lostAnswer() throws {
         var mesh = three(seed: 73)
         let ben = mesh.nodes[1].router.id
         try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
         mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
         let offered = try #require(mesh.nodes[1].events.offers.first)
-        // Nothing that Ben seals for a while arrives.
+        // For a while Ben's encrypted packets are lost.
         mesh.filter = { from, frame in from == 1 && frame[1] == MeshPacketType.noiseEncrypted.rawValue ? [] : [frame] }
         mesh.node(1) { $0.refuse(offered, because: .tooLarge, now: $1) }
         mesh.run(for: .seconds(3))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import NearshareMesh
 
-/// What a peer with a session, who speaks the protocol and lies in it, can do with files.
+/// Attacks on file transfers by a peer with a session, with valid packets and false content.
 @Suite struct FileAttackTests {
     private static let real = MeshFile(name: "run.sh", mediaType: "text/plain", content: [1, 2, 3])
     private static let realID = MeshFileControl.FileID(ofEncoded: try! real.encoded()[...])
@@ -41,7 +41,7 @@ import Testing
         mesh.run(for: .milliseconds(500))
     }
 
-    @Test("A1: a file before the answer, or without an offer, does not exist") func unasked() throws {
+    @Test("A1: a file before the answer, or without an offer, is not stored") func unasked() throws {
         var mesh = stage(seed: 80)
         try sendUnasked(in: &mesh)
         say(.offer(offer("run.sh")), in: &mesh)
@@ -50,7 +50,7 @@ import Testing
         #expect(mesh.nodes[1].events.files.isEmpty)
     }
 
-    @Test("A2: a file after a refusal, a cancel or its time does not exist", arguments: 0..<3) func late(way: Int) throws {
+    @Test("A2: a file after a refusal, a cancel or its expiry is not stored", arguments: 0..<3) func late(way: Int) throws {
         var mesh = stage(seed: 81)
         say(.offer(offer("run.sh")), in: &mesh)
         let id = try #require(mesh.nodes[1].events.offers.first)
@@ -69,7 +69,7 @@ import Testing
         #expect(!mesh.nodes[1].router.isReceiving(id))
     }
 
-    @Test("A3: a file that has come is not taken twice") func twice() throws {
+    @Test("A3: a received file is not accepted twice") func twice() throws {
         var mesh = stage(seed: 82)
         say(.offer(offer("run.sh")), in: &mesh)
         let id = try #require(mesh.nodes[1].events.offers.first)
@@ -81,7 +81,7 @@ import Testing
         #expect(mesh.nodes[1].events.files.count == 1)
     }
 
-    @Test("A4: nobody else can answer, cancel or deliver a file") func others() throws {
+    @Test("A4: no third peer can answer, cancel or deliver a file") func others() throws {
         var mesh = stage(seed: 83)
         let ben = mesh.nodes[1].router.id
         var sent: MeshFileKey?
@@ -94,7 +94,7 @@ import Testing
         say(.refuse(Self.realID, .declined), in: &mesh, from: 0, to: 2)
         say(.cancel(Self.realID), in: &mesh)
         mesh.node(1) { $0.accept(id, now: $1) }
-        // Faster than the one who offered it.
+        // Before the peer that offered it.
         try sendUnasked(in: &mesh)
         mesh.run(for: .seconds(2))
         #expect(mesh.nodes[1].events.files.map(\.sender) == [mesh.nodes[2].router.id])
@@ -103,7 +103,7 @@ import Testing
         #expect(mesh.nodes[2].events.outcome(of: try #require(sent)) == .stored)
     }
 
-    @Test("A9: what nobody answered in time ends at both ends") func expiry() throws {
+    @Test("A9: an offer not answered in time ends on both sides") func expiry() throws {
         var mesh = stage(seed: 84)
         let ben = mesh.nodes[1].router.id
         try mesh.node(0) { _ = try $0.sendFile(Self.real, to: ben, now: $1) }
@@ -115,7 +115,7 @@ import Testing
         #expect(ended)
     }
 
-    @Test("A10: what was offered can't become something else, before the answer or after") func changing() throws {
+    @Test("A10: an offer can't be changed, before the answer or after") func changing() throws {
         var mesh = stage(seed: 85)
         let ben = mesh.nodes[1].router.id
         say(.offer(offer("photo.jpg")), in: &mesh)
@@ -132,7 +132,7 @@ import Testing
         #expect(ended)
     }
 
-    @Test("R12: a size that is a lie is found out") func sizes() throws {
+    @Test("R12: a false size is detected") func sizes() throws {
         for size in [0, 2, 4, UInt32(MeshFile.maximumContentByteCount)] {
             var mesh = stage(seed: 86)
             say(.offer(offer("run.sh", size: size)), in: &mesh)
@@ -142,7 +142,9 @@ import Testing
         }
     }
 
-    @Test("R11: what one peer seals is read at a rate; forgeries in its name use up nothing of it") func sealedFlood() throws {
+    @Test("R11: encrypted packets of one peer are limited in rate; forgeries in its name do not count") func sealedFlood()
+        throws
+    {
         var mesh = stage(seed: 88)
         let (mallory, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
         for number in 0..<1000 as Range<UInt64> {
@@ -164,7 +166,7 @@ import Testing
         #expect(mesh.nodes[1].router.authenticatedPeer(mallory) != nil)
     }
 
-    @Test("R4, R11: a flood of offers is refused, and keeps nobody else's out") func flood() throws {
+    @Test("R4, R11: a flood of offers is refused, and does not keep out those of other peers") func flood() throws {
         var mesh = stage(seed: 87)
         let ben = mesh.nodes[1].router.id
         for number in 0..<200 {

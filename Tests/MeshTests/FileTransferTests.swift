@@ -5,7 +5,7 @@ import Testing
 @testable import NearshareCrypto
 @testable import NearshareMesh
 
-/// The two ends of a file as values: what they want done, and the phase that they are in afterwards.
+/// The two state machines of a file transfer: their outputs, and the phase afterwards.
 @Suite struct FileTransferTests {
     private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
     private let file = MeshFile(name: "a", mediaType: "a/b", content: [UInt8](repeating: 7, count: 60)[...])
@@ -29,7 +29,7 @@ import Testing
             frame: [UInt8](repeating: 1, count: 30), id: MeshFragment.ID(rawValue: 1), chunkByteCount: 10)
     }
 
-    /// Reactions as text, which is all that the tests compare.
+    /// The outputs as text, which the tests compare.
     private func names(_ reactions: [FileTransferReaction]) -> [String] {
         reactions.map { reaction in
             switch reaction {
@@ -100,7 +100,7 @@ import Testing
         #expect(names(files.peerIsReady(other, capabilities: [], now: now)) == ["unschedule", "ended unsupported"])
     }
 
-    @Test("A8, A9: a cancelled file ends at both ends, and stays so") func cancelled() throws {
+    @Test("A8, A9: a cancelled file ends on both sides, and stays ended") func cancelled() throws {
         var (files, fragments) = (try outgoing(), FragmentScheduler())
         let key = try key()
         #expect(names(files.cancel(key)) == ["unschedule", "ended cancelledLocally"])
@@ -127,7 +127,7 @@ import Testing
         #expect(last == ["unschedule", "ended lost"])
     }
 
-    @Test("R11: a receiver that asks for too much again is given up") func repetitions() throws {
+    @Test("R11: a receiver that requests too many repetitions is given up") func repetitions() throws {
         var (files, fragments) = (try outgoing(), FragmentScheduler())
         let key = try key()
         _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
@@ -165,7 +165,7 @@ import Testing
         }
         #expect(names(files.confirmStored(key, now: now)) == ["stored"])
         #expect(!files.isReceiving(key))
-        // The sender missed it and asks again.
+        // The sender missed the answer and asks again.
         #expect(names(files.receive(try self.offer(), from: peer, FragmentAssembler(), now: now)) == ["stored"])
         #expect(names(files.advance(to: now + .seconds(300), FragmentAssembler())) == [])
         #expect(files.isEmpty)
@@ -178,14 +178,14 @@ import Testing
         #expect(names(files.refuse(key, reason: .declined, now: now)) == ["refuse declined"])
         #expect(names(files.accept(key, timeout: .seconds(900), now: now)) == [])
         #expect(names(files.receive(try offer(), from: peer, FragmentAssembler(), now: now)) == ["refuse declined"])
-        // Begun anew by its sender, it is offered once more.
+        // When its sender restarts the transfer, it is offered again.
         #expect(names(files.receive(try offer(set: 2), from: peer, FragmentAssembler(), now: now)) == ["ask"])
         let expired = names(files.advance(to: now + .seconds(60), FragmentAssembler()))
         #expect(expired.first == "refuse expired" && expired.contains("discard"))
         #expect(names(files.accept(key, timeout: .seconds(900), now: now)) == [])
     }
 
-    @Test("A10: an offer under the same id that shows something else is ignored") func changedOffer() throws {
+    @Test("A10: an offer with the same id and other content is ignored") func changedOffer() throws {
         var (files, key) = try accepted()
         var other = try offer()
         other.name = try #require(ClaimedFileName("b"))
@@ -197,7 +197,7 @@ import Testing
     @Test func missingFragmentsAreRequestedAndThenGivenUp() throws {
         var (files, key) = try accepted()
         var assembler = FragmentAssembler()
-        // Nothing has come: the acceptance may have been lost.
+        // No fragment has arrived: the acceptance may have been lost.
         #expect(names(files.advance(to: now + .seconds(1), assembler)) == ["accept"])
         let fragment = try MeshFragment(decoding: try fragmentation()[1].payload)
         _ = assembler.add(fragment, from: peer.id, isExpected: true, now: now + .seconds(1))

@@ -5,14 +5,15 @@ import Testing
 
 @testable import NearshareMesh
 
-/// Who somebody is: handshakes, sessions and announced keys, with somebody in the middle.
+/// Peer identity: handshakes, sessions and announced keys, with a man in the middle.
 @Suite struct KeyAttackTests {
     // MARK: Handshakes
 
-    @Test("K1, K4: who answers under another's id, or changes the id on the way, gets no session") func otherIDs() throws {
+    @Test("K1, K4: a peer that answers with another's id, or changes its id during the handshake, gets no session")
+    func otherIDs() throws {
         var victim = AttackedRouter()
         let (anna, mallory) = (UntrustedPeer(seed: 200), UntrustedPeer(seed: 201))
-        for stranger in [anna, mallory] { victim.receive(try stranger.announcement(at: victim.now)) }
+        for untrusted in [anna, mallory] { victim.receive(try untrusted.announcement(at: victim.now)) }
         // Mallory's key under Anna's id.
         #expect(try UntrustedPeerSession(of: mallory, as: anna.id, with: &victim) != nil)
         #expect(victim.router.authenticatedPeer(anna.id) == nil)
@@ -42,7 +43,7 @@ import Testing
             victim.receive(
                 try UntrustedPeerSession.packet(Array(first.payload), from: sender, to: victim, number: UInt64(10 + number)))
         }
-        // Back and forth, with whatever it answers.
+        // Exchanges messages with any answer.
         for (number, answer) in victim.written(.noiseHandshake, on: 0).enumerated() {
             victim.receive(
                 try UntrustedPeerSession.packet(Array(answer.payload), from: anna.id, to: victim, number: UInt64(20 + number)))
@@ -57,12 +58,14 @@ import Testing
         #expect(victim.router.knownPeers.map(\.id) == [anna.id])
     }
 
-    @Test("R9: forged first messages are answered at a rate, and end no genuine handshake") func forgedHandshakes() throws {
+    @Test("R9: forged first messages are answered at a limited rate, and end no genuine handshake") func forgedHandshakes()
+        throws
+    {
         var victim = AttackedRouter()
         var mallory = UntrustedPeer(seed: 203)
         let anna = UntrustedPeer(seed: 204)
         victim.receive(try anna.announcement(at: victim.now))
-        // Anna begins; before her third message comes a flood in her name, and in others'.
+        // Anna begins; before her third message a flood arrives in her name, and in others'.
         var session = try #require(try UntrustedPeerSession(of: anna, with: &victim, isHeldBack: true))
         victim.forgetWritten()
         for number in 0..<500 as Range<UInt64> {
@@ -76,7 +79,8 @@ import Testing
         #expect(victim.router.authenticatedPeer(anna.id)?.id == anna.id)
     }
 
-    @Test("who signs what they begin is answered, also when their process is killed every other second") func killedAgain()
+    @Test("a peer with signed first messages is answered, also when its process is killed every other second")
+    func killedAgain()
         throws
     {
         var victim = AttackedRouter()
@@ -96,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("K11: handshakes and what was sealed count once, however they are packed again") func replays() throws {
+    @Test("K11: handshakes and encrypted packets count once, in any new packet") func replays() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 205)
         victim.receive(try anna.announcement(at: victim.now))
@@ -119,7 +123,7 @@ import Testing
         #expect(sessions == 1)
     }
 
-    @Test("K11: the window's edges: 1023 messages late is read once, 1024 late is not") func windowEdges() throws {
+    @Test("K11: limits of the window: a message late by 1023 is read once, one late by 1024 is not") func windowEdges() throws {
         var settings = MeshRouter.Settings()
         settings.sealedBurst = 10_000
         var victim = AttackedRouter(settings: settings)
@@ -137,7 +141,7 @@ import Testing
         #expect(victim.events.texts == ["1025", "2"])
     }
 
-    @Test("K13: what is sealed and cut short, flipped anywhere, or in another order is read as it was, or not at all")
+    @Test("K13: an encrypted message that is truncated, altered or reordered is read unchanged, or not at all")
     func damaged() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 207)
@@ -163,18 +167,18 @@ import Testing
 
     // MARK: Announced keys
 
-    @Test("K2: who comes back with another signing key stays out, until a session proves it") func pinnedKeys() throws {
+    @Test("K2: a peer that returns with another signing key is refused until a session proves it") func pinnedKeys() throws {
         var victim = AttackedRouter()
         let (anna, mallory) = (UntrustedPeer(seed: 208), UntrustedPeer(seed: 209))
         victim.receive(try anna.announcement("anna", at: victim.now))
         victim.receive(try anna.leave(at: victim.now + 1))
         #expect(victim.router.peer(anna.id) == nil)
         victim.run(for: .seconds(300))
-        // Her id and her agreement key are public; only the signing key can't be copied.
+        // Her id and her agreement key are public; only her signing key is secret.
         let forged = mallory.identity.signingKey
         victim.receive(try anna.announcement("mallory", at: victim.now, signer: forged))
         #expect(victim.router.peer(anna.id) == nil)
-        // She has a new one, and says so where only she can.
+        // She has a new one, and announces it in her session.
         var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let state = MeshPeerState(capabilities: [.privateMedia], signingKey: forged.publicKey.bytes)
         victim.receive(
@@ -185,7 +189,9 @@ import Testing
         #expect(victim.router.peer(anna.id)?.name.claimed == "anna again")
     }
 
-    @Test("K12: who can seal files is not heard without a seal, whatever it announces later") func downgrade() throws {
+    @Test("K12: unencrypted files of a peer that can encrypt them are refused, whatever it announces later") func downgrade()
+        throws
+    {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 210)
         victim.receive(try anna.announcement(at: victim.now, capabilities: [.privateMedia]))
@@ -206,15 +212,15 @@ import Testing
         #expect(victim.events.files.map(\.authenticatedSender?.id) == [anna.id])
     }
 
-    @Test("K14: what is told of a sealed message names the proven key, not a field of the packet") func authenticatedSender()
+    @Test("K14: the event for an encrypted message names the proven key, not a field of the packet") func authenticatedSender()
         throws
     {
         var victim = AttackedRouter()
         let (anna, mallory) = (UntrustedPeer(seed: 211), UntrustedPeer(seed: 212))
-        for stranger in [anna, mallory] { victim.receive(try stranger.announcement(at: victim.now)) }
+        for untrusted in [anna, mallory] { victim.receive(try untrusted.announcement(at: victim.now)) }
         var session = try #require(try UntrustedPeerSession(of: mallory, with: &victim))
         let sealed = try session.seal(.privateMessage(MeshPrivateMessage(id: "1", text: "from anna")))
-        // Mallory's words under Anna's id: there is no session with her.
+        // Mallory's message under Anna's id: there is no session with her.
         var packet = UntrustedPeerSession.sealedPacket(sealed, from: anna, to: victim, number: 1)
         victim.receive(try packet.encoded())
         #expect(victim.events.texts.isEmpty)

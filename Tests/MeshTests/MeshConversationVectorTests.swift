@@ -95,7 +95,7 @@ import Testing
 
 @Suite struct MeshNoisePayloadVectorTests {
     struct Payloads: Decodable {
-        /// Each kind has its own.
+        /// Each kind has its own size.
         struct Fields: Decodable {
             var messageId: String?
             var content: Content?

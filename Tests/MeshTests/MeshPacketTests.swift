@@ -3,7 +3,7 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// Spaces stand between the fields.
+/// Spaces separate the fields.
 func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace })! }
 
 @Suite struct MeshPacketTests {
@@ -42,7 +42,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         let frame = try MeshFrame(decoding: bytes[...])
         #expect(Array(frame.packet.payload) == Array("hello".utf8))
         #expect(frame.bytes == bytes[...])
-        // What came is what was signed, whatever our own compressor would have made of it.
+        // The received bytes are the signed ones, even if our compressor would give others.
         var expected = bytes
         expected[2] = 0
         #expect(frame.signingPreimages.first == MeshPadding.padded(expected))
@@ -57,7 +57,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         }
     }
 
-    @Test("M1: a frame cut short anywhere is refused", arguments: [first, second, compressedFirst, compressedSecond])
+    @Test("M1: a truncated frame is refused", arguments: [first, second, compressedFirst, compressedSecond])
     func truncation(_ bytes: [UInt8]) {
         for length in bytes.indices {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try MeshFrame(decoding: bytes[..<length]) }
@@ -92,7 +92,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     }
 
     @Test(
-        "R2: a stream in an envelope, or with more behind it, is refused",
+        "R2: a wrapped stream, or one followed by more bytes, is refused",
         arguments: [
             // RFC 1950 around it.
             "0005 789c 01 0500 faff 68656c6c6f 062c0215", "0005 01 0500 faff 68656c6c6f 00",
@@ -103,7 +103,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(throws: MalformedInput.self) { try MeshFrame(decoding: bytes[...]) }
     }
 
-    @Test("R7: a length above the limit is refused before anything is made of it") func payloadLimit() throws {
+    @Test("R7: a length above the limit is refused before it is used") func payloadLimit() throws {
         let longest = MeshPacket(
             version: .v2, type: .message, timestamp: 1, sender: MeshSamples.sender, payload: MeshSamples.text[...])
         let bytes = try longest.encoded()
@@ -115,7 +115,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         }
     }
 
-    @Test("M5: every ttl is read as it is, and a relay changes no other byte", arguments: UInt8.min...UInt8.max)
+    @Test("M5: every ttl is read, and a relay changes no other byte", arguments: UInt8.min...UInt8.max)
     func timeToLive(_ ttl: UInt8) throws {
         for packet in MeshSamples.packets {
             let frame = try MeshFrame(packet)
@@ -129,7 +129,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         }
     }
 
-    @Test("M5: a frame in the midst of others is relayed whole") func relayedSlice() throws {
+    @Test("M5: a frame between others is relayed completely") func relayedSlice() throws {
         let bytes = [9, 9] + Self.first + [9]
         let frame = try MeshFrame(decoding: bytes[2...])
         var expected = Self.first
@@ -147,7 +147,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     }
 
     @Test func everyCompressorInUseHasItsPreimage() throws {
-        // Not alike enough for all levels to agree.
+        // Not uniform enough for all compression levels to agree.
         var random = SeededRandom(seed: 11)
         let text = (0..<4000).map { _ in UInt8(ascii: "a") + UInt8.random(in: 0..<4, using: &random) }
         let packet = MeshPacket(version: .v2, type: .message, timestamp: 1, sender: MeshSamples.sender, payload: text[...])
@@ -183,7 +183,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     }
 
     @Test(
-        "M1: changed frames are refused or understood, and never bring the process down", arguments: 0..<2000 as Range<UInt64>)
+        "M1: changed frames are refused or decoded, and never terminate the process", arguments: 0..<2000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let handmade = [Self.first, Self.second, Self.compressedFirst, Self.compressedSecond]
@@ -209,7 +209,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         return found
     }
 
-    @Test("however a stream is cut, the same frames come out of it", arguments: 0..<200 as Range<UInt64>)
+    @Test("a stream gives the same frames for any division", arguments: 0..<200 as Range<UInt64>)
     func anyCut(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var stream: [UInt8] = []
@@ -230,7 +230,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(frames(chunks) == expected, "seed \(seed)")
     }
 
-    @Test("R1: a header that promises too much drops everything, and what comes then is read") func reset() throws {
+    @Test("R1: a header with an excessive length drops all buffered bytes, and later frames are read") func reset() throws {
         var accumulator = MeshFrameAccumulator(payloadLimit: 1000)
         accumulator.append(wire("02 02 07 0000000000000001 00 000003e9") + [UInt8](repeating: 2, count: 500))
         #expect(accumulator.next() == .reset)
@@ -242,12 +242,12 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(accumulator.next() == nil)
     }
 
-    @Test("R1: no more is held than one frame of the largest size and what came with its end") func bounded() throws {
+    @Test("R1: the buffer holds at most one frame of the largest size and the read that completed it") func bounded() throws {
         let largest = 16 + 8 + 8 + 1 + 255 * 8 + 1000 + 64
         var accumulator = MeshFrameAccumulator(payloadLimit: 1000)
         var random = SeededRandom(seed: 3)
         for _ in 0..<2000 {
-            // Much of it looks like the begin of a frame.
+            // Much of it looks like the beginning of a frame.
             accumulator.append(random.bytes(50).map { $0 % 5 })
             while accumulator.next() != nil {}
             #expect(accumulator.heldByteCount < largest)
@@ -255,7 +255,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         }
     }
 
-    @Test("M1: whatever a stranger sends into a stream, an end comes to each step", arguments: 0..<300 as Range<UInt64>)
+    @Test("M1: each decoding step terminates on arbitrary input", arguments: 0..<300 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let stream = try MeshSamples.packets.flatMap { try $0.encoded(isPadded: $0.isPaddedOnAir) }.mutated(using: &random)

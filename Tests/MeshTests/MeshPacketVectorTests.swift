@@ -133,7 +133,7 @@ import Testing
             var packet: VectorPacket
             var acceptedEncodings: [Encoding]
         }
-        /// Told in words only: so many compressible bytes in version 1.
+        /// Described in words only: this number of compressible bytes in version 1.
         struct Other: Decodable {
             var id: String
             var note: String
@@ -192,7 +192,7 @@ import Testing
             var preimageIsPadded: Bool
             var signatureHex: String
             var signedFrameUnpadded: Vectors.Blob
-            /// What was changed → whether the signature is still good.
+            /// The change → whether the signature is still valid.
             var verification: [String: Bool]
         }
         var vectors: [Vector]
@@ -215,7 +215,7 @@ import Testing
                 #expect(vector.preimage.matches(preimage), name)
                 #expect(vector.signedFrameUnpadded.matches(signed.bytes), name)
             }
-            // The length of what was signed, before it was filled up.
+            // The length of the signed bytes, before padding.
             let bare = signed.bytes.count - MeshPacket.signatureByteCount
             #expect(vector.preimageContainsDeflate || (MeshPadding.fill(for: bare) > 0) == vector.preimageIsPadded, name)
 
@@ -239,7 +239,7 @@ import Testing
         var packet = packet
         var other = PeerID.broadcast.bytes
         other[0] = 1
-        let stranger = try #require(PeerID(bytes: other))
+        let otherPeer = try #require(PeerID(bytes: other))
         switch change {
         case "unchanged", "wrong_key": break
         case "ttl_changed_to_0": packet.ttl = 0
@@ -249,9 +249,9 @@ import Testing
             var payload = Array(packet.payload)
             payload[0] ^= 1
             packet.payload = payload[...]
-        case "recipient_removed_or_added": packet.recipient = packet.recipient == nil ? stranger : nil
-        case "route_changed": packet.route += [stranger]
-        case "sender_changed": packet.sender = stranger
+        case "recipient_removed_or_added": packet.recipient = packet.recipient == nil ? otherPeer : nil
+        case "route_changed": packet.route += [otherPeer]
+        case "sender_changed": packet.sender = otherPeer
         case "signature_bit_flipped": packet.signature?[0] ^= 1
         case "timestamp_plus_1": packet.timestamp &+= 1
         case "type_changed": packet.type = MeshPacketType(rawValue: packet.type.rawValue ^ 1)
@@ -299,7 +299,7 @@ import Testing
     }
 
     @Test(
-        "M1, R2: what both phone apps refuse is refused",
+        "M1, R2: input that both phone apps refuse is refused",
         .enabled(if: Vectors.isThere("malformed.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func malformed() throws {
         let file = try Vectors.read(Malformed.self, from: "malformed.json")

@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("R7: what does not fit into its field is not sent") func bounds() throws {
+    @Test("R7: a value that does not fit into its field is not sent") func bounds() throws {
         var announcement = MeshSamples.announcements[0]
         announcement.nickname = String(repeating: "n", count: 256)
         #expect(throws: MalformedInput.self) { try announcement.encoded() }
@@ -36,7 +36,7 @@ import Testing
         #expect(try MeshAnnouncement(decoding: try announcement.encoded()[...]).neighbours?.count == 10)
     }
 
-    @Test("T1: a name is carried as it is claimed, and harmless where it is shown") func claimedName() throws {
+    @Test("T1: a name is transported as claimed, and displayed safely") func claimedName() throws {
         let name = "a\u{1b}[2J\u{202e}b\n"
         let bytes = wire("01 0a") + Array(name.utf8) + Self.whole[5...]
         let announcement = try MeshAnnouncement(decoding: bytes[...])
@@ -70,7 +70,7 @@ import Testing
         #expect(try MeshFile(decoding: try file.encoded()[...]) == file)
     }
 
-    @Test("R12: a file cut short is no file") func truncation() {
+    @Test("R12: a truncated file is refused") func truncation() {
         for length in Self.whole.indices {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try MeshFile(decoding: Self.whole[..<length]) }
         }
@@ -88,7 +88,7 @@ import Testing
         #expect(try MeshFile(decoding: wire("04 00000002 0102")[...]).content == [1, 2])
     }
 
-    @Test("R1, R7: 5 MiB and not a byte more, said or sent") func bounds() throws {
+    @Test("R1, R7: at most 5 MiB, announced or sent") func bounds() throws {
         let largest = [UInt8](repeating: 7, count: MeshFile.maximumContentByteCount)
         let encoded = try MeshFile(name: "a", mediaType: "b", content: largest[...]).encoded()
         #expect(try MeshFile(decoding: encoded[...]).content.count == largest.count)
@@ -127,13 +127,13 @@ import Testing
     }
 
     @Test(
-        "M4: an index at or beyond the total, a total of nothing, and totals that nobody sends are refused",
+        "M4: an index at or beyond the total, a total of zero, and totals above the limit are refused",
         arguments: ["0000 0000", "0001 0001", "0005 0002", "ffff 0001", "0000 2711", "0000 ffff", "fffe ffff"])
     func refused(_ numbers: String) {
         #expect(throws: MalformedInput.self) { try MeshFragment(decoding: wire("0102030405060708 \(numbers) 22 aa")[...]) }
     }
 
-    @Test("M4: the largest total is taken") func largestTotal() throws {
+    @Test("M4: the largest total is accepted") func largestTotal() throws {
         #expect(try MeshFragment(decoding: wire("0102030405060708 270f 2710 22 aa")[...]).index == 9_999)
     }
 
@@ -158,7 +158,7 @@ import Testing
         #expect(joined == count)
     }
 
-    @Test("M4: more fragments than anybody puts together are not made") func tooMany() {
+    @Test("M4: no more fragments are made than a receiver reassembles") func tooMany() {
         #expect(throws: MalformedInput.self) { try plan(10_001, chunk: 1) }
     }
 
@@ -216,7 +216,7 @@ import Testing
         #expect(try MeshNoisePayload(decoding: try payload.encoded()[...]) == payload)
     }
 
-    @Test("M1: a payload cut short is refused, or is a shorter one", arguments: MeshSamples.payloads)
+    @Test("M1: a truncated payload is refused, or decodes as a shorter one", arguments: MeshSamples.payloads)
     func truncation(_ payload: MeshNoisePayload) throws {
         let bytes = try payload.encoded()
         for length in bytes.indices {
@@ -239,7 +239,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try MeshNoisePayload(decoding: []) }
     }
 
-    @Test("R7: a text has 255 bytes and not one more") func longTexts() throws {
+    @Test("R7: a text has at most 255 bytes") func longTexts() throws {
         func message(_ count: Int) -> MeshNoisePayload {
             .privateMessage(MeshPrivateMessage(id: "1", text: String(repeating: "x", count: count)))
         }
@@ -288,7 +288,7 @@ import Testing
     }
 
     @Test(
-        "R7, D4: parts that nobody writes are refused",
+        "R7, D4: parts that no encoder writes are refused",
         arguments: [
             ("v=1", "v=2"), ("v=1&", ""), ("noise=00", "noise=0"), ("sign=00", "sign=zz"), ("ts=1700000000", "ts=1e9"),
             ("nonce=AAEC", "nonce=AAE%26"), ("nonce=AAEC", "nonce="), ("sig=5a", "sig="), ("nick=Ada", "nick=%f"),
@@ -331,7 +331,7 @@ import Testing
         #expect(try MeshSyncRequest(decoding: request.encoded[...]) == request)
     }
 
-    @Test("every member is found, and the filter is never too long", arguments: 0..<100 as Range<UInt64>)
+    @Test("each member is found, and the filter is never too long", arguments: 0..<100 as Range<UInt64>)
     func members(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let hashes = (0..<Int.random(in: 0...600, using: &random)).map { _ in random.next() }
@@ -359,7 +359,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try MeshSyncRequest(decoding: wire(bytes)[...]) }
     }
 
-    @Test("R7: a filter of whatever bits has an end, and no more members than bits", arguments: [UInt8(0), 0xff, 0x55, 0xfe])
+    @Test("R7: decoding a filter of any bits ends, with no more members than bits", arguments: [UInt8(0), 0xff, 0x55, 0xfe])
     func anyBits(_ byte: UInt8) throws {
         for parameter in 1...32 {
             for range in [1, 2, 1 << 20, UInt32.max] {
@@ -370,7 +370,7 @@ import Testing
         }
     }
 
-    @Test("M2: no more than 60 sets of fragments can be asked for") func fragmentIDs() throws {
+    @Test("M2: at most 60 sets of fragments can be requested") func fragmentIDs() throws {
         let list = [String](repeating: "0102030405060708", count: 3000).joined(separator: ",")
         var bytes =
             wire("01 0001 07  02 0004 00000080  03 0000  06") + [UInt8(list.utf8.count >> 8), UInt8(list.utf8.count & 0xff)]

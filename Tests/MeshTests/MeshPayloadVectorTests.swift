@@ -93,7 +93,7 @@ import Testing
             switch try #require(vector.consensus) {
             case .mustReject: #expect(decoded == nil, name)
             case .mustAccept: #expect(decoded != nil && vector.decoded != nil, name)
-            // Either is tolerable; what is made of it was compared above.
+            // Both results are acceptable; the decoded value was compared above.
             case .platformsDiffer: #expect(decoded?.content == value.content || decoded == nil, name)
             }
         }
@@ -237,7 +237,7 @@ import Testing
                 let joined = try Self.joined(fragments.map(\.packet), of: packet)
                 try Self.expectJoined(joined, of: plan, packet)
             } else if plan.chunkSize == 0 {
-                // Sent whole, filled up.
+                // Sent unfragmented, with padding.
                 #expect(plan.count == 1 && !plan.joinedEqualsFullFrame, name)
                 try Self.expectJoined(try packet.encoded(isPadded: true), of: plan, packet)
             } else {

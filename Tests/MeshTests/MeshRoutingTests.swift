@@ -48,7 +48,7 @@ import Testing
         #expect(routing.links(for: packet(to: nil, from: other), excluding: link(2)) == [link(1)])
     }
 
-    @Test("M5: a route that names a hop twice leads nowhere") func circularRoute() throws {
+    @Test("M5: a route with a repeated hop is not followed") func circularRoute() throws {
         let (routing, neighbour) = try routing(authenticated: nil)
         var circular = packet(to: PeerID(fitting: [9]))
         circular.version = .v2

@@ -2,7 +2,7 @@ import NearshareBase
 import NearshareMesh
 import NearshareTesting
 
-/// One of everything that the frame path knows.
+/// One sample of each packet of the frame path.
 enum MeshSamples {
     static let sender = PeerID(hex: "0011223344556677")!
     static let recipient = PeerID(hex: "8899aabbccddeeff")!
@@ -10,7 +10,7 @@ enum MeshSamples {
     static let fragmentID = MeshFragment.ID(bytes: [1, 2, 3, 4, 5, 6, 7, 8])!
     static let key = (0..<32).map { UInt8($0) }
     static let signature = [UInt8](repeating: 0x5a, count: 64)
-    /// So much alike that it is compressed.
+    /// Repetitive, so that it is compressed.
     static let text = [UInt8](repeating: UInt8(ascii: "x"), count: 300)
 
     static let packets: [MeshPacket] = [

@@ -4,14 +4,15 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-// What the files of bitchat's vectors have in common beside the shapes in NearshareTesting. Every item counts, none is passed over
+// What the files of bitchat's vectors have in common beside the shapes in NearshareTesting. Every item counts, none is passed
+// over
 // because of what it holds.
 
 /// How the two phone apps judge an input.
 enum Consensus: String, Decodable {
     case mustAccept = "must_accept"
     case mustReject = "must_reject"
-    /// Accepted by one, or by both but not as the same: either is tolerable.
+    /// Accepted by one, or by both with different results: either is acceptable.
     case platformsDiffer = "platforms_differ"
 }
 

@@ -4,7 +4,7 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// What is sealed on the frame path, against the phone apps'.
+/// Encryption on the frame path, compared with the phone apps.
 @Suite struct NoiseVectorTests {
     struct Transports: Decodable {
         struct Vector: Decodable {

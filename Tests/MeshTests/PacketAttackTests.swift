@@ -5,11 +5,11 @@ import Testing
 
 @testable import NearshareMesh
 
-/// What strangers can put on a link, and what becomes of it.
+/// Packets that an untrusted peer can send on a link, and how the router treats them.
 @Suite struct PacketAttackTests {
     // MARK: Relaying
 
-    @Test("M1: whatever comes, the router goes on", arguments: Array(UInt64(100)..<104)) func fuzz(seed: UInt64) throws {
+    @Test("M1: the router survives arbitrary input", arguments: Array(UInt64(100)..<104)) func fuzz(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var victim = AttackedRouter(links: 3)
         var anna = UntrustedPeer(seed: seed)
@@ -47,7 +47,7 @@ import Testing
         #expect(ben.number() != 0)
     }
 
-    @Test("M2: what is forged is neither believed, nor passed on, nor keeps the genuine out") func forgeries() throws {
+    @Test("M2: forged packets are neither accepted nor relayed, and do not suppress genuine ones") func forgeries() throws {
         var victim = AttackedRouter()
         let (anna, mallory) = (UntrustedPeer(seed: 1), UntrustedPeer(seed: 2))
         victim.receive(try anna.announcement(at: victim.now))
@@ -65,7 +65,7 @@ import Testing
         victim.receive(
             try anna.announcement("not anna", at: victim.now + 3, signer: mallory.identity.signingKey))
         victim.run(for: .seconds(1))
-        #expect(victim.router.peer(anna.id)?.name.claimed == "stranger")
+        #expect(victim.router.peer(anna.id)?.name.claimed == "attacker")
         #expect(victim.events.texts.isEmpty && victim.events.files.isEmpty)
         #expect(Set((victim.written[AttackedRouter.link(1)] ?? []).map(\.packet.sender)).isSubset(of: [victim.router.id]))
         // The one with the same name, but the right signature.
@@ -73,7 +73,7 @@ import Testing
         #expect(victim.events.texts == ["A"])
     }
 
-    @Test("M2: an unsigned copy whose recipient looks like the signature keeps nothing out") func lookalike() throws {
+    @Test("M2: an unsigned copy whose recipient looks like the signature suppresses nothing") func lookalike() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 8)
         victim.receive(try anna.announcement(at: victim.now))
@@ -86,7 +86,7 @@ import Testing
         #expect(victim.events.texts == ["genuine"])
     }
 
-    @Test("M2: a copy for somebody else keeps nothing from us") func otherRecipient() throws {
+    @Test("M2: a copy addressed to another peer does not suppress our packet") func otherRecipient() throws {
         var mesh = SimulatedMesh(seed: 3)
         mesh.addNode("anna")
         mesh.addNode("ben")
@@ -95,7 +95,7 @@ import Testing
         let ben = mesh.nodes[1].router.id
         try mesh.node(0) { try $0.sendPrivateMessage("first", id: "1", to: ben, now: $1) }
         mesh.run(for: .seconds(2))
-        // Overhears what is sealed, and is faster with a copy of it for nobody.
+        // Records the encrypted packet, and is first with a copy that has no recipient.
         var copies: [[UInt8]] = []
         mesh.filter = { from, frame in
             guard from == 0, frame[1] == MeshPacketType.noiseEncrypted.rawValue,
@@ -112,7 +112,7 @@ import Testing
         #expect(way == 0)
     }
 
-    @Test("M2, M5: in a ring each packet takes each way once at most") func ring() throws {
+    @Test("M2, M5: in a ring each packet uses each link at most once") func ring() throws {
         var mesh = SimulatedMesh(seed: 4)
         for number in 0..<6 { mesh.addNode("node \(number)") }
         for number in 0..<6 { mesh.connect(number, (number + 1) % 6) }
@@ -142,7 +142,7 @@ import Testing
         #expect(victim.events.texts.count == 6)
     }
 
-    @Test("M5: a route that names a hop twice ends here") func routes() throws {
+    @Test("M5: a packet with a repeated hop in its route is not relayed") func routes() throws {
         var victim = AttackedRouter(links: 3)
         let (anna, ben) = (UntrustedPeer(seed: 6), UntrustedPeer(seed: 7))
         victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
@@ -157,12 +157,12 @@ import Testing
         try send([victim.router.id, ben.id, victim.router.id], 2)
         try send([victim.router.id, PeerID(fitting: [8])], 3)
         victim.run(for: .seconds(1))
-        // Each waits its own while.
+        // Each waits for its own delay.
         #expect(Set(victim.written(.noiseEncrypted, on: 1).map(\.payload.first)) == [1, 3])
         #expect(victim.written(.noiseEncrypted, on: 2).map(\.payload.first) == [3])
     }
 
-    @Test("M2: a neighbour that echoes everything keeps it from nobody but itself") func echoes() throws {
+    @Test("M2: a neighbour that echoes everything deprives only itself of it") func echoes() throws {
         var victim = AttackedRouter(links: 5)
         let neighbours = (0..<5).map { UntrustedPeer(seed: UInt64(10 + $0)) }
         for (number, neighbour) in neighbours.enumerated() {
@@ -189,7 +189,7 @@ import Testing
         victim.receive(try anna.announcement(at: victim.now))
         for timestamp in [0, victim.now - 121_000, victim.now + 121_000, .max] {
             victim.receive(try anna.message("\(timestamp)", at: timestamp))
-            // In fragments, whose own time is right.
+            // In fragments, whose own time is valid.
             let inner = try anna.message("\(timestamp) cut", at: timestamp)
             victim.receive(
                 try UntrustedPeer.fragment(timestamp, of: 1, type: .message, inner, from: anna.id, at: victim.now))
@@ -199,7 +199,7 @@ import Testing
         #expect(victim.events.texts == ["late"])
     }
 
-    @Test("D5: an answer to our question may be old, but not from the future") func answers() throws {
+    @Test("D5: an answer to our request may be old, but not from the future") func answers() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 21)
         victim.receive(try anna.announcement(at: victim.now))
@@ -213,12 +213,12 @@ import Testing
         victim.receive(try anna.message("an hour", at: victim.now - 3_600_000, ttl: 0))
         victim.receive(try anna.message("an hour", at: victim.now - 3_600_000, ttl: 0), from: 1)
         #expect(victim.events.texts == ["an hour"])
-        // Nobody asked for these.
+        // These were not requested.
         victim.receive(try anna.leave(at: victim.now - 200_000, ttl: 0))
         #expect(victim.router.peer(anna.id) != nil)
     }
 
-    @Test("M3: a leave from before the peer came back, cut up or not, ends nothing") func oldLeave() throws {
+    @Test("M3: a leave from before the peer returned, fragmented or not, has no effect") func oldLeave() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 22)
         let leave = try anna.leave(at: victim.now)
@@ -234,7 +234,7 @@ import Testing
         #expect(victim.router.peer(anna.id) == nil)
     }
 
-    @Test("D5: an older announcement changes nothing back") func oldAnnouncement() throws {
+    @Test("D5: an older announcement has no effect") func oldAnnouncement() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 23)
         victim.receive(try anna.announcement("new", at: victim.now))
@@ -242,7 +242,7 @@ import Testing
         #expect(victim.router.peer(anna.id)?.name.claimed == "new")
     }
 
-    @Test("M7: packets that a flood has pushed out of memory don't come again") func forgetting() throws {
+    @Test("M7: packets that a flood has evicted from memory are not accepted again") func forgetting() throws {
         var settings = MeshRouter.Settings()
         settings.frameBurst = 100_000
         settings.signatureBurst = 100_000
@@ -266,7 +266,7 @@ import Testing
 
     // MARK: Fragments
 
-    @Test("M4: sets begun under any number of names cost no other link a set, and no accepted file")
+    @Test("M4: sets begun under any number of ids evict no set of another link, and no accepted file")
     func floodOfSets() throws {
         var settings = MeshRouter.Settings()
         settings.frameBurst = 100_000
@@ -298,7 +298,7 @@ import Testing
         #expect(victim.events.texts == ["put together"])
     }
 
-    @Test("M4, R1: what is held of fragments is bounded, whoever sends them") func bytesOfFragments() throws {
+    @Test("M4, R1: the memory for fragments is bounded over all senders") func bytesOfFragments() throws {
         var settings = MeshRouter.Settings()
         settings.frameBurst = 1_000_000
         settings.byteBurst = 1e12
@@ -313,7 +313,7 @@ import Testing
             }
             #expect(victim.router.assembler.byteCount <= FragmentAssembler.Limits().bytes)
         }
-        // One-byte pieces of one set cost what they take.
+        // One-byte fragments of one set count with their memory.
         for index in 0..<10_000 {
             let frame = try UntrustedPeer.fragment(6, index, of: 10_000, [1], from: names[0], at: victim.now)
             victim.router.receive(frame[...], from: AttackedRouter.link(0), now: victim.moment)
@@ -324,7 +324,7 @@ import Testing
         #expect(victim.router.assembler.count == 1)
     }
 
-    @Test("M4: 65,535 fragments, none, and an index beyond the end are no fragments") func impossibleFragments() throws {
+    @Test("M4: totals of 65,535 and zero, and an index beyond the end, are refused") func impossibleFragments() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 33)
         for (index, total) in [(0, 65_535), (0, 10_001), (0, 0), (2, 2), (65_535, 10_000)] {
@@ -335,7 +335,7 @@ import Testing
         #expect(victim.written(.fragment, on: 1).isEmpty)
     }
 
-    @Test("M4: fragments of fragments of fragments are not followed down") func nesting() throws {
+    @Test("M4: nested fragments are not reassembled") func nesting() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 34)
         victim.receive(try anna.announcement(at: victim.now))
@@ -352,7 +352,7 @@ import Testing
         #expect(victim.events.texts == ["1", "2"])
     }
 
-    @Test("M4: an announcement in fragments from afar makes nobody a neighbour") func neighbourInFragments() throws {
+    @Test("M4: a fragmented announcement from a distant peer makes no neighbour") func neighbourInFragments() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 35)
         let announcement = try anna.announcement(at: victim.now)
@@ -368,7 +368,7 @@ import Testing
 
     // MARK: Amounts
 
-    @Test("R6: any number of names leaves those who are known") func names() throws {
+    @Test("R6: any number of new ids does not evict known peers") func names() throws {
         var settings = MeshRouter.Settings()
         settings.signatureBurst = 100_000
         var victim = AttackedRouter(settings: settings)
@@ -391,7 +391,7 @@ import Testing
         #expect(victim.written(.noiseHandshake, on: 0).count <= 100)
     }
 
-    @Test("R2, M2: what a link may cost is bounded in bytes after inflating, and in signatures") func expensiveFrames() throws {
+    @Test("R2, M2: the cost of a link is bounded in decompressed bytes, and in signatures") func expensiveFrames() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 42)
         victim.receive(try anna.announcement(at: victim.now))
@@ -407,7 +407,7 @@ import Testing
             victim.router.receive(copy[...], from: AttackedRouter.link(0), now: victim.moment)
         }
         #expect(victim.router.history.packets.count < 20)
-        // Another link is not concerned.
+        // Another link is not affected.
         victim.receive(try anna.message("elsewhere", at: victim.now), from: 1)
         #expect(victim.events.texts == ["elsewhere"])
     }
@@ -466,7 +466,7 @@ import Testing
         #expect(victim.router.sessions.waitingCounts.allSatisfy { $0.early <= 8 && $0.queued <= 64 })
     }
 
-    @Test("M2, R11: one sender's texts are heard and passed on at a rate, everybody else's too") func talkative() throws {
+    @Test("M2, R11: texts are limited in rate for each sender, independently of other senders") func talkative() throws {
         var victim = AttackedRouter()
         let (anna, ben) = (UntrustedPeer(seed: 43), UntrustedPeer(seed: 44))
         victim.receive(try anna.announcement(at: victim.now))
@@ -481,7 +481,7 @@ import Testing
         #expect(victim.events.texts.last == "later")
     }
 
-    @Test("M6: nobody pushes out of the store what others said") func store() throws {
+    @Test("M6: no sender evicts the messages of others from the store") func store() throws {
         var store = SyncStore()
         let (anna, ben) = (UntrustedPeer(seed: 60), UntrustedPeer(seed: 61))
         func insert(_ bytes: [UInt8]) throws {
@@ -501,7 +501,7 @@ import Testing
         #expect(few.reduce(0) { $0 + $1.bytes.count } <= 256 << 10 && !few.isEmpty)
     }
 
-    @Test("M2: a question is answered to a neighbour who signed it, and not for ever") func questions() throws {
+    @Test("M2: a request is answered for a neighbour that signed it, and only for a limited time") func questions() throws {
         var victim = AttackedRouter()
         let (anna, mallory) = (UntrustedPeer(seed: 62), UntrustedPeer(seed: 63))
         victim.receive(try anna.announcement(at: victim.now))
@@ -509,11 +509,11 @@ import Testing
         for number in 0..<20 as Range<UInt64> { victim.receive(try anna.message("\(number)", at: victim.now + number)) }
         victim.run(for: .seconds(1))
         victim.forgetWritten()
-        func question(from stranger: UntrustedPeer, ttl: UInt8 = 0, number: UInt64) throws -> [UInt8] {
+        func question(from untrusted: UntrustedPeer, ttl: UInt8 = 0, number: UInt64) throws -> [UInt8] {
             let request = MeshSyncRequest(filter: GolombFilter(hashes: []))
-            return try stranger.signed(
+            return try untrusted.signed(
                 MeshPacket(
-                    type: .requestSync, ttl: ttl, timestamp: victim.now + number, sender: stranger.id,
+                    type: .requestSync, ttl: ttl, timestamp: victim.now + number, sender: untrusted.id,
                     payload: request.encoded[...]))
         }
         func answers() -> Int { victim.written(.message, on: 0).count + victim.written(.message, on: 1).count }
@@ -526,7 +526,7 @@ import Testing
         #expect(victim.written(.message, on: 0).allSatisfy { $0.ttl == 0 && $0.isSyncResponse })
     }
 
-    @Test("R7: links that take next to nothing are still served") func tinyLinks() throws {
+    @Test("R7: links with a very small frame size are still served") func tinyLinks() throws {
         var victim = AttackedRouter(links: 2, MeshLinkProfile(maximumFrameByteCount: 1, pacing: .zero, isRadio: false))
         let anna = UntrustedPeer(seed: 64)
         victim.receive(try anna.announcement(at: victim.now))
@@ -546,7 +546,7 @@ import Testing
         #expect(texts == 1)
     }
 
-    @Test("T1, T2: a name with escapes is shown without") func escapes() throws {
+    @Test("T1, T2: a name with escape sequences is displayed without them") func escapes() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 65)
         victim.receive(try anna.announcement("\u{1b}]52;c;eA==\u{7}anna\u{9b}2J\u{202e}", at: victim.now))

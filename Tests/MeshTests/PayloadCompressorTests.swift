@@ -4,7 +4,7 @@ import Testing
 @testable import NearshareMesh
 
 @Suite struct PayloadCompressorTests {
-    @Test("a compressor is reused without a trace of the payload before, also after one that grew")
+    @Test("a reused compressor keeps nothing of the previous payload, also after one that grew")
     func reuse() {
         var random = SeededRandom(seed: 5)
         let texts = (0..<40).map { index in

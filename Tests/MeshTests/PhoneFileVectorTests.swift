@@ -3,7 +3,7 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// What becomes of a file that is sent to an iPhone.
+/// How an iPhone stores a file sent to it.
 @Suite struct PhoneFileVectorTests {
     struct Names: Decodable {
         struct Vector: Decodable {
@@ -44,7 +44,7 @@ import Testing
             let free = [name.text] + (1..<100).map { name.numbered($0) }
             let chosen = try #require(free.first { !taken.contains("\(folder)/\($0)") })
             taken.insert("\(folder)/\(chosen)")
-            // Swift takes two strings for equal that differ in their scalars.
+            // Swift treats two strings as equal that differ in their scalars.
             #expect(Array(chosen.unicodeScalars) == Array(vector.savedLeaf.unicodeScalars), "\(vector.id): \(chosen)")
             #expect(!chosen.contains("/") && !chosen.hasPrefix("."), "\(vector.id)")
         }
@@ -92,12 +92,12 @@ import Testing
         #expect(name("a.tar.gz").numbered(2) == "a.tar (2).gz")
     }
 
-    @Test("P11: a name that reads from right to left is shown as it is stored") func bidirectional() {
+    @Test("P11: a right-to-left name is displayed as it is stored") func bidirectional() {
         let name = PhoneFileName(offered: "photo\u{202e}gpj.exe", prefix: "f", fallbackExtension: nil, arrived: clock)
         #expect(name.text == "photo_gpj.exe")
     }
 
-    @Test("P8: long names keep their extension, unless that is the long part") func long() {
+    @Test("P8: long names keep their extension, unless the extension is the long part") func long() {
         func name(_ text: String) -> String {
             PhoneFileName(offered: text, prefix: "f", fallbackExtension: "bin", arrived: clock).text
         }

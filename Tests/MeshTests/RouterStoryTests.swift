@@ -30,7 +30,7 @@ import Testing
         #expect(mesh.nodes[0].events.contains { if case .delivered("A", _) = $0 { true } else { false } })
     }
 
-    @Test("a private message counts as delivered once it is taken, and comes again until then")
+    @Test("a private message counts as delivered once accepted, and is repeated until then")
     func aPrivateMessageIsDeliveredOnceItIsTaken() throws {
         var mesh = pair(seed: 4)
         mesh.takesMessages = false
@@ -57,7 +57,7 @@ import Testing
         #expect(mesh.nodes[1].events.texts == ["from anna"])
     }
 
-    /// Sends a file from the first node to the last, who accepts; runs until it has ended.
+    /// Sends a file from the first node to the last, which accepts; runs until it has ended.
     private func send(_ count: Int, in mesh: inout SimulatedMesh, to receiver: Int, within limit: Duration) throws {
         let recipient = mesh.nodes[receiver].router.id
         var random = SeededRandom(seed: 99)
@@ -141,7 +141,7 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.sent, .sent])
     }
 
-    @Test("A1: a file that nobody accepted does not exist") func refusing() throws {
+    @Test("A1: a file that was not accepted is not stored") func refusing() throws {
         var mesh = pair(seed: 9)
         let ben = mesh.nodes[1].router.id
         let file = MeshFile(name: "a", mediaType: "text/plain", content: [1, 2, 3])
@@ -155,7 +155,9 @@ import Testing
         #expect(mesh.nodes[1].events.files.isEmpty)
     }
 
-    @Test("A8: cancelling ends both ends, before the next fragment", arguments: [0, 1]) func cancelling(by canceller: Int)
+    @Test("A8: cancelling ends the transfer on both sides, before the next fragment", arguments: [0, 1]) func cancelling(
+        by canceller: Int
+    )
         throws
     {
         var mesh = pair(seed: 10)
@@ -239,12 +241,13 @@ import Testing
 
 /// Several links between the same two.
 @Suite struct ParallelLinkTests {
-    @Test("a frame takes the one that is proven and best, and another when that one has broken") func oneOfThem() throws {
+    @Test("a frame uses the best proven link, and another when that one has broken") func oneOfThem() throws {
         var mesh = SimulatedMesh(seed: 7)
         let (ada, bea) = (mesh.addNode("Ada"), mesh.addNode("Bea"))
         let stream = mesh.connect(ada, bea, .stream)
         mesh.run(for: .seconds(2))
-        // Who has sealed something has shown where it is; before that all are taken, because anybody can claim to be near.
+        // An encrypted packet proves the route to its sender; before that all links are used, because any peer can claim to be
+        // near.
         let (there, here) = (mesh.nodes[bea].router.id, mesh.nodes[ada].router.id)
         try mesh.node(ada) { router, now in try router.sendPrivateMessage("are you there?", id: "A", to: there, now: now) }
         mesh.run(for: .seconds(5))
@@ -264,7 +267,7 @@ import Testing
         #expect(mesh.nodes[bea].events.texts == ["are you there?", "one", "two"])
     }
 
-    @Test("a file that was cut for a stream goes on over the radio when the stream breaks") func recut() throws {
+    @Test("a file fragmented for a stream continues over the radio when the stream breaks") func recut() throws {
         var mesh = SimulatedMesh(seed: 8)
         let (ada, bea) = (mesh.addNode("Ada"), mesh.addNode("Bea"))
         mesh.connect(ada, bea, .radio)

@@ -3,7 +3,7 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// Packets about carried messages that go inside the session of two neighbours.
+/// Bundle packets inside the session of two neighbours.
 @Suite struct SealedBundleTests {
     /// A packet of the bundle protocol, which the router does not decode.
     private let packet: [UInt8] = [1] + [UInt8](repeating: 0x2a, count: 2_300)
@@ -22,12 +22,12 @@ import Testing
         events.compactMap { if case .bundlePacket(let packet, let peer) = $0 { (packet, peer) } else { nil } }
     }
 
-    @Test("K7: what is sent privately arrives, and nothing of it is readable on the way") func arrivesUnread() {
+    @Test("K7: a private packet arrives, and is unreadable in transit") func arrivesUnread() {
         var mesh = pair(seed: 1)
         let ben = mesh.nodes[1].router.id
         nonisolated(unsafe) var frames: [[UInt8]] = []
         mesh.tap = { _, _, frame, _ in frames.append(frame) }
-        // Before there is a session it waits for one.
+        // It waits until there is a session.
         mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }
         mesh.run(for: .seconds(5))
         mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }
@@ -40,10 +40,10 @@ import Testing
         #expect(!frames.contains { $0[1] == MeshPacketType.bundle.rawValue })
     }
 
-    @Test("K12: whom there is no session with gets nothing, and it is not sent in the open instead") func noSession() {
+    @Test("K12: a peer without a session is sent nothing, in particular nothing unencrypted") func noSession() {
         var mesh = pair(seed: 2)
         let ben = mesh.nodes[1].router.id
-        // No handshake comes to an end.
+        // No handshake completes.
         mesh.filter = { _, frame in frame[1] == MeshPacketType.noiseHandshake.rawValue ? [] : [frame] }
         nonisolated(unsafe) var types: Set<UInt8> = []
         mesh.tap = { _, _, frame, _ in types.insert(frame[1]) }
@@ -54,7 +54,7 @@ import Testing
         #expect(!types.contains(MeshPacketType.noiseEncrypted.rawValue))
     }
 
-    @Test("M1: who doesn't carry drops what comes privately, and goes on") func notCarrying() throws {
+    @Test("M1: a node that does not forward drops private bundle packets, and continues") func notCarrying() throws {
         var mesh = pair(seed: 3, carrying: [0])
         let ben = mesh.nodes[1].router.id
         mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }

@@ -68,7 +68,7 @@ import Testing
         let second = try #require(reply(answer))
         let finish = low.receive(handshake: second[...], isSigned: true, now: now, ephemeral: [])
         let third = try #require(reply(finish))
-        // Repeated, the second message gets the same third one.
+        // A repeated second message gets the same third one.
         let repeated = low.receive(handshake: second[...], isSigned: true, now: now, ephemeral: [])
         #expect(reply(repeated) == third)
         _ = high.receive(handshake: third[...], isSigned: true, now: now, ephemeral: [])
@@ -109,7 +109,7 @@ import Testing
         #expect(!low.isInitiating && !high.isResponding)
     }
 
-    @Test("K12: a session ends when nothing comes in it, and a failed message then justifies a new one") func lifetime() throws
+    @Test("K12: a session ends without incoming messages, and a failed message then justifies a new one") func lifetime() throws
     {
         var (low, high) = channels(lifetime: .seconds(10))
         try connect(&low, &high)
@@ -140,7 +140,7 @@ import Testing
         #expect(answered == 10)
         let message = try first(40)
         let signed = low.receive(handshake: message[...], isSigned: true, now: now, ephemeral: ephemeral(120))
-        // The same again costs nothing.
+        // The same message again is free.
         let again = low.receive(handshake: message[...], isSigned: false, now: now, ephemeral: ephemeral(121))
         #expect(reply(signed) != nil && reply(again) == reply(signed))
     }

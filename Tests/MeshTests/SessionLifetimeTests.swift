@@ -2,7 +2,7 @@ import NearshareBase
 import NearshareMesh
 import Testing
 
-/// A session with a single peer counts as secure for a while after something came in it.
+/// A session with a single peer counts as secure for a limited time after an incoming message.
 @Suite struct SessionLifetimeTests {
     private func pair(lifetime: Duration) -> SimulatedMesh {
         var settings = MeshRouter.Settings()
@@ -20,7 +20,7 @@ import Testing
         mesh.node(0) { try? $0.sendPrivateMessage("hello", id: id, to: ben, now: $1) }
     }
 
-    @Test("K12: what comes in a session renews it; without, it ends, and the next text makes a new one")
+    @Test("K12: incoming messages renew a session; without them it ends, and the next text creates a new one")
     func renewal() {
         var mesh = pair(lifetime: .seconds(60))
         let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)

@@ -31,19 +31,19 @@ struct SimulatedMesh {
     private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
     /// One frame in so many is lost; 0 for none.
     var lossOneIn = 0
-    /// Whether each node takes the private messages that come to it.
+    /// Whether each node accepts private messages for it.
     var takesMessages = true
     var delay = Duration.milliseconds(1)...Duration.milliseconds(5)
     /// Frames that were delivered, by type.
     private(set) var delivered: [MeshPacketType: Int] = [:]
-    /// Called for each frame on its way.
+    /// Called for each frame in transit.
     var tap: ((_ from: Int, _ to: Int, _ frame: [UInt8], _ at: MonotonicInstant) -> Void)?
-    /// Somebody in the middle: what becomes of each frame that a node writes.
+    /// A man in the middle: replaces each frame that a node writes.
     var filter: ((_ from: Int, _ frame: [UInt8]) -> [[UInt8]])?
     private var ways: [Way] = []
-    /// Of each node, the ways that begin at it.
+    /// The outgoing links of each node.
     private var waysFrom: [[Int]] = []
-    /// Of each node, when its router is to be told the time.
+    /// The next deadline of each node's router.
     private var deadlines: [MonotonicInstant?] = []
     private var deliveries: [Delivery] = []
     private var order = 0
@@ -106,7 +106,7 @@ struct SimulatedMesh {
         try body(&nodes[index].router, moment)
     }
 
-    /// Puts a frame on a link as if the other end had written it.
+    /// Delivers a frame on a link as if the other end had written it.
     mutating func inject(_ frame: [UInt8], on number: Int) {
         schedule(frame, way: number)
     }
@@ -137,7 +137,7 @@ struct SimulatedMesh {
         }
     }
 
-    /// Takes what a node has to say, after anything has happened to it.
+    /// Takes the pending frames of a node, after each event.
     private mutating func collect(from index: Int) {
         let events = nodes[index].router.drainEvents()
         nodes[index].events += events

@@ -3,7 +3,7 @@ import NearshareCrypto
 import NearshareMesh
 import NearshareTesting
 
-/// Somebody with keys but without a router, who writes whatever packets they like.
+/// A peer with keys but without a router, which writes arbitrary packets.
 struct UntrustedPeer {
     let identity: LocalIdentity
     private var random: SeededRandom
@@ -21,9 +21,9 @@ struct UntrustedPeer {
         return try packet.encoded()
     }
 
-    /// - Parameter signer: whose signing key it holds and is signed with.
+    /// - Parameter signer: the peer whose signing key it contains and is signed with.
     func announcement(
-        _ name: String = "stranger", at timestamp: UInt64, ttl: UInt8 = 7, capabilities: MeshCapabilities? = nil,
+        _ name: String = "attacker", at timestamp: UInt64, ttl: UInt8 = 7, capabilities: MeshCapabilities? = nil,
         signer: SigningPrivateKey? = nil
     ) throws -> [UInt8] {
         let payload = try MeshAnnouncement(
@@ -42,7 +42,7 @@ struct UntrustedPeer {
         try signed(MeshPacket(type: .leave, ttl: ttl, timestamp: timestamp, sender: id, payload: []))
     }
 
-    /// One fragment, as anybody can write it.
+    /// One fragment, which needs no key.
     static func fragment(
         _ id: UInt64, _ index: Int = 0, of total: Int, type: MeshPacketType = .fileTransfer, _ slice: [UInt8],
         from sender: PeerID, to recipient: PeerID? = nil, at timestamp: UInt64, ttl: UInt8 = 7
@@ -63,7 +63,7 @@ struct UntrustedPeer {
     mutating func number() -> UInt64 { random.next() }
 }
 
-/// A stranger's end of a session with a ``AttackedRouter``, which it has begun.
+/// An untrusted peer's end of a session with an ``AttackedRouter``; the peer is the initiator.
 struct UntrustedPeerSession {
     /// Its first and third message.
     private(set) var said: [[UInt8]]
@@ -76,22 +76,22 @@ struct UntrustedPeerSession {
     ///   - isHeldBack: the third one is sent by ``finish(with:)``.
     /// - Returns: nil when the victim did not answer.
     init?(
-        of stranger: UntrustedPeer, as claimed: PeerID? = nil, thenAs later: PeerID? = nil, with victim: inout AttackedRouter,
+        of untrusted: UntrustedPeer, as claimed: PeerID? = nil, thenAs later: PeerID? = nil, with victim: inout AttackedRouter,
         isHeldBack: Bool = false
     ) throws {
         var state = HandshakeState(
-            role: .initiator, prologue: [], staticKey: stranger.identity.agreementKey,
+            role: .initiator, prologue: [], staticKey: untrusted.identity.agreementKey,
             ephemeral: (0..<32).map { UInt8(truncatingIfNeeded: victim.written.values.reduce($0 + 1) { $0 &+ $1.count }) })
         let first = try state.writeMessage(payload: [])
         let before = victim.written(.noiseHandshake, on: 0).count
-        victim.receive(try Self.packet(first, from: claimed ?? stranger.id, to: victim, number: 0))
+        victim.receive(try Self.packet(first, from: claimed ?? untrusted.id, to: victim, number: 0))
         let answers = victim.written(.noiseHandshake, on: 0).dropFirst(before)
-        guard let answer = answers.first(where: { $0.recipient == claimed ?? stranger.id }) else { return nil }
+        guard let answer = answers.first(where: { $0.recipient == claimed ?? untrusted.id }) else { return nil }
         _ = try state.readMessage(Array(answer.payload))
         let third = try state.writeMessage(payload: [])
         let keys = try state.split()
         said = [first, third]
-        sender = later ?? claimed ?? stranger.id
+        sender = later ?? claimed ?? untrusted.id
         transport = NoiseDatagrams(send: keys.send, receive: keys.receive)
         if !isHeldBack { try finish(with: &victim) }
     }
@@ -102,7 +102,7 @@ struct UntrustedPeerSession {
 
     mutating func seal(_ payload: MeshNoisePayload) throws -> [UInt8] { try transport.seal(try payload.encoded()) }
 
-    /// A message of a handshake that nobody vouches for.
+    /// A handshake message without a signature.
     static func packet(_ message: [UInt8], from sender: PeerID, to victim: AttackedRouter, number: UInt64) throws -> [UInt8] {
         try MeshPacket(
             type: .noiseHandshake, timestamp: victim.now + number, sender: sender, recipient: victim.router.id,
@@ -119,11 +119,11 @@ struct UntrustedPeerSession {
     }
 }
 
-/// One router, with strangers at all its links, and a clock that the test turns.
+/// One router with untrusted peers at all its links, and a clock that the test sets.
 struct AttackedRouter {
     var router: MeshRouter
     private(set) var moment: Moment
-    /// What it has written, by link.
+    /// The frames it has written, by link.
     private(set) var written: [MeshLinkID: [MeshFrame]] = [:]
     private(set) var events: [MeshEvent] = []
 
@@ -162,7 +162,7 @@ struct AttackedRouter {
         turn(to: end)
     }
 
-    /// Packets of one type that went out on one link.
+    /// Packets of one type that were sent on one link.
     func written(_ type: MeshPacketType, on number: Int) -> [MeshPacket] {
         (written[Self.link(number)] ?? []).map(\.packet).filter { $0.type == type }
     }

@@ -72,7 +72,7 @@ struct ControlTests {
     func questions() async throws {
         try await serving(EchoNode()) {
             try await asking { client in
-                async let slow = client.find("nobody", timeout: .milliseconds(300))
+                async let slow = client.find("absent", timeout: .milliseconds(300))
                 for number in 0..<50 {
                     let text = "line \(number)\nwith \"quotes\" and \u{1f469}"
                     let reply = try await client.say(text, in: .peer(anna))
@@ -80,9 +80,9 @@ struct ControlTests {
                 }
                 do {
                     _ = try await slow
-                    Issue.record("nobody was found")
+                    Issue.record("a peer was found")
                 } catch {
-                    #expect(error as? ControlFailure == ControlFailure(.peerNotFound, "nobody"))
+                    #expect(error as? ControlFailure == ControlFailure(.peerNotFound, "absent"))
                 }
             }
         }
@@ -155,9 +155,9 @@ struct ControlTests {
         try await serving(EchoNode()) {
             try await asking { client in
                 try await expectAnswer(client)
-                let stranger = try #require(Raw(path: path))
-                stranger.write(line)
-                #expect(try await stranger.isClosedByPeer())
+                let socket = try #require(Raw(path: path))
+                socket.write(line)
+                #expect(try await socket.isClosedByPeer())
                 try await expectAnswer(client)
             }
         }

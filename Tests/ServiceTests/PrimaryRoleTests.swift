@@ -110,9 +110,9 @@ struct PrimaryRoleTests {
                 }
                 #expect(file?.kind == .storage)
                 let events = try await second.events()
-                let id = try await second.say("to nobody", in: .publicRoom)
+                let id = try await second.say("to no peer", in: .publicRoom)
                 for await case .entry(let entry) in events {
-                    #expect(entry.id == id && entry.text == "to nobody")
+                    #expect(entry.id == id && entry.text == "to no peer")
                     break
                 }
                 #expect(try await second.history(of: .publicRoom, limit: 1).map(\.id) == [id])

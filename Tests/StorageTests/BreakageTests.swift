@@ -141,7 +141,7 @@ struct BreakageTests {
         }
     }
 
-    @Test("P3: names in a journal that somebody has made up lead nowhere")
+    @Test("P3: forged names in a journal have no effect")
     func forgedJournal() throws {
         let rig = try InboxRig()
         let source = InMemorySource([.file("x", bytes(5000))])
@@ -246,7 +246,7 @@ struct BreakageTests {
             let known = InMemorySource([.file("x", bytes(6 << 20))])
             let early = #expect(throws: StorageError.self) { try sink(known.offer).resumePoint() }
             #expect(early?.code == .noSpace)
-            // Fits when it begins, but somebody else fills the disk meanwhile.
+            // Fits when it begins, but another process fills the disk meanwhile.
             let source = InMemorySource([.file("x", bytes(3 << 20))])
             do {
                 let sink = try sink(source.offer)

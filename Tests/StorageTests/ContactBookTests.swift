@@ -7,7 +7,7 @@ import Testing
 
 @Suite("keys of those who are away")
 struct ContactBookTests {
-    /// Somebody with keys of their own, the same for the same number.
+    /// A peer with its own keys, which depend only on the number.
     private struct Person {
         let agreementKey: AgreementPublicKey
         let signingKey: SigningPublicKey
@@ -145,7 +145,7 @@ struct ContactBookTests {
         #expect(book.entry(of: met.fingerprint) == nil)
     }
 
-    @Test("full of proven ones, a stranger without proof stays out; a friend and an imported one come in")
+    @Test("when full of proven contacts, an unproven one is not added; a friend and an imported one are")
     func fullOfProven() {
         var book = fullBook(isProven: true)
         #expect(!meet(anna, at: 9_000, in: &book))
@@ -154,7 +154,7 @@ struct ContactBookTests {
         #expect(book.entries.count == ContactBook.capacity)
     }
 
-    @Test("full of friends, nobody comes in, and importing says so")
+    @Test("when full of friends, no contact is added, and importing reports it")
     func fullOfFriends() {
         var book = fullBook()
         let friends = Set(book.entries.keys)

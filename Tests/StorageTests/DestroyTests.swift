@@ -115,7 +115,7 @@ struct DestroyTests {
         }
     }
 
-    @Test("whoever comes while it is going on waits, and is then somebody new")
+    @Test("a process that opens the store meanwhile waits, and then gets a new identity")
     func race() throws {
         let path = self.path
         for _ in 0..<20 {

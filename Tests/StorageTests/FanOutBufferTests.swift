@@ -95,7 +95,7 @@ struct FanOutBufferTests {
         }
     }
 
-    @Test("an interrupted read is repeated by whoever comes next")
+    @Test("an interrupted read is repeated by the next reader")
     func interrupted() {
         var buffer = started(2)
         #expect(next(0, 10, in: &buffer).step == .fill)

@@ -129,7 +129,7 @@ struct FileSourceTests {
             switch change {
             case .grown: try scratch.write("t/f", bytes(101), modified: 1)
             case .shrunk: try scratch.write("t/f", bytes(99), modified: 1)
-            // Nobody can tell, and the receiver gets what is there now.
+            // The change cannot be detected, and the receiver gets the current content.
             case .rewritten: continue
             case .becameFolder:
                 unlinkFile(scratch("t/f"))
@@ -187,7 +187,7 @@ struct FileSourceTests {
         }
     }
 
-    @Test("what can't be read is told before anybody is asked", .enabled(if: isRoot, "needs to become somebody else"))
+    @Test("an unreadable file is reported before the peer is asked", .enabled(if: isRoot, "needs to change its user"))
     func unreadable() throws {
         try scratch.write("t/public", [1])
         try scratch.write("t/private", [1])

@@ -102,7 +102,7 @@ struct InboxAttackTests {
     }
 
     @Test(
-        "P3: a staging folder in the inbox that is somebody else's is not written into",
+        "P3: a staging folder in the inbox that another user owns is not written into",
         .enabled(if: isRoot, "needs to give a folder away"))
     func othersStaging() throws {
         let scratch = ScratchFolder(onDisk: true)
@@ -259,7 +259,7 @@ struct InboxAttackTests {
         }
     }
 
-    @Test("P7: sweeping removes what is ours, idle and held by nobody, and nothing else")
+    @Test("P7: sweeping removes only files that are ours, idle and not locked")
     func sweeps() throws {
         let rig = try InboxRig()
         let source = InMemorySource([.file("x", bytes(5000))])

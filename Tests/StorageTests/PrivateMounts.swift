@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-/// Runs `body` on a thread that has its mounts to itself: what it mounts is seen by nobody else and gone when it ends.
+/// Runs `body` on a thread with a private mount namespace: its mounts are visible to no other thread and end with it.
 /// Only for root. Blocks its caller.
 func withPrivateMounts(_ body: @escaping @Sendable () throws -> Void) throws {
     final class Work: @unchecked Sendable {

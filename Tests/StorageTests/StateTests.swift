@@ -27,7 +27,7 @@ struct StateTests {
         var text = "nothing yet"
     }
 
-    @Test("a remembered file counts as it stands now, whoever has written it, and in whatever way")
+    @Test("a remembered file counts as it is now, regardless of which process wrote it, and how")
     func stateFile() throws {
         let (here, elsewhere) = try (StateFile("note.json", in: state(), startingWith: Note()), state())
         #expect(try here.read() == Note())
@@ -67,7 +67,7 @@ struct StateTests {
         #expect(try StateDirectory(path: scratch("other")).identity().fingerprint != first.fingerprint)
     }
 
-    @Test("K10: whoever asks first, all get the same key")
+    @Test("K10: all callers get the same key, whichever asks first")
     func keyRace() throws {
         let path = scratch("race")
         let workers = (0..<8).map { _ in
@@ -117,7 +117,7 @@ struct StateTests {
             withExtendedLifetime(lock) {}
         }
         #expect(try other.nodeProcessID() == nil)
-        // Asking took it from nobody.
+        // Reading the key did not remove it for other callers.
         let next = try #require(try other.acquireNodeLock())
         withExtendedLifetime(next) {}
     }
@@ -321,7 +321,7 @@ struct MediaTypeTests {
             }
         }
         for worker in workers {
-            // Whoever is in the middle of something must not notice.
+            // Operations already running must not be affected.
             detector.purgeCache()
             #expect(worker.wait())
         }

@@ -2,7 +2,7 @@ import NearshareBase
 import NearshareMesh
 import NearshareTesting
 
-// How fast the frame path's values are, on one core: one line for each piece of work, the median of its rounds.
+// The speed of encoding and decoding on the frame path, on one core: one line for each operation, the median of its rounds.
 
 let clock = ContinuousClock()
 let rounds = 7
@@ -72,7 +72,7 @@ let payload = try file.encoded()
 let whole = MeshPacket(
     version: .v2, type: .fileTransfer, timestamp: 1, sender: sender, recipient: recipient, payload: payload[...],
     signature: random.bytes(64))
-// Fragments of 454 bytes, as phones take them, would be more than anybody puts together.
+// Fragments of 454 bytes, the size phones use, would exceed the number of fragments a receiver reassembles.
 let chunk = MeshFragmentation.chunkByteCount(forLargestWrite: 1024)
 let count = try MeshFragmentation(whole, frame: try whole.encoded(), id: id, chunkByteCount: chunk).count
 try measure("encode and cut a file of 5 MiB into \(count)", packets: count, bytes: payload.count) {
@@ -86,5 +86,5 @@ try measure("decode its fragments and join them", packets: count, bytes: payload
     for piece in pieces { joined += try MeshFragment(decoding: try MeshFrame(decoding: piece).packet.payload).slice }
     checksum &+= try MeshFile(decoding: try MeshFrame(decoding: joined[...]).packet.payload).content.count
 }
-// Read, so that nothing of it was left out.
+// Read, so that the compiler can't omit the work.
 precondition(checksum != 0)

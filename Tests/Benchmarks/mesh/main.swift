@@ -5,12 +5,12 @@ import NearshareCrypto
 import NearshareMesh
 import NearshareTesting
 
-// How much one node of the mesh passes on, on one core, and how much memory it holds: the median of the rounds each.
+// The forwarding rate of one mesh node on one core, and its memory: the median of the rounds each.
 
 let rounds = 5
 let wallClock = ContinuousClock()
 
-/// What malloc has handed out, in bytes.
+/// The bytes that malloc has allocated.
 func heapInUse() -> Int {
     let info = mallinfo2()
     return info.uordblks + info.hblkhd
@@ -22,7 +22,7 @@ extension String {
 
 func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
 
-/// Somebody at the other end of a link.
+/// The peer at the other end of a link.
 struct Neighbour {
     let identity: LocalIdentity
 
@@ -38,7 +38,7 @@ struct Neighbour {
 
     func announcement(at timestamp: UInt64, ttl: UInt8) throws -> [UInt8] {
         let payload = try MeshAnnouncement(
-            nickname: "somebody", noiseKey: identity.agreementKey.publicKey.bytes,
+            nickname: "a sender", noiseKey: identity.agreementKey.publicKey.bytes,
             signingKey: identity.signingKey.publicKey.bytes
         ).encoded()
         return try signed(
@@ -46,7 +46,7 @@ struct Neighbour {
     }
 }
 
-/// One router, its links, and a clock that the benchmark turns.
+/// One router, its links, and a clock that the benchmark sets.
 struct Subject {
     static let start: Int64 = 1_800_000_000_000
     var router: MeshRouter
@@ -59,7 +59,7 @@ struct Subject {
     ///   - far: peers that have been heard of besides.
     init(links: Int, far: Int, _ random: inout SeededRandom) throws {
         var settings = MeshRouter.Settings()
-        // What is measured is the work, not the shares that neighbours have of it.
+        // The benchmark measures the work, not the limits for each neighbour.
         (settings.framesPerSecond, settings.frameBurst) = (1e9, 1e9)
         (settings.bytesPerSecond, settings.byteBurst) = (1e12, 1e12)
         (settings.signaturesPerSecond, settings.signatureBurst) = (1e9, 1e9)
@@ -90,7 +90,7 @@ struct Subject {
         router.receive(frame, from: Self.link(number), now: moment)
     }
 
-    /// Lets time go by, and takes what is to be written, as a node's threads do.
+    /// Advances the clock, and takes the pending frames, as a node's threads do.
     mutating func pass(_ duration: Duration) {
         nanoseconds += duration.nanoseconds
         while let deadline = router.deadline, deadline.nanoseconds <= nanoseconds { router.advance(to: moment) }
@@ -124,7 +124,7 @@ func relay(
     show(name, "\(Int(median(speeds) / 1000))k packets/s")
 }
 
-/// As in a file on its way from one stranger to another: of 500 bytes with its header.
+/// A fragment of a file sent between two other peers: 500 bytes with its header.
 func fragments(_ random: inout SeededRandom, _ timestamp: UInt64, _ count: Int) throws -> [[UInt8]] {
     let (sender, recipient) = (PeerID(bytes: random.bytes(8))!, PeerID(bytes: random.bytes(8))!)
     let id = random.next()
@@ -141,7 +141,7 @@ func fragments(_ random: inout SeededRandom, _ timestamp: UInt64, _ count: Int) 
     }
 }
 
-/// Signed by somebody whom the node knows, so it checks each.
+/// Signed by a peer the node knows, so that it verifies each signature.
 func texts(_ random: inout SeededRandom, _ timestamp: UInt64, _ count: Int) throws -> [[UInt8]] {
     let speaker = Neighbour(&random)
     let announcement = try speaker.announcement(at: timestamp, ttl: 5)
@@ -212,7 +212,7 @@ func receiveLargest() throws -> (held: Int, peak: Int, size: Int) {
     return (held, residentByteCount("VmHWM") - resident, size)
 }
 
-/// Of this process, as the kernel counts.
+/// The CPU time of this process, as the kernel counts it.
 func residentByteCount(_ field: String) -> Int {
     guard let file = fopen("/proc/self/status", "r") else { return 0 }
     defer { fclose(file) }

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A package of its own: the rivals are nobody's dependency but the benchmark's.
+// A separate package, so that only the benchmark depends on the libraries it compares with.
 let package = Package(
     name: "session-benchmark",
     dependencies: [

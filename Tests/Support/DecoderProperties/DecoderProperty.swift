@@ -5,23 +5,23 @@ import NearshareBase
 /// Written once for two readers: the fuzzer in `Tests/Fuzz`, which makes up the bytes, and `WireTests`, which feeds it what the
 /// fuzzer has ever found.
 public struct DecoderProperty: Sendable {
-    /// Why a decoder did not do what it must.
+    /// The property that a decoder violates.
     public struct Violation: Error, CustomStringConvertible {
         public let description: String
     }
 
-    /// Also the name of the folder of its finds.
+    /// Also the name of the folder with its findings.
     public let name: String
-    /// Bytes that are understood, for the fuzzer to begin with.
+    /// Valid bytes, as seeds for the fuzzer.
     public let seeds: [[UInt8]]
-    /// - Returns: whether the bytes were understood.
+    /// - Returns: Whether the bytes were decoded.
     public let check: @Sendable (_ bytes: [UInt8]) throws(Violation) -> Bool
 
     static func require(_ condition: Bool, _ what: @autoclosure () -> String) throws(Violation) {
         guard condition else { throw Violation(description: what()) }
     }
 
-    /// What was understood can be said again, and is understood again as the same.
+    /// A decoded value can be encoded, and decodes again to the same value.
     static func requireRoundTrip<Value: Equatable>(
         _ value: Value, encode: (Value) throws -> [UInt8], decode: (ArraySlice<UInt8>) throws -> Value
     ) throws(Violation) {

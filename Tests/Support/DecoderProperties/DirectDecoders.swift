@@ -71,7 +71,7 @@ extension DecoderProperty {
         ]
     }()
 
-    /// What a member sends on its stream for messages, to a channel that has two on their way.
+    /// Data on a member's stream for messages, to a channel with two messages in flight.
     private static let messageChannel = Self(
         name: "message-channel",
         seeds: bytes(
@@ -133,7 +133,7 @@ extension DecoderProperty {
         return initiator != nil || responder != nil
     }
 
-    /// Strings with a byte for their length in front, as they stand in the record.
+    /// Strings with a length byte in front, as in the record.
     private static let txtRecord = Self(
         name: "txt-record",
         seeds: [["v=1", "id=0011223344556677", "n=Ada"].flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }]
@@ -151,7 +151,7 @@ extension DecoderProperty {
         return true
     }
 
-    /// Only what the key's owner has sealed opens.
+    /// Only records sealed with the key open.
     private static let record = Self(name: "record", seeds: [sealed]) { bytes throws(Violation) in
         guard let count = try? bytes.withUnsafeBytes({ try RecordOpener.recordByteCount($0) }), count <= bytes.count else {
             return false
@@ -159,7 +159,7 @@ extension DecoderProperty {
         var opener = RecordOpener(RecordCipher(.chaCha20Poly1305, key: recordKey))
         var record = Array(bytes.prefix(count))
         guard let frame = try? record.withUnsafeMutableBytes({ try opener.openInPlace($0) }) else { return false }
-        try require(bytes.prefix(count) == sealed[...], "a record opened that nobody has sealed")
+        try require(bytes.prefix(count) == sealed[...], "a record opened that was never sealed")
         try require(record[frame] == [1, 2, 3], "a record opened to something else than was sealed")
         return true
     }

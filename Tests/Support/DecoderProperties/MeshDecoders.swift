@@ -33,7 +33,7 @@ extension DecoderProperty {
         try require(!frame.signingPreimages.isEmpty, "nothing that could have been signed")
     }
 
-    /// The bytes as the compressed payload of a packet, so that the fuzzer need not find out about headers.
+    /// The bytes as the compressed payload of a packet, so that the fuzzer need not construct headers.
     private static let inflation = Self(
         name: "inflation", seeds: bytes("00000005 010500faff68656c6c6f", "00000005 cb48cdc9c90700")
     ) { bytes throws(Violation) in
@@ -47,7 +47,7 @@ extension DecoderProperty {
         return true
     }
 
-    /// The first byte says how the rest is cut.
+    /// The first byte determines the division of the rest.
     private static let stream = Self(
         name: "stream",
         seeds: bytes(
@@ -59,7 +59,7 @@ extension DecoderProperty {
         let limit = 4096
         let (pieces, largestHeld) = frames(in: bytes.dropFirst(), step: Int(step), limit: limit)
         let (whole, _) = frames(in: bytes.dropFirst(), step: bytes.count, limit: limit)
-        // A reset drops what is held, which depends on how the bytes came.
+        // A reset drops the buffered bytes, which depend on the division.
         try require(pieces == whole || pieces.contains(.reset), "other frames when cut every \(step) bytes")
         try require(largestHeld < 16 + 8 + 8 + 1 + 255 * 8 + limit + 64 + Int(step), "\(largestHeld) bytes were held")
         for case .frame(let frame) in pieces where frame[frame.startIndex + 11] & 0x04 == 0 {
@@ -87,7 +87,7 @@ extension DecoderProperty {
         seeds: bytes("01 03 416461 02 02 0102 03 02 0304 04 08 0101010101010101 05 02 0001 06 05 7534707275 7f 00")
     ) { bytes throws(Violation) in
         guard var read = try? MeshAnnouncement(decoding: bytes[...]) else { return false }
-        // More are read than are told.
+        // More are read than are reported.
         read.neighbours = read.neighbours.map { Array($0.prefix(MeshAnnouncement.maximumNeighbourCount)) }
         try requireRoundTrip(read, encode: { try $0.encoded() }, decode: { try MeshAnnouncement(decoding: $0) })
         return true

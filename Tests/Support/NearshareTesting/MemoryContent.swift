@@ -2,7 +2,7 @@ package import NearshareBase
 internal import NearshareCrypto
 internal import NearshareDirect
 
-/// Something to send that exists in memory only: entries in stream order, and the offer that goes with them.
+/// Content in memory: entries in stream order, and the offer for them.
 package struct MemoryContent: Sendable, Hashable {
     package struct Entry: Sendable, Hashable {
         package var header: EntryHeader
@@ -102,7 +102,7 @@ package struct MemoryProvider: ContentProvider, Sendable {
     private var next = 0
     private var position = 0
 
-    /// - Parameter largestRead: no read gives more, however much room there is.
+    /// - Parameter largestRead: the largest number of bytes that one read returns.
     package init(_ content: MemoryContent, largestRead: Int = .max) {
         entries = content.entries
         self.largestRead = largestRead
@@ -127,15 +127,15 @@ package struct MemoryProvider: ContentProvider, Sendable {
     }
 }
 
-/// Keeps what comes out of a content stream, and what an earlier try has left.
+/// Collects the content of a stream, and that of an earlier attempt.
 package struct MemoryReceiver: ContentReceiver, Sendable {
-    /// Also the one that has begun, unless it is left out by ``resumePoint``'s answer.
+    /// Includes the incomplete entry, unless ``resumePoint`` omits it.
     package private(set) var entries: [MemoryContent.Entry] = []
     private var complete = 0
 
     package init() {}
 
-    /// As if an earlier try had stopped after so many complete entries and bytes.
+    /// As if an earlier attempt had stopped after this number of complete entries and bytes.
     package init(kept content: MemoryContent, entries count: Int, bytes: Int) {
         entries = Array(content.entries.prefix(count))
         complete = count
@@ -146,11 +146,11 @@ package struct MemoryReceiver: ContentReceiver, Sendable {
         }
     }
 
-    /// What is there, in the form in which a sender is asked to go on.
+    /// The received amount, in the form of a resume request.
     package var resumePoint: ResumePoint {
         var digest = EntriesDigest()
         for entry in entries.prefix(complete) { digest.append(entry.header) }
-        // The beginning of something of unknown size can't be gone on with.
+        // Content of unknown size can't be resumed.
         let partial = entries.count > complete && entries[complete].header.size != nil ? entries[complete].bytes : []
         return ResumePoint(
             completeEntries: UInt64(complete), entriesDigest: complete > 0 ? digest.bytes : [],

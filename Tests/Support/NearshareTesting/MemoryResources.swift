@@ -1,7 +1,7 @@
 package import NearshareBase
 package import NearshareInterfaces
 
-/// The in-memory twin of files to send.
+/// The in-memory counterpart of files to send.
 package struct InMemorySource: ResourceSource {
     private let content: MemoryContent
 
@@ -27,7 +27,7 @@ private final class InMemoryReader: ResourceReader {
     func cancel() {}
 }
 
-/// The in-memory twin of an inbox's sink. It can be made slow: it then stops at a point until it is let go on.
+/// The in-memory counterpart of an inbox's sink. It can block at a position until ``goOn()``.
 package final class InMemorySink: ResourceSink, Sendable {
     package enum End: Sendable, Hashable {
         case finished
@@ -44,7 +44,7 @@ package final class InMemorySink: ResourceSink, Sendable {
 
     private let state: Monitor<State>
     private let heldContinuation: AsyncStream<Void>.Continuation
-    /// Gives a value each time that a write begins to wait.
+    /// Yields a value each time a write begins to wait.
     package let held: AsyncStream<Void>
 
     /// - Parameters:

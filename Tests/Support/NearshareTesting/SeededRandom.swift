@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// Chance that can be repeated: the same seed gives the same numbers on every machine (SplitMix64).
+/// Reproducible random numbers: the same seed gives the same numbers on every machine (SplitMix64).
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

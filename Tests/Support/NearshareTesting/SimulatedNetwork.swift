@@ -9,14 +9,14 @@ package import NearshareDirect
 package struct SimulatedNetwork {
     package struct Conditions: Sendable {
         package var delay = Duration.milliseconds(1)...Duration.milliseconds(20)
-        /// One delivery in so many is lost and comes again after ``retransmission``; 0 for none.
+        /// One delivery in this number is lost and repeated after ``retransmission``; 0 for none.
         package var lossOneIn = 0
         package var retransmission = Duration.milliseconds(250)
 
         package init() {}
     }
 
-    /// Something that is done to the peers at a moment, or once a peer's transfer has got somewhere.
+    /// An action on the peers at a given time, or when a condition holds.
     package struct Event {
         var isDue: (SimulatedNetwork) -> Bool
         var action: (inout SimulatedNetwork) -> Void
@@ -30,7 +30,7 @@ package struct SimulatedNetwork {
     /// 0 is the initiator, 1 the responder.
     package private(set) var peers: [SimulatedPeer]
     package private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
-    /// Everything that happened, for comparing two runs.
+    /// The log of all events, for comparing two runs.
     package private(set) var log: [String] = []
     private var ways: [[Delivery]] = [[], []]
     private var events: [Event] = []
@@ -46,28 +46,28 @@ package struct SimulatedNetwork {
         collect()
     }
 
-    // MARK: The story
+    // MARK: Scenario
 
-    /// Does `action` as soon as `condition` holds. Asked after everything that happens.
+    /// Performs `action` as soon as `condition` holds, which is checked after each event.
     package mutating func when(
         _ condition: @escaping (SimulatedNetwork) -> Bool, _ action: @escaping (inout SimulatedNetwork) -> Void
     ) {
         events.append(Event(isDue: condition, action: action))
     }
 
-    /// Lets a peer do something.
+    /// Performs an action of a peer.
     package mutating func peer(_ index: Int, _ body: (inout SimulatedPeer, MonotonicInstant) -> Void) {
         body(&peers[index], now)
         collect()
     }
 
-    /// From now on nothing gets through, and nobody is told.
+    /// From now on all packets are lost, and neither side is told.
     package mutating func partition() {
         log.append("\(now.nanoseconds) partition")
         isPartitioned = true
     }
 
-    /// Runs until nothing more would happen, or until `limit` of virtual time has passed.
+    /// Runs until no event is pending, or until `limit` of virtual time has passed.
     package mutating func run(for limit: Duration) {
         let end = now + limit
         while let next = nextMoment(), next <= end {
@@ -85,7 +85,7 @@ package struct SimulatedNetwork {
         now = max(now, end)
     }
 
-    // MARK: What happens
+    // MARK: Events
 
     private func nextMoment() -> MonotonicInstant? {
         var moments = peers.compactMap(\.deadline)
@@ -93,7 +93,7 @@ package struct SimulatedNetwork {
         return moments.min()
     }
 
-    /// Takes what the peers want sent, notes what they noted, and does what has become due.
+    /// Takes the pending frames of the peers, logs their events, and performs due actions.
     private mutating func collect() {
         var isBusy = true
         while isBusy {
@@ -121,7 +121,7 @@ package struct SimulatedNetwork {
             let range = conditions.delay.lowerBound.nanoseconds...conditions.delay.upperBound.nanoseconds
             var at = now + .nanoseconds(Int64.random(in: range, using: &random))
             if conditions.lossOneIn > 0, random.once(in: conditions.lossOneIn) { at = at + conditions.retransmission }
-            // Nothing overtakes what was sent before it.
+            // Deliveries keep their order.
             ways[index].append(Delivery(at: max(at, ways[index].last?.at ?? at), bytes: part))
         }
     }

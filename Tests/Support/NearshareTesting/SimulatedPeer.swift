@@ -2,7 +2,7 @@ package import NearshareBase
 internal import NearshareCrypto
 package import NearshareDirect
 
-/// One end of a ``SimulatedNetwork``: the protocol's machines with a driver that has neither threads nor files.
+/// One end of a ``SimulatedNetwork``: the protocol's state machines with a driver without threads and files.
 package struct SimulatedPeer: Sendable {
     private struct Outgoing: Sendable {
         var source: MemoryContent
@@ -35,13 +35,13 @@ package struct SimulatedPeer: Sendable {
     /// nil until the handshake is finished.
     package private(set) var connection: DirectConnection?
     package private(set) var closure: DirectClosure?
-    /// How transfers have ended here, in both directions.
+    /// The outcomes of transfers here, in both directions.
     package private(set) var outcomes: [TransferID: TransferOutcome] = [:]
-    /// Invitations that wait for an answer.
+    /// The unanswered invitations.
     package private(set) var invitations: [TransferID: TransferOffer] = [:]
-    /// What has been received, also in part, by transfer.
+    /// The received content, also incomplete, by transfer.
     package private(set) var received: [TransferID: MemoryReceiver] = [:]
-    /// The link is there, and both have greeted each other.
+    /// The link is established, and both greetings are exchanged.
     package private(set) var isEstablished = false
 
     init(index: Int, now: MonotonicInstant, limits: DirectLimits, random: inout SeededRandom) {
@@ -52,11 +52,11 @@ package struct SimulatedPeer: Sendable {
         handshake = DirectHandshake(
             role: role, identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)), ephemeral: random.bytes(32),
             ciphers: 6)
-        // Only an identity of another protocol fails here.
+        // This fails only for an identity of another protocol.
         output = try! handshake.start()
     }
 
-    // MARK: What a person does
+    // MARK: User actions
 
     package mutating func offer(
         _ id: TransferID, _ source: MemoryContent, timeout: Duration = .seconds(60), now: MonotonicInstant
@@ -68,7 +68,7 @@ package struct SimulatedPeer: Sendable {
         perform(connection!.offer(wire, now: now), now: now)
     }
 
-    /// - Parameter kept: what an earlier try has left.
+    /// - Parameter kept: the content received by an earlier attempt.
     package mutating func accept(_ id: TransferID, kept: MemoryReceiver = MemoryReceiver(), now: MonotonicInstant) {
         guard let offer = invitations.removeValue(forKey: id) else { return }
         incoming[id] = Incoming(content: IncomingContent(offer: offer.offer, resumePoint: kept.resumePoint), receiver: kept)
@@ -92,7 +92,7 @@ package struct SimulatedPeer: Sendable {
         perform(connection!.close(reason), now: now)
     }
 
-    // MARK: What the network does
+    // MARK: Network events
 
     var deadline: MonotonicInstant? { connection?.deadline }
 

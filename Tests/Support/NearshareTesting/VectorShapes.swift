@@ -2,9 +2,9 @@ import NearshareBase
 package import NearshareCrypto
 package import NearshareMesh
 
-// The shapes that the files of bitchat's vectors have in common. What they leave open is written beside each.
+// The common structures of bitchat's vector files. Their optional parts are noted at each.
 
-/// What a file of vectors says that makes no sense.
+/// An inconsistency in a vector file.
 package struct UnusableVector: Error, CustomStringConvertible {
     package let description: String
 
@@ -13,7 +13,7 @@ package struct UnusableVector: Error, CustomStringConvertible {
     }
 }
 
-/// Bytes in full, or how they are made; decoded ones may be told by their hash alone.
+/// Bytes in full, or how they are generated; decoded ones may be given only as a hash.
 package struct VectorBytes: Decodable, Sendable {
     package var kind: String?
     package var hex: String?
@@ -75,7 +75,7 @@ package struct VectorPacket: Decodable, Sendable {
             signature: try hasWholeSignature ? signature : nil, isSyncResponse: isRsr)
     }
 
-    /// What is shorter than a signature is sent by an iPhone, but understood by nobody; no value of ours holds it.
+    /// An iPhone sends fields shorter than a signature, but no implementation reads them; our values do not keep them.
     package var hasWholeSignature: Bool { (signatureHex?.utf8.count ?? 0) >= 2 * MeshPacket.signatureByteCount }
 
     private var signature: [UInt8] {

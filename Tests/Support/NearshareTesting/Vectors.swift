@@ -4,7 +4,8 @@ import NearshareCrypto
 
 /// Vectors of other implementations of the protocols spoken here, kept outside of this repository.
 ///
-/// They are looked for in the folder that `NEARSHARE_VECTORS` names, then beside the checkout. Tests that need them say that they are
+/// They are looked for in the folder that `NEARSHARE_VECTORS` names, then beside the checkout. Tests that need them say that
+/// they are
 /// skipped where there are none.
 package enum Vectors {
     package static let folder: String = {
@@ -42,7 +43,7 @@ package enum Vectors {
         }
     }
 
-    /// The bytes that a seed stands for: a linear congruential generator's upper bytes.
+    /// The bytes for a seed: the upper bytes of a linear congruential generator.
     package static func bytes(seed: UInt32, count: Int) -> [UInt8] {
         var state = seed
         return (0..<count).map { _ in

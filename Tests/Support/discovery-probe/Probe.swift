@@ -27,7 +27,7 @@ enum Probe {
         say("bye")
     }
 
-    /// Whole lines, at once: other threads speak, too.
+    /// Each line in one write, as other threads also print.
     static func say(_ fields: String...) {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)

@@ -1,4 +1,4 @@
-// One adapter, driven from outside over standard input: for tests that hold the adapter to what a real Bluetooth stack does.
+// One adapter, controlled over standard input: for tests of the adapter against a real Bluetooth stack.
 
 internal import Glibc
 internal import NearshareBase
@@ -27,7 +27,7 @@ enum Probe {
         say("bye")
     }
 
-    /// Whole lines, at once: other threads speak, too.
+    /// Each line in one write, as other threads also print.
     static func say(_ fields: String...) {
         let line = Array(fields.joined(separator: "\t").utf8) + [UInt8(ascii: "\n")]
         _ = line.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
@@ -191,7 +191,7 @@ private final class Session: Sendable {
 
     // MARK: Channels
 
-    /// Reads to the end, says how much it was, and ends in order; never while the other side has more to say.
+    /// Reads to the end, prints the number of bytes, and closes in order; never while the other side still sends.
     private static func drain(_ link: any StreamLink) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { buffer.deallocate() }
@@ -224,7 +224,7 @@ private final class Session: Sendable {
         return link
     }
 
-    /// Connects and says nothing, until the other side has enough of it, or lets nobody in.
+    /// Connects and sends nothing, until the other side closes the connection or refuses it.
     private func hang(_ words: [String]) throws {
         guard let link = try? connect(words) else { return Probe.say("hung-up", words[1]) }
         state.withLock { $0.streams.append(link) }

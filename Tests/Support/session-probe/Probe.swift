@@ -63,7 +63,7 @@ enum Probe {
         case joined(Session)
     }
 
-    /// Waiting for a line blocks, so it is done on a thread of its own.
+    /// Waiting for a line blocks, so it has its own thread.
     private static func lines() -> AsyncStream<[String]> {
         AsyncStream { continuation in
             DispatchQueue(label: "standard input").async {
@@ -101,7 +101,7 @@ enum Probe {
         }
     }
 
-    // MARK: What happens
+    // MARK: Events
 
     private static func tell(_ session: Session) async {
         say("session", ["id": session.id.hex])
@@ -157,14 +157,14 @@ enum Probe {
         }
     }
 
-    /// The most memory that this process has had at once, in KiB.
+    /// The peak memory of this process, in KiB.
     private static func peakMemory() -> String {
         let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
         let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") } ?? ""
         return line.split(separator: " ").dropFirst().first.map(String.init) ?? ""
     }
 
-    /// Whole lines, at once: other tasks speak, too.
+    /// Each line in one write, as other tasks also print.
     private static func say(_ event: String, _ fields: [String: String] = [:]) {
         var fields = fields
         fields["event"] = event

@@ -1,7 +1,8 @@
 import DecoderProperties
 import Glibc
 
-// What libFuzzer calls. One executable for all decoders, as linking one for each takes longer than all else: `FUZZ_DECODER` names
+// The entry points for libFuzzer. One executable for all decoders, as linking one for each takes longer than all else:
+// `FUZZ_DECODER` names
 // the decoder; without it their names are printed.
 
 private let property: DecoderProperty? = environment("FUZZ_DECODER").flatMap { name in

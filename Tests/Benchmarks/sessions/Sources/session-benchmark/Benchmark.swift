@@ -1,6 +1,6 @@
 import Glibc
 
-/// Messages of so many bytes, over loopback, within one process.
+/// The size of a message in bytes; messages go over loopback within one process.
 let messageByteCount = 100
 let oneWayCount = 200_000
 let roundTripCount = 20_000

@@ -24,7 +24,7 @@ enum NIOMessages: Rival {
         }
     }
 
-    /// Counts messages; sends each back while it is asked to.
+    /// Counts messages; sends each back while echoing is on.
     final class Counter: ChannelInboundHandler, @unchecked Sendable {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
@@ -93,7 +93,7 @@ enum NIOMessages: Rival {
         try await answered.futureResult.get()
         let roundTrips = start.cost
         start = Moment()
-        // In batches, as a program that has much to say would.
+        // In batches, as a program that sends much would.
         for _ in 0..<oneWayCount / 100 {
             for _ in 0..<100 { client.write(message, promise: nil) }
             client.flush()

@@ -70,7 +70,7 @@ enum ZeroMQMessages: Rival {
     }
 }
 
-/// A thread that is waited for.
+/// A thread that can be joined.
 struct Thread {
     private let thread: pthread_t
 

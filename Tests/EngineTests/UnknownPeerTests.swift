@@ -6,9 +6,9 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct StrangerTests {
+@Suite(.timeLimit(.minutes(1))) struct UnknownPeerTests {
     /// Reads on a thread that may block until the other side ends the link.
-    /// - Returns: how many bytes came before.
+    /// - Returns: The number of bytes received before.
     private func readToEnd(_ link: any StreamLink) async -> Int {
         await withCheckedContinuation { continuation in
             let task: @Sendable () -> Void = {
@@ -25,7 +25,7 @@ import Testing
         _ = try? bytes.withUnsafeBytes { try link.write($0) }
     }
 
-    @Test("R9: garbage is answered with the end of the link, and others are still served", arguments: Way.allCases)
+    @Test("R9: invalid bytes end the link, and others are still served", arguments: Way.allCases)
     func garbage(_ way: Way) async throws {
         let stage = Stage(way)
         try await withNode(stage.receiver) { receiver in
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("R5: a silent stranger is cut after the time for the handshake", arguments: Way.allCases)
+    @Test("R5: a silent peer is disconnected after the handshake timeout", arguments: Way.allCases)
     func silent(_ way: Way) async throws {
         let stage = Stage(way)
         let clock = MovableClock()
@@ -60,7 +60,7 @@ import Testing
                 to: LinkAddress(host: "127.0.0.1", port: listener.port), timeout: .seconds(5))
             write(Array(Preamble.supported.encoded.prefix(5)), to: link)
             async let received = readToEnd(link)
-            // The node measures from the moment at which it has taken the link; moving on twice covers either order.
+            // The node measures from the moment it accepted the link; advancing twice covers either order.
             let mover = Task {
                 while !Task.isCancelled {
                     clock.moveForward(by: .seconds(11))
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test("R3: more links than allowed are refused, and there is room again after one has ended")
+    @Test("R3: links beyond the limit are refused, and accepted again after one has ended")
     func tooMany() async throws {
         let stage = Stage(.memory)
         var settings = stage.receiver
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    @Test("K9: a link to ourselves is refused") func ourselves() async throws {
+    @Test("K9: a link to the node itself is refused") func ourselves() async throws {
         let stage = Stage(.memory)
         try await withNode(stage.receiver) { node in
             let listener = try node.listen()
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test("R11: a blocked peer gets no invitation through", arguments: Way.allCases) func blocked(_ way: Way) async throws {
+    @Test("R11: invitations of a blocked peer are refused", arguments: Way.allCases) func blocked(_ way: Way) async throws {
         let stage = Stage(way)
         var settings = stage.receiver
         settings.trustStatus = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new }
@@ -135,7 +135,7 @@ import Testing
                     _ = try? await sender.withConnection(to: stage.destination(listener.port)) { connection in
                         let transfer = connection.send(
                             InMemorySource(MemoryContent(file: "a", [1])), resumeKey: Stage.resumeKey, timeout: .seconds(60))
-                        // Whether the offer was on its way before the link closed decides which of the two it is.
+                        // The error depends on whether the offer was sent before the link closed.
                         let outcome = await transfer.result.outcome
                         #expect(outcome == .interrupted || outcome == .declined(.declined))
                     }
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test("nobody there is said plainly") func nobody() async throws {
+    @Test("an unreachable peer is reported as such") func unreachable() async throws {
         let stage = Stage(.memory)
         try await withNode(stage.sender) { sender in
             let error = await #expect(throws: NodeError.self) {
