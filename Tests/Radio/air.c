@@ -1,15 +1,15 @@
 // Bluetooth controllers without a radio, and the air between them.
 //
 // Each is a Low Energy controller of Bluetooth 4.2 for the kernel (/dev/vhci): advertising, scanning, connections in both roles,
-// data. They do what real ones do, and BlueZ's own btvirt does not: an advertiser is heard again and again; a controller has links
-// to several others at once; one that is reset is lost to whoever has a link to it.
+// data. They behave as real ones in points where BlueZ's btvirt does not: an advertiser is reported repeatedly; a controller has
+// links to several others at once; the links of a reset controller break.
 //
 //     air COUNT FOLDER
 //
-// looks at these files, of which none has to be there:
+// reads these files, all optional:
 //     FOLDER/out-of-range   pairs of numbers, "0 2" a line: hci0 does not hear hci2
-//     FOLDER/crowd          a number: so many advertise bitchat's service, far away, and answer nobody
-//     FOLDER/unplugged      numbers: these controllers are taken away, and come back when they no longer stand there
+//     FOLDER/crowd          the number of distant devices that advertise bitchat's service and accept no connection
+//     FOLDER/unplugged      numbers: these controllers are removed, and return when their number is removed
 //
 // Numbers and layouts are those of the Bluetooth core specification, volume 4, part E.
 #include <errno.h>
@@ -68,16 +68,16 @@ static void fail(const char *what) {
     exit(1);
 }
 
-// To the kernel ------------------------------------------------------------------------------------------------------
+// Kernel side -------------------------------------------------------------------------------------------------------
 
-// Zero where nobody listens: the controller is switched off.
+// Zero where no host is attached: the controller is switched off.
 static int give(int to, const uint8_t *packet, size_t size) {
     return write(controllers[to].descriptor, packet, size) >= 0;
 }
 
-// A host that switches its controller off says so to nobody; and one that is off does not advertise.
+// Links of a controller that is switched off end without a message; and it does not advertise.
 static int is_listening(int index) {
-    // A vendor's, of which nobody knows anything.
+    // Of an unknown vendor.
     static const uint8_t nothing[] = {EVENT, VENDOR, 1, 0};
     return give(index, nothing, sizeof nothing);
 }
@@ -107,7 +107,7 @@ static void begin(int to, uint16_t command, uint8_t status) {
     tell(to, STATUS, whole, sizeof whole);
 }
 
-// Who hears whom -----------------------------------------------------------------------------------------------------
+// Radio range --------------------------------------------------------------------------------------------------------
 
 static FILE *look(const char *name) {
     char path[256];
@@ -172,7 +172,7 @@ static void report_all(int to) {
     }
 }
 
-// Flags, and the long identifier of bitchat's service, backwards.
+// Flags, and the 128-bit UUID of bitchat's service in little-endian order.
 static const uint8_t crowd_data[] = {2,    0x01, 0x06, 17,   0x07, 0x5C, 0x4B, 0x3A, 0x2C, 0x1D, 0x8E,
                                      0x3F, 0x9B, 0x5A, 0x4C, 0x9E, 0x4A, 0x2D, 0x5E, 0x7B, 0xF4};
 
@@ -228,7 +228,7 @@ static void reset(int index) {
         if (links[i].handle && (links[i].central == index || links[i].peripheral == index)) end_link(&links[i], index, LOST, 0);
 }
 
-// Whoever wants to connect does so as soon as the one that it wants is heard.
+// A pending connection is established as soon as its target is received.
 static void connect_if_heard(int index) {
     controller_t *central = &controllers[index];
     for (int other = 0; central->is_connecting && other < count; other++) {
@@ -262,7 +262,7 @@ static void pass_on(int from, const uint8_t *packet, size_t size) {
     uint8_t copy[5 + DATA_BYTES];
     if (size > sizeof copy) return;
     memcpy(copy, packet, size);
-    // What begins a message is marked differently by hosts and by controllers.
+    // Hosts and controllers mark the start of a message differently.
     if (!(copy[2] & 0x30)) copy[2] |= 0x20;
     give(link->central == from ? link->peripheral : link->central, copy, size);
     uint8_t done[] = {1, packet[1], packet[2] & 0x0F, 1, 0};
@@ -292,7 +292,7 @@ static void read_data(uint8_t *into, uint8_t *into_count, const uint8_t *paramet
     memcpy(into, parameters + 1, *into_count);
 }
 
-// On a link: says that it begins, and when it is done, at once.
+// A command on a link: reports its status, and its completion at once.
 static void on_link(int index, uint16_t command, const uint8_t *p) {
     uint16_t handle = (uint16_t)(p[0] | p[1] << 8);
     link_t *link = find_link(index, handle);
@@ -372,17 +372,17 @@ static void obey(int index, uint16_t command, const uint8_t *p) {
         return complete(index, command, whole, sizeof whole);
     }
     case 0x201C: return complete(index, command, (uint8_t[]){DONE, 255, 255, 255, 255, 255, 3, 0, 0}, 9);
-    // Masks of events, and what has no effect here.
+    // Event masks, and commands without effect here.
     case 0x0C01: case 0x0C63: case 0x2001: break;
     default: return complete_with(index, command, UNKNOWN_COMMAND);
     }
     complete_with(index, command, DONE);
 }
 
-// Life ---------------------------------------------------------------------------------------------------------------
+// Main ---------------------------------------------------------------------------------------------------------------
 
 static void handle(int index) {
-    // A command has 255 bytes of parameters at the most; what is missing of them is zero.
+    // A command has at most 255 bytes of parameters; missing ones are zero.
     uint8_t packet[4096] = {0};
     ssize_t size = read(controllers[index].descriptor, packet, sizeof packet);
     if (size < 0 && errno != EAGAIN && errno != EINTR) fail("read");

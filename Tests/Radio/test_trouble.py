@@ -82,18 +82,18 @@ class TroubleStory(RadioStory):
 
     def test_silent_channels_are_closed_and_do_not_block_others(self):
         anna = self.anna.receive()
-        stranger = Probe("hci2")
-        self.addCleanup(stranger.stop)
-        stranger.wait_for("ready")
+        silent = Probe("hci2")
+        self.addCleanup(silent.stop)
+        silent.wait_for("ready")
         # More than one address may hold at once.
         count = 12
         for _ in range(count):
-            stranger.tell("hang", f"{ADDRESSES[0]}/public", anna.radio["channel"])
-        stranger.wait_for("connected")
+            silent.tell("hang", f"{ADDRESSES[0]}/public", anna.radio["channel"])
+        silent.wait_for("connected")
         self.assertCode(0, self.send_when_found(self.ben, "--text", "hello", "--to", "anna", "--via", "bluetooth"))
         self.assertEqual("hello", anna.wait_for("delivered", timeout=TIMEOUT)["text"])
-        while sum(line[0] == "hung-up" for line in stranger.lines) < count:
-            stranger.wait_for("hung-up")
+        while sum(line[0] == "hung-up" for line in silent.lines) < count:
+            silent.wait_for("hung-up")
 
     def test_the_peer_is_found_among_a_thousand_silent_advertisers(self):
         # The next test gets a daemon without the thousand devices.

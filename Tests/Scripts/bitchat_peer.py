@@ -883,7 +883,7 @@ class BitchatPeer:
                 remote.responder = handshake
                 self._send_handshake(remote, handshake.write_second())
         else:
-            raise NoiseError(f"a handshake message of {len(message)} bytes that nobody waits for")
+            raise NoiseError(f"a handshake message of {len(message)} bytes is unexpected")
 
     @staticmethod
     def _check_static(remote, handshake):

@@ -1,5 +1,5 @@
 """Sound without hardware: a separate sound server whose microphone and loudspeaker are null sinks, ALSA
-devices that are files, speech from espeak-ng, and checks by tools that nobody here wrote."""
+devices that are files, speech from espeak-ng, and checks by independent tools."""
 
 import json
 import os
@@ -116,7 +116,7 @@ class FileDevices:
 
     def environment(self):
         # No sound server: nothing listens at the address.
-        return {"ALSA_CONFIG_PATH": str(self.place / "asound.conf"), "PULSE_SERVER": f"unix:{self.place}/nobody"}
+        return {"ALSA_CONFIG_PATH": str(self.place / "asound.conf"), "PULSE_SERVER": f"unix:{self.place}/absent"}
 
 
 def speech(path, words="The train to the north leaves at eight. Bring your coat, and do not be late."):

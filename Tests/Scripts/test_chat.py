@@ -164,11 +164,11 @@ class ChatStory(Story):
             self.assertCode(0, said)
 
     def test_pipes_into_the_public_room(self):
-        result = self.ben.run("chat", "--public", "--timeout", "1", "--adapter", "none", input=b"anybody?\n")
+        result = self.ben.run("chat", "--public", "--timeout", "1", "--adapter", "none", input=b"hello?\n")
         self.assertCode(9, result)
         self.assertIn("no peers nearby", result.stderr.decode())
         anna = self.anna.start("chat", "--public", "--follow", "--json", "--adapter", "none", stdin=subprocess.PIPE)
-        texts = ["anybody?"] + [f"line {number}" for number in range(8)]
+        texts = ["hello?"] + [f"line {number}" for number in range(8)]
         for text in texts[1:]:
             self.assertCode(0, self.ben.run("chat", "--public", "--adapter", "none", input=f"{text}\n".encode()))
         anna.wait_for("line", lambda event, text=text: event["text"] == texts[-1])

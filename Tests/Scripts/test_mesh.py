@@ -116,7 +116,7 @@ class ThreeMachinesStory(Story):
         self.assertEqual("completed", [json.loads(line) for line in result.stdout.splitlines()][-1]["outcome"])
         self.assertCode(0, self.anna.run("send", "--text", "see you at 8", "--to", "ben"))
         self.assertEqual("see you at 8", ben.wait_for("message")["content"]["text"])
-        self.assertCode(3, self.anna.run("send", photo, "--to", "nobody", "--via", "mesh"))
+        self.assertCode(3, self.anna.run("send", photo, "--to", "absent", "--via", "mesh"))
 
 
 class BitchatStory(Story):

@@ -194,7 +194,7 @@ class NeighbourStory(MessageStory):
         message = ben.message("all")
         self.assertEqual((identifier, True, None), (message["id"], message["broadcast"], message["from"]))
         signers = {message["signer"]}
-        for text in ("nobody knows who", "nor that both are one's"):
+        for text in ("the sender is hidden", "and a second one is unlinkable"):
             self.send(text, "--broadcast", "--private")
             message = ben.message(text)
             self.assertIsNone(message["name"])

@@ -235,7 +235,7 @@ class OneMachineStory(Story):
         self.assertCode(1, result)
         self.assertIn(b"install it (Debian: libavahi-core7)", result.stderr)
 
-    def strangers(self, port):
+    def invalid_clients(self, port):
         yield "silence", b""
         yield "http", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
         yield "noise", self.random.randbytes(4096)
@@ -246,18 +246,18 @@ class OneMachineStory(Story):
         anna = self.anna.receive()
         port = anna.ready["port"]
         held = []
-        for what, words in self.strangers(port):
-            with self.subTest(stranger=what):
-                stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
-                held.append(stranger)
+        for what, words in self.invalid_clients(port):
+            with self.subTest(client=what):
+                client = socket.create_connection(("127.0.0.1", port), timeout=10)
+                held.append(client)
                 try:
-                    stranger.sendall(words)
+                    client.sendall(words)
                 except ConnectionError:
                     pass
         self.assertCode(0, self.ben.run("send", self.file("f", 1000), "--to", anna.address))
         anna.wait_for("delivered")
-        for stranger in held:
-            stranger.close()
+        for client in held:
+            client.close()
 
     def test_an_incompatible_version_is_reported_clearly(self):
         with socket.create_server(("127.0.0.1", 0)) as server:

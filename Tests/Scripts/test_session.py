@@ -11,7 +11,7 @@ import harness
 from harness import MachinesInARow, Peer, Running, Story, digest, has_namespaces
 
 CLONE_NEWNET = 0x40000000
-MARKER = b"nobody in between reads this line, however often it is repeated\n"
+MARKER = b"no relay or observer reads this line, at any number of copies\n"
 
 
 class Member(Peer):

@@ -60,7 +60,7 @@ class VoiceStory(Story):
 
     def people(self):
         # No sound server and no ALSA device, unless a test has them.
-        nothing = {"PULSE_SERVER": f"unix:{self.place}/nobody", "ALSA_CONFIG_PATH": "/dev/null"}
+        nothing = {"PULSE_SERVER": f"unix:{self.place}/absent", "ALSA_CONFIG_PATH": "/dev/null"}
         self.anna = VoicePeer(self.place / "anna", nothing | self.devices)
         self.ben = VoicePeer(self.place / "ben", nothing | self.devices)
 
@@ -319,7 +319,7 @@ class MeshStory(VoiceStory):
 
     def test_an_input_file_is_not_encoded_before_the_receiver_is_found(self):
         self.receive()
-        result = self.voice(write_wave(self.place / "s.wav", tone(1)), f"nobody-{self.seed:08x}")
+        result = self.voice(write_wave(self.place / "s.wav", tone(1)), f"absent-{self.seed:08x}")
         self.assertCode(3, result)
         self.assertEqual([], json_lines(result))
         self.assertFalse((self.ben.home / "data").exists())
@@ -464,7 +464,7 @@ class SoundServerStory(VoiceStory):
 
     def test_a_recording_for_an_absent_receiver_is_kept(self):
         recording = self.ben.start(
-            "voice", "--json", "--no-trim", "--duration", "1", "--to", f"nobody-{self.seed:08x}", "--interface", "lo"
+            "voice", "--json", "--no-trim", "--duration", "1", "--to", f"absent-{self.seed:08x}", "--interface", "lo"
         )
         self.assertEqual(5 << 20, recording.wait_for("recording")["limit"])
         note = recording.wait_for("recorded")["path"]

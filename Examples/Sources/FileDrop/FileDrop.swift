@@ -1,9 +1,9 @@
 import Nearshare
 
-/// Drops files onto a machine nearby. It understands the `nearshare` tool, and is understood by it.
+/// Sends files to a machine nearby. It is compatible with the `nearshare` tool.
 ///
 ///     FileDrop --into inbox                  waits for files
-///     FileDrop [--to anna] photo.jpg trip    for anna, or for whoever is found first
+///     FileDrop [--to anna] photo.jpg trip    to anna, or to the first peer found
 @main struct FileDrop {
     static func main() async throws {
         var words = Array(CommandLine.arguments.dropFirst())
@@ -25,10 +25,10 @@ import Nearshare
         for await invitation in listener.invitations {
             let names = invitation.offer.items.map(\.name.shown).joined(separator: ", ")
             let code = await invitation.shortCode?.description ?? "not agreed on"
-            print("\(invitation.peer.name.shown) offers \(names); short code \(code). Take it (y/n)?")
-            guard readLine() == "y" else { continue }  // An invitation that is let go of is declined.
+            print("\(invitation.peer.name.shown) offers \(names); short code \(code). Accept it (y/n)?")
+            guard readLine() == "y" else { continue }  // A released invitation is declined.
             let result = await (try invitation.accept(into: inbox)).result
-            print(result.outcome == .completed ? result.delivered.map(\.path) : "nothing came: \(result.outcome)")
+            print(result.outcome == .completed ? result.delivered.map(\.path) : "not received: \(result.outcome)")
         }
     }
 

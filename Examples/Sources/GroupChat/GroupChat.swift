@@ -1,10 +1,10 @@
 import Dispatch
 import Nearshare
 
-/// Some people on one network talk to each other.
+/// A group chat on one network.
 ///
-///     GroupChat              waits until somebody invites
-///     GroupChat anna ben     begins, and invites anna and ben
+///     GroupChat              waits for an invitation
+///     GroupChat anna ben     creates a session, and invites anna and ben
 @main struct GroupChat {
     static func main() async throws {
         let names = Array(CommandLine.arguments.dropFirst())
@@ -20,7 +20,7 @@ import Nearshare
                     do {
                         _ = try await node.invite(name, into: session, for: ServiceType("group-chat"))
                     } catch {
-                        print("\(name) does not come: \(error)")
+                        print("\(name) did not join: \(error)")
                     }
                 }
                 for await line in lines() {
@@ -41,7 +41,7 @@ import Nearshare
         throw SessionError.cancelled
     }
 
-    /// Whoever invites makes sure that they talk to whom they mean; members vouch for those whom they have invited.
+    /// Answers the questions about short codes: the inviting user compares the code; members vouch for the peers they invited.
     static func ask(_ questions: AsyncStream<IdentityQuestion>) async {
         for await question in questions {
             print("does \(question.check.peer.name.shown) see the short code \(question.check.shortCode) (y/n)?")
@@ -52,9 +52,9 @@ import Nearshare
     static func show(_ session: Session) async {
         for await change in session.changes {
             switch change {
-            case .joined(let member): print("* \(member.name.shown) is here")
-            case .restarted(let id, let lost): print("* \(id.hex) began anew; \(lost) messages to them are lost")
-            case .left(let id): print("* \(id.hex) is gone")
+            case .joined(let member): print("* \(member.name.shown) joined")
+            case .restarted(let id, let lost): print("* \(id.hex) restarted; \(lost) messages to it are lost")
+            case .left(let id): print("* \(id.hex) left")
             case .state(let id, let state): print("* \(id.hex): \(state)")
             }
         }
@@ -67,7 +67,7 @@ import Nearshare
         }
     }
 
-    /// Waiting for a line blocks, so it is done on a thread of its own.
+    /// Waiting for a line blocks, so it has its own thread.
     static func lines() -> AsyncStream<String> {
         AsyncStream { continuation in
             DispatchQueue(label: "standard input").async {

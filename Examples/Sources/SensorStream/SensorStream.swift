@@ -1,10 +1,10 @@
 import Nearshare
 
-/// Live values: each one over a byte stream, so that none is missing, and each as a message that may be lost, so that the latest one
+/// Live values: each one over a byte stream, so that none is missing, and each as an unreliable message, so that the latest one
 /// is never late.
 ///
-///     SensorStream                measures, for whoever asks
-///     SensorStream attic          shows what the machine called attic measures
+///     SensorStream                measures, for each peer that asks
+///     SensorStream attic          shows the values of the machine called attic
 @main struct SensorStream {
     struct Reading: Codable {
         var celsius: Double
@@ -14,7 +14,7 @@ import Nearshare
     static func main() async throws {
         let name = CommandLine.arguments.dropFirst().first
         let machine = try LocalMachine()
-        // Anybody may know how warm it is.
+        // The temperature is public.
         var settings = SessionSettings()
         settings.trust = .anyKey
         try await machine.run { [settings] node in
@@ -36,7 +36,7 @@ import Nearshare
         }
     }
 
-    /// Until whoever asked has gone.
+    /// Sends values until the asking peer has left.
     static func measure(for session: Session) async {
         guard let watcher = session.members.first else { return }
         do {
@@ -52,7 +52,7 @@ import Nearshare
                 try await Task.sleep(for: .milliseconds(250))
             }
         } catch {
-            print("\(watcher.name.shown) has gone: \(error)")
+            print("\(watcher.name.shown) left: \(error)")
         }
         await session.leave()
     }
@@ -70,7 +70,7 @@ import Nearshare
                     do {
                         for try await bytes in incoming.stream { print("so far", String(decoding: bytes, as: UTF8.self)) }
                     } catch {
-                        print("the sensor has gone: \(error)")
+                        print("the sensor left: \(error)")
                     }
                     await session.leave()
                 }
@@ -78,6 +78,6 @@ import Nearshare
         }
     }
 
-    /// Made up: not every machine has a thermometer.
+    /// A simulated value: not every machine has a thermometer.
     static func temperature(_ number: Int) -> Double { 20 + Double(number * 7 % 30) / 10 }
 }
