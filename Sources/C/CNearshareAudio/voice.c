@@ -4,12 +4,12 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 
-// The C standard has no cast from an object's address to a function's; POSIX says that dlsym's answer is one all the same.
+// The C standard has no cast from an object pointer to a function pointer; POSIX allows it for the result of dlsym.
 #define LOAD(name)                                                                                                           \
     *(void **)&table->name = dlsym(library, #name);                                                                         \
     if (table->name == NULL) return -1;
 
-// The library stays loaded: what it started (such as libasound's configuration) lives as long as the process.
+// The library stays loaded: its state (such as libasound's configuration) lives as long as the process.
 #define LOADER(which, file, FUNCTIONS)                                                                                       \
     int nearshare_load_##which(struct nearshare_##which *table) {                                                           \
         void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);                                                                 \

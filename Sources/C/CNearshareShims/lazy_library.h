@@ -1,13 +1,13 @@
 // A shared library that is loaded when it is first needed, instead of at every start of the program.
 //
-// LAZY_LIBRARY defines, under their own names, the functions of the library that are used: each calls through a pointer that
-// is looked up when the library is loaded. The compiler holds every line to the library's own header.
+// LAZY_LIBRARY defines the used functions of the library under their own names: each calls through a pointer that is resolved
+// when the library is loaded. The compiler checks each line against the library's own header.
 #pragma once
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 
-// Hidden, so that the library itself, which calls some of them too, keeps calling its own.
+// Hidden, so that the library's own calls of these functions do not reach the ones defined here.
 #define LAZY_FORWARD(result, name, parameters, arguments)                                                              \
     static __typeof__(name) *loaded_##name;                                                                            \
     __attribute__((visibility("hidden"))) result name parameters { return loaded_##name arguments; }
@@ -15,7 +15,7 @@
 #define LAZY_LOOK_UP(result, name, parameters, arguments)                                                              \
     if (!(loaded_##name = (__typeof__(loaded_##name))dlsym(library, #name))) goto missing;
 
-/// Defines `load`, which gives NULL or, in words, why the library can't be used; before that none of the functions may be called.
+/// Defines `load`, which returns NULL or a message why the library can't be used. It has to be called before the functions.
 #define LAZY_LIBRARY(load, file, functions)                                                                            \
     functions(LAZY_FORWARD)                                                                                            \
     static char load##_problem[256];                                                                                   \

@@ -12,7 +12,7 @@
 #include <avahi-core/publish.h>
 #include <avahi-core/rr.h>
 
-// Those of libavahi-common are found through libavahi-core, which needs it.
+// The functions of libavahi-common are found through libavahi-core, which depends on it.
 #define FUNCTIONS(F)                                                                                                   \
     F(void, avahi_free, (void *memory), (memory))                                                                      \
     F(char *, avahi_strdup, (const char *text), (text))                                                                \

@@ -17,7 +17,7 @@ int nearshare_openat(int directory, const char *path, int flags, mode_t mode) { 
 int nearshare_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 
 void nearshare_keep_freed_memory(void) {
-    // Above the cipher's results, below a link's blocks, which come and go with the link.
+    // Above the size of encrypted records, below that of a link's blocks, which live as long as the link.
     mallopt(M_MMAP_THRESHOLD, 512 << 10);
     mallopt(M_TRIM_THRESHOLD, 2 << 20);
     mallopt(M_TOP_PAD, 512 << 10);

@@ -1,7 +1,7 @@
-// The libraries that only voice notes need, loaded when the first note is made or heard: linked, they would bring some forty
-// libraries into every start of the tool.
+// The libraries that only voice notes need, loaded when the first note is recorded or played: if they were linked, each start of
+// the tool would load about forty libraries.
 //
-// A table holds one pointer for each function, whose type is that of the library's own header, so that a wrong call does not
+// A table contains one pointer for each function, with the type in the library's own header, so that a wrong call does not
 // compile. A table is filled once and then only read.
 #pragma once
 #include <alsa/asoundlib.h>
@@ -48,14 +48,14 @@ struct nearshare_pulse { NEARSHARE_PULSE_FUNCTIONS(NEARSHARE_FIELD) };
 struct nearshare_alsa { NEARSHARE_ALSA_FUNCTIONS(NEARSHARE_FIELD) };
 #undef NEARSHARE_FIELD
 
-/// Each loads its library and fills the table. Returns 0, or -1 when the library, or a function in it, is missing.
+/// Each function loads its library and fills the table. Returns 0, or -1 when the library, or a function in it, is missing.
 int nearshare_load_opusenc(struct nearshare_opusenc *table);
 int nearshare_load_opusfile(struct nearshare_opusfile *table);
 int nearshare_load_sndfile(struct nearshare_sndfile *table);
 int nearshare_load_pulse(struct nearshare_pulse *table);
 int nearshare_load_alsa(struct nearshare_alsa *table);
 
-/// ope_encoder_ctl() is variadic: this is the form for requests that take one number.
+/// ope_encoder_ctl() is variadic: this is the form for requests with one integer argument.
 int nearshare_opusenc_set(const struct nearshare_opusenc *table, OggOpusEnc *encoder, int request, int value);
 
 /// Requests whose macros the importer drops.
@@ -68,8 +68,8 @@ extern const int nearshare_ope_set_decision_delay;
 extern const int nearshare_ope_set_comment_padding;
 extern const int nearshare_ope_set_serial;
 
-/// open(2) with O_TMPFILE, which glibc declares for GNU sources only: a file without a name.
+/// open(2) with O_TMPFILE, which glibc declares for GNU sources only: opens an unnamed file.
 int nearshare_temporary_file(const char *folder);
 
-/// alsa-lib writes each failure to standard error, over the tool's own lines, unless it is given a handler, which is variadic.
+/// alsa-lib writes each failure to standard error, between the tool's own lines, unless a handler is set, which is variadic.
 void nearshare_alsa_silence(const struct nearshare_alsa *table);

@@ -1,3 +1,3 @@
-// opusenc.h and opusfile.h ask for <opus.h>, which Debian keeps one folder further down.
+// opusenc.h and opusfile.h include <opus.h>, which Debian installs in a subdirectory.
 #pragma once
 #include <opus/opus.h>

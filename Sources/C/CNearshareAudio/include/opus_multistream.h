@@ -1,3 +1,3 @@
-// As opus.h beside this file.
+// See opus.h in this directory.
 #pragma once
 #include <opus/opus_multistream.h>

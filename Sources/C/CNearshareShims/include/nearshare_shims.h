@@ -1,5 +1,5 @@
-// What Swift's importer drops: variadic functions, function-like macros, system calls without a wrapper in glibc.
-// Everything of our own that has to be C stands in this target, whose headers SwiftPM tracks.
+// Functions that Swift's importer omits: variadic functions, function-like macros, system calls without a wrapper in glibc.
+// All other own C code is in this target, too, because SwiftPM tracks its headers.
 #pragma once
 #include <fcntl.h>
 #include <stdint.h>
@@ -8,27 +8,27 @@
 /// openat(2) is variadic: this is the form with a mode.
 int nearshare_openat(int directory, const char *path, int flags, mode_t mode);
 
-/// open(2) likewise.
+/// The same for open(2).
 int nearshare_open(const char *path, int flags, mode_t mode);
 
-/// Keeps large blocks that are freed with the process, so that a record buffer of 128 KiB that comes and goes thousands of
-/// times a second is not unmapped and mapped anew each time. Costs 2 MiB that stay resident.
+/// Makes malloc keep large freed blocks, so that a record buffer of 128 KiB that is allocated thousands of times a second is not
+/// unmapped and mapped again each time. Costs 2 MiB of resident memory.
 void nearshare_keep_freed_memory(void);
 
 /// accept4(2) with SOCK_CLOEXEC: glibc declares it for GNU sources only, and a child must not inherit a peer's socket.
 /// `address` is a struct sockaddr: naming it here would make its header's types this module's instead of Glibc's.
 int nearshare_accept(int listener, void *address, uint32_t *length);
 
-/// Whose process is at the other end of a Unix socket: a user id, or -1. glibc declares the structure for GNU sources only.
+/// The user id of the process at the other end of a Unix socket, or -1. glibc declares the structure for GNU sources only.
 int64_t nearshare_peer_user(int descriptor);
 
-/// renameat2(2) with RENAME_NOREPLACE, which glibc declares for GNU sources only: fails with EEXIST rather than replace.
+/// renameat2(2) with RENAME_NOREPLACE, which glibc declares for GNU sources only: fails with EEXIST instead of replacing.
 int nearshare_rename_without_replacing(int from_directory, const char *from, int to_directory, const char *to);
 
 /// syncfs(2): everything written to the file system that the descriptor is on becomes durable.
 int nearshare_sync_filesystem(int descriptor);
 
-/// fallocate(2) with FALLOC_FL_KEEP_SIZE: space is set aside, the size grows as before.
+/// fallocate(2) with FALLOC_FL_KEEP_SIZE: reserves space without changing the size.
 int nearshare_reserve(int descriptor, off_t size);
 
 /// Whether the descriptor is on a file system in memory.
@@ -37,15 +37,15 @@ int nearshare_is_in_memory(int descriptor);
 /// getrandom(2), which waits until the kernel's generator is ready. Returns 0, or -1 with errno set.
 int nearshare_random(void *buffer, size_t count);
 
-/// Whether a time service keeps the system clock: 1 or 0, -1 where that can't be told.
+/// Whether a time service keeps the system clock: 1 or 0, -1 if unknown.
 int nearshare_clock_is_synchronized(void);
 
 /// eventfd(2), close-on-exec and non-blocking. Returns the descriptor, or -1 with errno set.
 int nearshare_eventfd(void);
 
-/// Loads libsystemd, whose functions may be called after that, from any thread: it brings six more libraries, and most runs of
-/// the tool need none of them. Returns NULL, or why it can't be loaded.
+/// Loads libsystemd, whose functions may be called after that, from any thread: it depends on six more libraries, and most
+/// runs of the tool need none of them. Returns NULL, or the reason why it can't be loaded.
 const char *nearshare_load_systemd(void);
 
-/// Likewise libavahi-core.
+/// The same for libavahi-core.
 const char *nearshare_load_avahi(void);

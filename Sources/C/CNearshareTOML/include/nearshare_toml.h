@@ -1,4 +1,4 @@
-// TOML for C, and so for Swift: a document's texts and integers by their full names, read by toml++ (which is C++ and all headers).
+// Reads TOML for Swift through C: a document's strings and integers by their full names, parsed by toml++ (a C++ header library).
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -10,11 +10,11 @@ extern "C" {
 enum nearshare_toml_kind {
     NEARSHARE_TOML_TEXT,
     NEARSHARE_TOML_INTEGER,
-    /// Legal TOML that no setting has.
+    /// A valid TOML type that no setting has.
     NEARSHARE_TOML_OTHER,
 };
 
-/// Texts are UTF-8, not terminated, and live as long as the call that hands them over.
+/// Texts are UTF-8, not terminated, and valid only during the call.
 struct nearshare_toml_entry {
     const char *key;
     size_t key_length;
@@ -24,8 +24,8 @@ struct nearshare_toml_entry {
     int64_t integer;
 };
 
-/// Calls `take` for each key, sorted, those in tables by their full names with dots, once the whole document has turned out to be valid.
-/// Returns 1, or 0 with the reason and its place in `problem`, terminated and cut to `problem_size`.
+/// Calls `take` for each key, sorted, those in tables by their full names with dots, if the whole document is valid.
+/// Returns 1, or 0 with the reason and its position in `problem`, terminated and truncated to `problem_size`.
 int nearshare_toml_read(
     const char *bytes, size_t count, void *context, void (*take)(void *context, const struct nearshare_toml_entry *entry),
     char *problem, size_t problem_size);

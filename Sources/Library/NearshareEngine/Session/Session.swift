@@ -255,7 +255,7 @@ public final class Session: Sendable {
                 let timer = try BlockingThread.start { self.keepTime() }
                 group.addTask { await timer.join() }
             } catch {
-                // Nobody would be missed or reached again.
+                // Without the timer, lost members are not detected and reconnections are not attempted.
                 node.settings.log.error("session: \(error)")
                 return end()
             }
