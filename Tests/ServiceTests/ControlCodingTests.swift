@@ -57,7 +57,8 @@ struct ControlCodingTests {
                     content: .besideFile(.binary([0, 255]), name: "x"), mode: .broadcast, receiver: nil, isEncrypted: false)),
             .isPending(bundle), .messages(after: 5, limit: 9), .say("line", in: .publicRoom), .say("", in: .peer(anna)),
             .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.publicRoom, before: 4, limit: 2),
-            .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil), .sendFile(path: "", to: anna, timeout: .zero),
+            .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil),
+            .sendFile(path: "", to: anna, timeout: .zero),
             .subscribe, .handOver, .stop,
         ]
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }

@@ -1,0 +1,121 @@
+import Glibc
+import Nearshare
+import NearshareTesting
+import Testing
+
+@testable import NearshareService
+
+@Suite("Received content on a descriptor") struct OutputSinkTests {
+    /// Both ends of a pipe, closed with the value.
+    private final class Pipe {
+        let reading: Int32
+        let writing: Int32
+
+        init() {
+            var ends: [Int32] = [0, 0]
+            precondition(pipe(&ends) == 0)
+            (reading, writing) = (ends[0], ends[1])
+            // Reading from an empty pipe must not wait.
+            _ = fcntl(reading, F_SETFL, O_NONBLOCK)
+        }
+
+        deinit {
+            close(reading)
+            close(writing)
+        }
+
+        func content() -> [UInt8] {
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            let count = read(reading, &buffer, buffer.count)
+            return Array(buffer.prefix(max(0, count)))
+        }
+    }
+
+    private func write(_ text: String, to sink: OutputSink) throws {
+        try Array(text.utf8).withUnsafeBytes { try sink.write($0) }
+    }
+
+    @Test func `files follow one another without anything between them`() throws {
+        let pipe = Pipe()
+        let sink = OutputSink(descriptor: pipe.writing, limit: nil)
+        #expect(try sink.resumePoint() == .start)
+        try write("one\n", to: sink)
+        try sink.endEntry()
+        try write("", to: sink)
+        try write("two", to: sink)
+        #expect(try sink.finish().isEmpty)
+        #expect(pipe.content() == Array("one\ntwo".utf8))
+    }
+
+    @Test("R8: content over the limit ends the transfer before it is written")
+    func limit() throws {
+        let pipe = Pipe()
+        let sink = OutputSink(descriptor: pipe.writing, limit: 5)
+        try write("12345", to: sink)
+        let error = #expect(throws: StorageError.self) { try write("6", to: sink) }
+        #expect(error?.code == .overLimit && error?.description == "more than the limit of 5 B was received")
+        #expect(pipe.content() == Array("12345".utf8))
+    }
+
+    @Test func `a descriptor that cannot be written to is an error`() {
+        // The reading end takes no bytes; nothing here may raise SIGPIPE.
+        let pipe = Pipe()
+        let sink = OutputSink(descriptor: pipe.reading, limit: nil)
+        let error = #expect(throws: StorageError.self) { try write("x", to: sink) }
+        #expect(error?.description.hasPrefix("could not write to standard output: ") == true)
+    }
+}
+
+@Suite struct RunningTransfersTests {
+    @Test func `nothing runs at first, and a cancel is remembered`() {
+        let running = RunningTransfers()
+        #expect(running.current.isEmpty && !running.isCancelled)
+        #expect(!running.cancelAll())
+        #expect(running.isCancelled)
+    }
+}
+
+@Suite struct OfferTextTests {
+    @Test(
+        "every trust status has words of its own",
+        arguments: [
+            (TrustStatus.new, "new here"), (.known(.seen, isFriend: false), "seen before, not verified"),
+            (.known(.verified, isFriend: false), "verified"), (.known(.seen, isFriend: true), "a friend"),
+            (.known(.verified, isFriend: true), "a verified friend"), (.known(.blocked, isFriend: true), "blocked"),
+            (.nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 1, count: 32))!), "KNOWN NAME, OTHER KEY"),
+        ])
+    func words(status: TrustStatus, text: String) {
+        #expect(OfferText.describe(status) == text)
+    }
+}
+
+@Suite struct ExitStatusTests {
+    /// (error, exit code): the table of nearshare(1).
+    private static let codes: [(any Error & Sendable, NearshareService.ExitStatus)] = [
+        (NodeError.unreachable("x"), .peerNotFound), (NodeError.timedOut("x"), .timedOut),
+        (NodeError.blocked("x"), .notTrusted),
+        (PeerLookupError.ambiguous("x", []), .peerNotFound), (StorageError(.overLimit, "x"), .noSpace),
+        (StorageError(.failed, "x"), .failure),
+        (ControlFailure(.peerNotFound, "x"), .peerNotFound), (ControlFailure(.refused, "x"), .usage),
+        (ControlFailure(.tooLarge, "x"), .noSpace), (ControlFailure(.blocked, "x"), .notTrusted),
+        (ControlFailure(.gone, "x"), .failure),
+    ]
+
+    @Test func `each error has the exit code of its kind`() {
+        for (error, status) in Self.codes {
+            #expect(CommandFailure(error).status == status, "\(error)")
+            #expect(!CommandFailure(error).message.isEmpty)
+        }
+    }
+
+    @Test func `each outcome has a sentence that names the peer, and a word for programs`() {
+        let declines: [DeclineReason] = [
+            .declined, .expired, .notAllowed, .tooLarge, .noSpace, .busy, .identityChanged, .takesNothing,
+        ]
+        let outcomes = declines.map { TransferOutcome.declined($0) } + [.expired, .cancelled(by: .remote), .interrupted]
+        for outcome in outcomes { #expect(outcome.sentence("bea").contains("bea"), "\(outcome)") }
+        #expect(Set(outcomes.map { $0.sentence("bea") }).count == outcomes.count - 1)
+        #expect(Set(declines.map(\.words)).count == declines.count)
+        #expect(Set(outcomes.map(\.word)) == ["declined", "expired", "cancelled", "interrupted"])
+    }
+}

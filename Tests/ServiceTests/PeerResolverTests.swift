@@ -1,0 +1,215 @@
+import Nearshare
+import NearshareInterfaces
+import NearshareTesting
+import Synchronization
+import Testing
+
+@testable import NearshareService
+
+/// Discovery that calls a function before its reader gets an event. The reader pulls each event, so a search has already
+/// fixed its deadline when the first call comes.
+private struct ObservedDiscovery: Discovery {
+    let inner: any Discovery
+    let observer: @Sendable (DiscoveryEvent) -> Void
+
+    var engine: String { inner.engine }
+
+    func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
+        try inner.advertise(advertisement)
+    }
+
+    func browse(
+        for type: ServiceType, interface: String?
+    ) throws(DiscoveryError) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
+        // Safe: a stream calls its function only once at a time.
+        nonisolated(unsafe) var events = try inner.browse(for: type, interface: interface).makeAsyncIterator()
+        return AsyncThrowingStream { [observer] in
+            let event = try await events.next()
+            if let event { observer(event) }
+            return event
+        }
+    }
+}
+
+/// A clock that a minute passes on whenever it is told to.
+private final class SkippingClock: Sendable {
+    private let skipped = Mutex(Duration.zero)
+
+    func skip() { skipped.withLock { $0 += .seconds(60) } }
+    func now() -> MonotonicInstant { SystemClock.monotonic() + skipped.withLock { $0 } }
+}
+
+/// A running node of which only the search is asked for.
+private final class FindingNode: NodeClient {
+    let contact: Contact
+    let names = Mutex<[String]>([])
+
+    init(_ contact: Contact) {
+        self.contact = contact
+    }
+
+    func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
+        guard case .find(let name, _) = request else { throw ControlFailure(.refused, "not asked for") }
+        names.withLock { $0.append(name) }
+        return .contact(contact)
+    }
+
+    func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { AsyncStream { $0.finish() } }
+}
+
+@Suite("Finding the peer that a text means", .timeLimit(.minutes(1)))
+struct PeerResolverTests {
+    private let stage = ServiceStage()
+    private let reporter = EventRecorder()
+
+    private func direct(_ destination: PeerResolver.Destination) -> PeerDestination? {
+        if case .direct(let found) = destination { found } else { nil }
+    }
+
+    private func resolver(_ user: StageUser, _ transport: Transport? = .lan) -> PeerResolver {
+        PeerResolver(machine: user.machine, reporter: reporter, transport: transport)
+    }
+
+    /// Resolves each text on a node of `user`, while the others listen.
+    private func resolve(
+        _ texts: [String], for user: StageUser, among others: [StageUser]
+    ) async throws -> [PeerDestination?] {
+        guard let first = others.first else {
+            return try await withNode(try user.settings()) { node in
+                var found: [PeerDestination?] = []
+                for text in texts { found.append(direct(try await resolver(user).resolve(text, on: node))) }
+                return found
+            }
+        }
+        return try await first.listening(answer: { _ in }) { _ in
+            try await resolve(texts, for: user, among: Array(others.dropFirst()))
+        }
+    }
+
+    @Test func `an address is used as it is, without a search`() async throws {
+        let ada = try stage.user("ada")
+        let found = try await resolve(["10.0.0.9:4000", "[fe80::1%eth0]:4000"], for: ada, among: [])
+        #expect(found.map { $0?.addresses.first?.port } == [4000, 4000])
+        #expect(found.allSatisfy { $0?.id == nil })
+        #expect(reporter.events.isEmpty)
+    }
+
+    @Test func `a name, its beginning and an id find the peer behind them`() async throws {
+        let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
+        let found = try await resolve(["bea", "BEA", "be", bea.id.hex, "cleo"], for: ada, among: [bea, cleo])
+        #expect(found.map { $0?.id } == [bea.id, bea.id, bea.id, bea.id, cleo.id])
+        #expect(reporter.names == Array(repeating: ["searching", "found"], count: 5).flatMap(\.self))
+        let recent = try RecentPeers.read(in: ada.machine.state).entries.map(\.id)
+        #expect(Set(recent) == [bea.id, cleo.id])
+    }
+
+    @Test func `a name that the user has given finds the key, whatever name it announces`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("workstation-7"))
+        try ada.introduce(bea.fingerprint, as: "Bea")
+        let found = try await resolve(["bea"], for: ada, among: [bea])
+        #expect(found.map { $0?.id } == [bea.id])
+    }
+
+    @Test("K1: a second peer that announces the same name is noticed, and neither is chosen")
+    func twins() async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        let error = await #expect(throws: PeerLookupError.self) {
+            _ = try await resolve(["bea"], for: ada, among: [bea, mallory])
+        }
+        #expect(error?.description.contains(bea.id.hex) == true)
+        #expect(error?.description.contains(mallory.id.hex) == true)
+        #expect(reporter.found.isEmpty)
+    }
+
+    @Test("K2: a given name belongs to its key even when another peer announces it")
+    func givenName() async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("laptop"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "bea")
+        let found = try await resolve(["bea"], for: ada, among: [mallory, bea])
+        #expect(found.map { $0?.id } == [bea.id])
+    }
+
+    @Test func `a search that finds nothing names the peers nearby`() async throws {
+        let (ada, cleo) = (try stage.user("ada"), try stage.user("cleo\u{1b}[2J"))
+        let failure = try await cleo.listening(answer: { _ in }) { _ in
+            var settings = try ada.settings()
+            let clock = SkippingClock()
+            settings.clock = { clock.now() }
+            settings.discovery = ObservedDiscovery(inner: ada.discovery) { _ in clock.skip() }
+            return try await withNode(settings) { node in
+                await caughtFailure { _ = try await resolver(ada).resolve("zoe", on: node) }
+            }
+        }
+        #expect(failure?.status == .peerNotFound)
+        #expect(failure?.message == "zoe is not nearby; these are: cleo\\u{1b}[2J")
+        #expect(reporter.names == ["searching"])
+    }
+
+    @Test func `a peer that goes away during the search is not found, and the error says what to try`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let failure = try await bea.listening(answer: { _ in }) { listener in
+            var settings = try ada.settings()
+            let clock = SkippingClock()
+            settings.clock = { clock.now() }
+            settings.discovery = ObservedDiscovery(inner: ada.discovery) { event in
+                switch event {
+                case .seen: listener.stopAdvertising()
+                case .gone: clock.skip()
+                case .settled: break
+                }
+            }
+            return try await withNode(settings) { node in
+                await caughtFailure { _ = try await resolver(ada).resolve("bea", on: node) }
+            }
+        }
+        #expect(failure?.status == .peerNotFound)
+        #expect(failure?.message.contains("is `nearshare receive` running there") == true)
+    }
+
+    @Test func `the mesh is searched through the node that runs on this machine`() async throws {
+        let ada = try stage.user("ada")
+        let contact = Contact(
+            id: try #require(PeerID(hex: "0102030405060708")), name: try DisplayName("zoe"), trustStatus: .new, isNear: true,
+            software: .phone, hasKeys: false)
+        let running = FindingNode(contact)
+        let role = try #require(try PrimaryRole.claimIfFree(on: ada.machine))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await role.serve(running) }
+            defer { group.cancelAll() }
+            try await withNode(try ada.settings()) { node in
+                let found = try await resolver(ada, .mesh).resolve("zoe", on: node)
+                guard case .node(let answer) = found else {
+                    Issue.record("\(found)")
+                    return
+                }
+                #expect(answer == contact)
+            }
+        }
+        #expect(running.names.withLock { $0 } == ["zoe"])
+        #expect(reporter.names == ["searching", "found"])
+    }
+
+    @Test func `a peer to compare codes with is looked for without a report`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let found = try await bea.listening(answer: { _ in }) { _ in
+            try await withNode(try ada.settings()) { node in
+                [
+                    try await resolver(ada).resolveForMeeting("bea", on: node).id,
+                    try await resolver(ada).resolveForMeeting("10.0.0.2:41000", on: node).id,
+                ]
+            }
+        }
+        #expect(found == [bea.id, nil])
+        #expect(reporter.events.isEmpty)
+    }
+
+    @Test(
+        "each transport searches its own media",
+        arguments: [
+            (Transport?.some(.lan), [LinkAddress.Medium.network]), (.mesh, [.network]), (.bluetooth, [.bluetooth]),
+            (nil, [.network, .bluetooth]),
+        ])
+    fileprivate func media(transport: Transport?, expected: [LinkAddress.Medium]) {
+        #expect(Transport.media(for: transport) == Set(expected))
+    }
+}

@@ -1,0 +1,301 @@
+import Nearshare
+import NearshareInterfaces
+import NearshareTesting
+import Synchronization
+import Testing
+
+@testable import NearshareService
+
+/// A terminal whose user types one line whenever a prompt is shown.
+private final class AnsweringDisplay: PromptDisplay {
+    private let stream: AsyncStream<String>
+    private let sink: AsyncStream<String>.Continuation
+    private let shownTexts = Mutex<[String]>([])
+    private let answers: @Sendable (String) -> String?
+
+    /// - Parameter answers: the line for a prompt; nil to type nothing.
+    init(_ answers: @escaping @Sendable (String) -> String?) {
+        (stream, sink) = AsyncStream.makeStream()
+        self.answers = answers
+    }
+
+    var shown: String { shownTexts.withLock { $0.joined() } }
+
+    func lines() -> AsyncStream<String> { stream }
+    func show(_ text: String) { shownTexts.withLock { $0.append(text) } }
+    func confirmAnswer(_ line: String) {}
+    func discardTypedInput() {}
+    func setPrompt(_ prompt: String?) { if let prompt, let line = answers(prompt) { sink.yield(line) } }
+}
+
+@Suite("Receiving: policy, prompts, inbox and trust", .timeLimit(.minutes(1)))
+struct ReceiveControllerTests {
+    private let stage = ServiceStage()
+    private let reporter = EventRecorder()
+
+    /// Runs a receiver for as long as `body` runs, or until it shuts itself down.
+    private func receiving(
+        _ bea: StageUser, accept: Configuration.Accept, quota: UInt64? = nil, limits: InboxLimits = InboxLimits(),
+        endsAfterFirst: Bool = false, display: (any PromptDisplay)? = nil,
+        _ body: @escaping @Sendable (Listener, ReceiveController, Node) async throws -> Void
+    ) async throws -> CommandFailure? {
+        let inbox = try bea.machine.inbox(bea.scratch("inbox"), limits: limits)
+        let controller = ReceiveController(
+            machine: bea.machine, destination: .inbox(inbox), accept: accept, quota: PeerQuota(limit: quota),
+            reporter: reporter, endsAfterFirst: endsAfterFirst, display: display)
+        return try await withNode(try bea.settings()) { node in
+            let listener = try node.listen(joinsMesh: false)
+            return try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    try await body(listener, controller, node)
+                    if !endsAfterFirst { node.beginShutdown() }
+                }
+                let failure = await caughtFailure { try await controller.serve(listener, on: node) }
+                try await group.waitForAll()
+                return failure
+            }
+        }
+    }
+
+    /// Offers one file from `ada` to the listener of `bea`.
+    private func offer(
+        _ ada: StageUser, _ bea: StageUser, _ listener: Listener, name: String = "a.txt", size: Int = 10,
+        meanwhile: @escaping @Sendable (Transfer) async -> Void = { _ in }
+    ) async throws -> TransferOutcome {
+        let content = InMemorySource(MemoryContent(file: name, [UInt8](repeating: 0x61, count: size)))
+        return try await withNode(try ada.settings()) { node in
+            try await node.withConnection(to: bea.destination(listener)) { connection in
+                let transfer = connection.send(content, resumeKey: [UInt8](repeating: 5, count: 32), timeout: .seconds(60))
+                await meanwhile(transfer)
+                return await transfer.result.outcome
+            }
+        }
+    }
+
+    @Test func `an accepted file is stored, recorded and reported, and its sender's key is pinned`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let failure = try await receiving(bea, accept: .all) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .completed)
+        }
+        #expect(failure == nil)
+        #expect(reporter.names == ["invited", "accepted", "delivered", "receiveEnded"])
+        let entry = try #require(try ReceiveHistory(in: bea.machine.state).entries().first)
+        #expect(entry.peer == ada.fingerprint && entry.peerName.claimed == "ada" && entry.size == 10)
+        #expect(entry.path == bea.scratch("inbox") + "/a.txt" && entry.claimedName == "a.txt" && !entry.isFolder)
+        let result = try #require(reporter.ended.first)
+        #expect(result.outcome == .completed && result.name == "ada" && result.transfer != nil)
+        #expect(try bea.trust(in: ada.fingerprint) == .seen)
+    }
+
+    @Test func `each policy declines with its reason`() async throws {
+        let bea = try stage.user("bea")
+        let (ada, friend) = (try stage.user("ada"), try stage.user("friend"))
+        try bea.introduce(friend.fingerprint, as: "friend", isFriend: true)
+        _ = try await receiving(bea, accept: .none) { listener, _, _ async throws in
+            #expect(try await offer(friend, bea, listener) == .declined(.takesNothing))
+        }
+        _ = try await receiving(bea, accept: .friends) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .declined(.notAllowed))
+            #expect(try await offer(friend, bea, listener) == .completed)
+        }
+        // Without a terminal there is nobody to ask.
+        _ = try await receiving(bea, accept: .ask) { listener, _, _ async throws in
+            #expect(try await offer(friend, bea, listener, name: "b.txt") == .declined(.notAllowed))
+        }
+        #expect(
+            reporter.ended.map(\.outcome) == [
+                .declined(.takesNothing), .declined(.notAllowed), .completed, .declined(.notAllowed),
+            ])
+        #expect(try bea.trust(in: ada.fingerprint) == nil)
+    }
+
+    @Test func `the user reads the offer and the code, and accepts`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let display = AnsweringDisplay { $0.contains("accept?") ? "y" : nil }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener, size: 1_500) == .completed)
+        }
+        #expect(display.shown.hasPrefix("ada (new here, \(ada.id.hex)) offers:\n  a.txt  1.5 KB, application/octet-stream\n"))
+        #expect(display.shown.contains("in all 1.5 KB, "))
+        #expect(display.shown.contains("ada should see the same"))
+    }
+
+    @Test func `a no declines, and a block declines and blocks`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        _ = try await receiving(bea, accept: .ask, display: AnsweringDisplay { _ in "n" }) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .declined(.declined))
+        }
+        #expect(try bea.trust(in: ada.fingerprint) == nil)
+        _ = try await receiving(bea, accept: .ask, display: AnsweringDisplay { _ in "b" }) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .declined(.declined))
+        }
+        #expect(try bea.trust(in: ada.fingerprint) == .blocked)
+        #expect(reporter.notices == ["ada is blocked; `nearshare peers unblock \(ada.id.hex)` unblocks it"])
+        #expect(reporter.names.filter { $0 == "delivered" }.isEmpty)
+    }
+
+    @Test("K2: a known name with another key is a loud warning in the prompt, and a refusal without one")
+    func nameClash() async throws {
+        let (mallory, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let known = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        try bea.introduce(known, as: "ada", isFriend: true)
+        let display = AnsweringDisplay { _ in "n" }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            #expect(try await offer(mallory, bea, listener) == .declined(.declined))
+        }
+        #expect(display.shown.hasPrefix("WARNING: ada is known here with another key."))
+        #expect(display.shown.contains("KNOWN NAME, OTHER KEY"))
+        _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
+            #expect(try await offer(mallory, bea, listener) == .declined(.identityChanged))
+        }
+        #expect(reporter.warnings.count == 1 && reporter.warnings.first?.hasPrefix("WARNING: ada") == true)
+        #expect(try bea.trust(in: mallory.fingerprint) == nil)
+    }
+
+    @Test("T1: names of the sender and of its files are escaped in the prompt")
+    func escaping() async throws {
+        let (ada, bea) = (try stage.user("a\u{1b}[31mda"), try stage.user("bea"))
+        let display = AnsweringDisplay { _ in "n" }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            _ = try await offer(ada, bea, listener, name: "x\u{202e}gpj.exe\u{7}")
+        }
+        #expect(display.shown.contains("a\\u{1b}[31mda") && display.shown.contains("x\\u{202e}gpj.exe\\u{7}"))
+        #expect(!display.shown.unicodeScalars.contains { "\u{1b}\u{7}\u{202e}".unicodeScalars.contains($0) })
+    }
+
+    @Test func `an invitation that its sender withdraws ends its prompt`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let (prompts, prompted) = AsyncStream.makeStream(of: Void.self)
+        let display = AnsweringDisplay { _ in
+            prompted.yield()
+            return nil
+        }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            let outcome = try await offer(ada, bea, listener) { transfer in
+                for await _ in prompts { break }
+                transfer.cancel()
+            }
+            #expect(outcome == .cancelled(by: .local))
+            _ = await reporter.next { if case .receiveEnded = $0 { true } else { nil } }
+        }
+        #expect(reporter.ended.map(\.outcome) == [.cancelled(by: .remote)])
+    }
+
+    @Test("R8: a peer may leave no more than its quota; what was not stored does not count")
+    func quota() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        _ = try await receiving(bea, accept: .all, quota: 25) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener, name: "1", size: 10) == .completed)
+            #expect(try await offer(ada, bea, listener, name: "2", size: 20) == .declined(.tooLarge))
+            #expect(try await offer(ada, bea, listener, name: "3", size: 15) == .completed)
+            #expect(try await offer(ada, bea, listener, name: "4", size: 1) == .declined(.tooLarge))
+        }
+        #expect(reporter.ended.compactMap(\.detail).first?.contains("--max-per-peer leaves 15 B of 25 B") == true)
+    }
+
+    @Test func `a limit on the size is named to the user here`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        var limits = InboxLimits()
+        limits.maximumSize = 100
+        _ = try await receiving(bea, accept: .all, limits: limits) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener, size: 101) == .declined(.tooLarge))
+        }
+        #expect(reporter.ended.first?.detail == "it is 101 B, and --max-size is 100 B")
+    }
+
+    @Test func `with --once the node shuts down after the first complete transfer`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let failure = try await receiving(bea, accept: .all, endsAfterFirst: true) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .completed)
+        }
+        #expect(failure == nil)
+        #expect(reporter.ended.count == 1)
+    }
+
+    @Test func `an interrupt declines what waits for an answer, and ends the node`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let (prompts, prompted) = AsyncStream.makeStream(of: Void.self)
+        let display = AnsweringDisplay { _ in
+            prompted.yield()
+            return nil
+        }
+        let failure = try await receiving(bea, accept: .ask, endsAfterFirst: true, display: display) {
+            listener, controller, node in
+            let outcome = try await offer(ada, bea, listener) { _ in
+                for await _ in prompts { break }
+                controller.interrupt(node)
+            }
+            #expect(outcome == .declined(.declined) || outcome == .interrupted)
+        }
+        #expect(failure == nil)
+        #expect(reporter.names.filter { $0 == "accepted" }.isEmpty)
+    }
+
+    // MARK: Comparing codes
+
+    /// Asks for a comparison as `ada`, and answers it there.
+    private func compare(
+        _ ada: StageUser, _ bea: StageUser, _ listener: Listener, answer: Bool
+    ) async throws -> Bool {
+        try await withNode(try ada.settings()) { node in
+            try await node.withConnection(to: bea.destination(listener)) { connection in
+                try await connection.askComparison()
+                connection.answerComparison(isSame: answer)
+                return try await connection.isSameThere
+            }
+        }
+    }
+
+    @Test("K3: a key is verified once both users have said yes")
+    func verified() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let display = AnsweringDisplay { _ in "y" }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            try await withNode(try ada.settings()) { node in
+                try await node.withConnection(to: bea.destination(listener)) { connection in
+                    try await connection.askComparison()
+                    #expect(try await connection.isSameThere)
+                    #expect(try bea.trust(in: ada.fingerprint) == nil)
+                    connection.answerComparison(isSame: true)
+                    _ = await reporter.next { if case .notice("ada is verified") = $0 { true } else { nil } }
+                }
+            }
+        }
+        #expect(try bea.trust(in: ada.fingerprint) == .verified)
+        #expect(display.shown.contains("wants to compare the short code:"))
+    }
+
+    @Test("K3: a no on either side verifies nothing", arguments: [(true, false), (false, true)])
+    func denied(here: Bool, there: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        // Nobody answers here when the other side has said no already.
+        let display = AnsweringDisplay { _ in here ? nil : "n" }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            try await withNode(try ada.settings()) { node in
+                try await node.withConnection(to: bea.destination(listener)) { connection in
+                    try await connection.askComparison()
+                    connection.answerComparison(isSame: there)
+                    _ = await reporter.next { event -> Bool? in
+                        switch event {
+                        case .notice(let line), .warning(let line): line.contains("not") ? true : nil
+                        default: nil
+                        }
+                    }
+                }
+            }
+        }
+        #expect(try bea.trust(in: ada.fingerprint) != .verified)
+        let lines = reporter.notices + reporter.warnings
+        #expect(
+            lines.contains { $0.contains("ada is not verified") || $0.contains("ada says that the codes are not the same") })
+    }
+
+    @Test func `without a terminal a comparison is answered with no`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
+            #expect(try await !compare(ada, bea, listener, answer: true))
+        }
+        #expect(reporter.warnings == ["ada wants to compare the short code, but there is no terminal to ask on"])
+        #expect(try bea.trust(in: ada.fingerprint) == nil)
+    }
+}

@@ -1,0 +1,222 @@
+import Nearshare
+import NearshareInterfaces
+import NearshareTesting
+import Synchronization
+import Testing
+
+@testable import NearshareService
+
+@Suite("Sending to peers, from the search to the outcome", .timeLimit(.minutes(1)))
+struct SendOperationTests {
+    private let stage = ServiceStage()
+    private let reporter = EventRecorder()
+
+    private func operation(
+        _ user: StageUser, text: String = "hello", receivers: Int = 1, timeout: Duration = .seconds(60), resumes: Bool = true
+    ) throws -> SendOperation {
+        SendOperation(
+            machine: user.machine, source: try .text(text, receivers: receivers), reporter: reporter, timeout: timeout,
+            resumes: resumes, transport: .lan)
+    }
+
+    private func run(_ operation: SendOperation, _ user: StageUser, to names: String...) async throws -> CommandFailure? {
+        try await withNode(try user.settings()) { node in
+            await caughtFailure { try await operation.run(to: names.map { .text($0) }, on: node) }
+        }
+    }
+
+    @Test func `a text is offered, accepted and delivered, and the receiver's key is pinned`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let sink = InMemorySink()
+        let codes = Mutex<[ShortAuthenticationDigits?]>([])
+        let failure = try await bea.listening { invitation in
+            #expect(invitation.peer.id == ada.id && invitation.offer.items.map(\.kind) == [.text])
+            let code = await invitation.shortCode
+            codes.withLock { $0.append(code) }
+            _ = await invitation.accept(into: sink).result
+        } _: { _ in
+            try await run(try operation(ada), ada, to: "bea")
+        }
+        #expect(failure == nil)
+        #expect(sink.received.entries.map(\.bytes) == [Array("hello".utf8)])
+        #expect(
+            reporter.names.filter { ["searching", "found", "inviting", "sent"].contains($0) } == [
+                "searching", "found", "inviting", "sent",
+            ])
+        #expect(reporter.invitations.map(\.trustStatus) == [.new] && reporter.invitations.map(\.transport) == [.lan])
+        // Both users see the same code.
+        #expect(reporter.digits.allSatisfy { codes.withLock { $0 } == [$0] })
+        let result = try #require(reporter.sent.first)
+        #expect(result.outcome == .completed && result.byteCount == 5 && result.label == "message → bea")
+        #expect(try ada.trust(in: bea.fingerprint) == .seen)
+    }
+
+    @Test(
+        "a receiver that declines gives the exit code of its reason, and is not recorded",
+        arguments: [
+            (DeclineReason.declined, NearshareService.ExitStatus.declined), (.noSpace, .noSpace),
+            (.identityChanged, .notTrusted),
+        ])
+    func declined(reason: DeclineReason, status: NearshareService.ExitStatus) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let failure = try await bea.listening(answer: { $0.decline(reason) }) { _ in
+            try await run(try operation(ada), ada, to: "bea")
+        }
+        #expect(failure?.status == status)
+        #expect(failure?.message.contains("bea") == true)
+        #expect(reporter.sent.map(\.outcome) == [.declined(reason)])
+        #expect(try ada.trust(in: bea.fingerprint) == nil)
+    }
+
+    @Test("K2: a known name with another key stops the send before anything is offered")
+    func nameClash() async throws {
+        let (ada, mallory) = (try stage.user("ada"), try stage.user("bea"))
+        let known = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        try ada.introduce(known, as: "bea")
+        let invitations = Atomic(0)
+        let failure = try await mallory.listening { invitation in
+            invitations.add(1, ordering: .relaxed)
+            invitation.decline()
+        } _: { _ in
+            // By its id, since the name already means the known key.
+            try await run(try operation(ada), ada, to: mallory.id.hex)
+        }
+        #expect(failure?.status == .notTrusted)
+        #expect(failure?.message.contains("nearshare peers forget \(known.peerID)") == true)
+        #expect(invitations.load(ordering: .relaxed) == 0)
+        #expect(reporter.invitations.isEmpty && reporter.sent.isEmpty)
+        #expect(try ada.trust(in: mallory.fingerprint) == nil)
+    }
+
+    @Test func `a friend is not asked to compare codes again`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "bea", isFriend: true)
+        let failure = try await bea.listening {
+            _ = await $0.accept(into: InMemorySink()).result
+        } _: { _ in
+            try await run(try operation(ada), ada, to: "bea")
+        }
+        #expect(failure == nil && reporter.digits.isEmpty)
+        #expect(reporter.invitations.map(\.trustStatus) == [.known(.seen, isFriend: true)])
+    }
+
+    @Test func `of two receivers one declines: the other one gets it, and the exit code says so`() async throws {
+        let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
+        let sink = InMemorySink()
+        let failure = try await bea.listening {
+            _ = await $0.accept(into: sink).result
+        } _: { _ in
+            try await cleo.listening(answer: { $0.decline() }) { _ in
+                try await run(try operation(ada, receivers: 2), ada, to: "bea", "cleo")
+            }
+        }
+        #expect(failure?.status == .partly && failure?.message == "1 of 2 receivers did not get it")
+        #expect(reporter.warnings == ["cleo declined"])
+        #expect(sink.end == .finished)
+        #expect(Set(reporter.sent.map(\.peer)) == [bea.id, cleo.id])
+    }
+
+    @Test func `when all receivers decline the exit code is theirs`() async throws {
+        let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
+        let failure = try await bea.listening(answer: { $0.decline(.takesNothing) }) { _ in
+            try await cleo.listening(answer: { $0.decline(.takesNothing) }) { _ in
+                try await run(try operation(ada, receivers: 2), ada, to: "bea", "cleo")
+            }
+        }
+        #expect(failure?.status == .declined && failure?.message == "2 of 2 receivers did not get it")
+        #expect(reporter.warnings.count == 2)
+    }
+
+    @Test func `cancelling withdraws the invitation at the receiver`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let operation = try operation(ada)
+        // Nothing runs yet.
+        #expect(!operation.cancel())
+        let second = try self.operation(ada)
+        let ends = Mutex<[TransferOutcome?]>([])
+        let failure = try await bea.listening { invitation in
+            // The transfer is listed a moment after it was offered.
+            while !second.cancel() { await Task.yield() }
+            let end = await invitation.ended
+            ends.withLock { $0.append(end) }
+        } _: { _ in
+            try await run(second, ada, to: "bea")
+        }
+        #expect(failure?.status == .interrupted)
+        #expect(ends.withLock { $0 } == [.cancelled(by: .remote)])
+        #expect(reporter.sent.map(\.outcome) == [.cancelled(by: .local)])
+    }
+
+    @Test func `the same content has the same resume key, unless resuming is off`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let keys = Mutex<[[UInt8]]>([])
+        try await bea.listening { invitation in
+            keys.withLock { $0.append(invitation.resumeKey) }
+            invitation.decline()
+        } _: { _ in
+            for (text, resumes) in [("one", true), ("one", true), ("one", false), ("one", false)] {
+                _ = try await run(try operation(ada, text: text, resumes: resumes), ada, to: "bea")
+            }
+        }
+        let offered = keys.withLock { $0 }
+        #expect(offered.count == 4 && offered.allSatisfy { $0.count == 32 })
+        #expect(offered[0] == offered[1])
+        // A random key finds nothing that the receiver has kept.
+        #expect(Set(offered[1...].map { Hex.encode($0) }).count == 3)
+    }
+
+    @Test func `a peer at an address without a listener cannot be reached`() async throws {
+        let ada = try stage.user("ada")
+        let failure = try await run(try operation(ada), ada, to: "10.0.0.77:4444")
+        #expect(failure?.status == .peerNotFound)
+        #expect(reporter.names.isEmpty)
+    }
+
+    @Test("K1: another key than the announced one at the address ends the send")
+    func identityMismatch() async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("mallory"))
+        let failure = try await mallory.listening(answer: { $0.decline() }) { listener in
+            var destination = mallory.destination(listener)
+            destination.id = bea.id
+            let peer = NearbyPeer(id: bea.id, name: bea.name, addresses: destination.addresses)
+            return try await withNode(try ada.settings()) { node in
+                await caughtFailure { try await operation(ada).run(to: [.peer(peer)], on: node) }
+            }
+        }
+        #expect(failure?.status == .notTrusted)
+        #expect(reporter.invitations.isEmpty)
+    }
+}
+
+@Suite struct SendSourceTests {
+    private let scratch = ScratchFolder()
+
+    @Test func `a text goes to each receiver and can be read again`() throws {
+        let source = try SendSource.text("hello", receivers: 3)
+        #expect(source.sources.count == 3 && source.canResume && source.label == "message")
+        #expect(source.sources.allSatisfy { $0.offer.totalSize == 5 })
+        #expect(throws: StorageError.self) { try SendSource.text("", receivers: 1) }
+        #expect(throws: StorageError.self) { try SendSource.text(String(repeating: "x", count: (64 << 10) + 1), receivers: 1) }
+    }
+
+    @Test func `standard input has no size and cannot be resumed`() throws {
+        let name = try #require(ClaimedFileName("backup\u{1b}.tar"))
+        let source = SendSource.standardInput(named: name, receivers: 2)
+        #expect(source.sources.count == 2 && !source.canResume && source.parts == nil)
+        #expect(source.label == "backup\\u{1b}.tar")
+        #expect(source.sources.allSatisfy { $0.offer.totalSize == nil })
+    }
+
+    @Test func `the label of several files counts them`() {
+        func offer(_ names: [String], kind: OfferedItem.Kind = .file) -> Offer {
+            let items = names.compactMap { ClaimedFileName($0) }.map {
+                OfferedItem(kind: kind, name: $0, size: 1, entryCount: 1, mediaType: .unknown)
+            }
+            return Offer(items: items, itemCount: UInt32(items.count), entryCount: 1, totalSize: 1)
+        }
+        #expect(OfferText.summary(offer(["a"])) == "a")
+        #expect(OfferText.summary(offer(["a\n", "b", "c"])) == "a\\u{a} and 2 more")
+        #expect(OfferText.summary(offer(["m"], kind: .text)) == "a message")
+        #expect(OfferText.summary(offer([])).isEmpty)
+    }
+}
