@@ -428,8 +428,8 @@ extension ChatScreen {
         switch transfer.outcome {
         case nil:
             guard transfer.done > 0 else { return "\(what)…" + (transfer.detail.map { " (\($0))" } ?? "") }
-            let percent = transfer.total.map { $0 == 0 ? 100 : Int(Double(transfer.done) / Double($0) * 100) }
-            return "\(what): \(transfer.done.asByteCount)\(size)" + (percent.map { ", \(min(100, $0))%" } ?? "")
+            let percent = transfer.total.map { $0 == 0 ? 100 : Int(min(100, Double(transfer.done) / Double($0) * 100)) }
+            return "\(what): \(transfer.done.asByteCount)\(size)" + (percent.map { ", \($0)%" } ?? "")
         case .completed?:
             return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)"
         case let outcome?: return "\(name): \(transfer.detail ?? outcome.word)"

@@ -25,6 +25,7 @@ final class ChatTerminal: Sendable {
     private let machine: LocalMachine
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
+    private let completion = PathCompletion()
     /// The screen between two nodes.
     private let savedScreen: Monitor<ChatScreen>
     private let inputs: AsyncStream<Input>
@@ -150,7 +151,7 @@ final class ChatTerminal: Sendable {
                         group.addTask { await self.ask(request, tag) }
                     }
                 case .sendFile(let path, let peer, let tag):
-                    switch Self.resolve(path) {
+                    switch completion.resolve(path) {
                     case .success(let absolute):
                         pendingCount += 1
                         submissions.yield((.sendFile(path: absolute, to: peer), tag))
@@ -158,7 +159,7 @@ final class ChatTerminal: Sendable {
                         pendingCount += 1
                         sink.yield(.screen(.answered(tag, .failure(failure))))
                     }
-                case .listPaths(let path): sink.yield(.screen(.paths(path, Self.paths(beginningWith: path))))
+                case .listPaths(let path): sink.yield(.screen(.paths(path, completion.paths(beginningWith: path))))
                 case .record(let peer, let name):
                     await keyboard.stop()
                     await record(for: peer, name: name)
@@ -257,45 +258,6 @@ final class ChatTerminal: Sendable {
         if let note { try? archive.recordSent(note.path, to: [name], at: now) }
         return note?.path
     }
-
-    // MARK: Files
-
-    /// The absolute path of a path typed by the user.
-    private static func resolve(_ path: String) -> Result<String, ControlFailure> {
-        let path = expandingTilde(path)
-        guard let real = realpath(path, nil) else {
-            return .failure(ControlFailure(.refused, "\(String(cString: strerror(errno))); Tab completes names"))
-        }
-        defer { free(real) }
-        guard access(real, R_OK) == 0 else { return .failure(ControlFailure(.refused, String(cString: strerror(errno)))) }
-        return .success(String(cString: real))
-    }
-
-    private static func expandingTilde(_ path: String) -> String {
-        guard path == "~" || path.hasPrefix("~/"), let home = getenv("HOME") else { return path }
-        return String(cString: home) + path.dropFirst()
-    }
-
-    /// Completions of a path; directories end with a slash.
-    private static func paths(beginningWith path: String) -> [String] {
-        let slash = path.lastIndex(of: "/")
-        let folder = slash.map { String(path[...$0]) } ?? ""
-        let begun = slash.map { path[path.index(after: $0)...] } ?? path[...]
-        guard let stream = opendir(folder.isEmpty ? "." : expandingTilde(folder)) else { return [] }
-        defer { closedir(stream) }
-        var found: [String] = []
-        while found.count < maximumPaths, let entry = readdir(stream) {
-            let name = withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-            guard name.hasPrefix(begun), begun.hasPrefix(".") || !name.hasPrefix("."),
-                TerminalText.escaped(name, columns: 255) == name
-            else { continue }
-            let isFolder = entry.pointee.d_type == UInt8(DT_DIR)
-            found.append(folder + name + (isFolder ? "/" : ""))
-        }
-        return found.sorted()
-    }
-
-    private static let maximumPaths = 2000
 }
 
 extension ChatScreen.RequestTag {

@@ -95,7 +95,8 @@ struct MeshStatusCommand: AsyncParsableCommand {
         }
     }
 
-    private static func rows(_ status: NodeStatus) -> [[String]] {
+    /// The properties of a node, each with its name; neighbours are listed apart.
+    static func rows(_ status: NodeStatus) -> [[String]] {
         let profile = status.profile
         return [
             ["name", status.name.shown], ["id", status.id.hex],

@@ -9,45 +9,10 @@ struct JSONReporter: Reporter {
 
     func report(_ event: OperationEvent) {
         switch event {
-        case .searching(let name): JSONEvents.emit("looking", ["peer": .text(name)])
-        case .searchingAgain(let id): JSONEvents.emit("looking", ["peer": .text(id.hex)])
-        case .found(let id, let name, let transport):
-            JSONEvents.emit(
-                "found", ["peer": .text(id.hex), "name": .text(name.claimed), "via": .text(transport.rawValue)])
-        case .inviting(let invitation): JSONEvents.emit("inviting", Self.fields(invitation))
-        case .authenticationDigits(let id, let digits):
-            JSONEvents.emit("code", ["peer": .text(id.hex), "code": .text(digits.digits)])
-        case .waitingForAnswer(let id): JSONEvents.emit("waiting", ["transfer": .text(id.hex)])
-        case .acceptedByReceiver(let id): JSONEvents.emit("accepted", ["transfer": .text(id.hex)])
-        case .progress(let progress): JSONEvents.emit("progress", JSONEvents.progress(progress))
-        case .nodeProgress(let id, let done, let total):
-            JSONEvents.emit(
-                "progress", ["transfer": .text(id.hex), "done": .number(done), "total": JSONValue(total)])
-        case .resumed(let id, let offset):
-            JSONEvents.emit("resumed", ["transfer": .text(id.hex), "offset": .number(offset)])
-        case .sent(let result):
-            JSONEvents.emit(
-                "finished",
-                [
-                    "transfer": .text(result.transfer.hex), "outcome": .text(result.outcome.word),
-                    "detail": JSONValue(result.detail), "peer": .text(result.peer.hex),
-                ])
-        case .invited(let invitation, let freeSpace):
-            JSONEvents.emit("invitation", Self.fields(invitation, freeSpace: freeSpace))
-        case .accepted(let id, let peer):
-            JSONEvents.emit("accepted", ["transfer": .text(id.hex), "peer": .text(peer.hex)])
-        case .delivered(let item, _, let id): JSONEvents.emit("delivered", Self.fields(item, id))
-        case .receiveEnded(let result):
-            var fields: [String: JSONValue] = [
-                "outcome": .text(result.outcome.word), "peer": .text(result.peer.hex), "detail": JSONValue(result.detail),
-            ]
-            if let id = result.transfer { fields["transfer"] = .text(id.hex) }
-            JSONEvents.emit("finished", fields)
-        case .node(let event): report(event)
         case .result(let line): Console.result(line)
-        case .notice(let line): Console.say(line)
+        case .notice(let line), .node(.notice(let line)): Console.say(line)
         case .warning(let line): Console.complain(line)
-        case .textDelivered: break
+        default: if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
         }
     }
 
@@ -55,16 +20,54 @@ struct JSONReporter: Reporter {
         if showsProgress { await drawProgress { transfers.current } }
     }
 
-    private func report(_ event: ControlEvent) {
+    /// The name and the members of the JSON event; nil for an event that is none.
+    static func fields(of event: OperationEvent) -> (name: String, fields: [String: JSONValue])? {
         switch event {
-        case .received(let message): JSONEvents.emit("message", MessageLine.fields(message))
-        case .entry(let entry): if ChatLine.isShown(entry) { JSONEvents.emit("line", ChatLine.describe(entry)) }
-        case .messageChanged(let id, let state, let detail):
-            JSONEvents.emit(
-                "message_changed", ["id": .text(id.hex), "state": .text(state.rawValue), "detail": JSONValue(detail)])
-        case .notice(let line): Console.say(line)
-        case .marked, .contacts, .transfer: break
+        case .searching(let name): ("looking", ["peer": .text(name)])
+        case .searchingAgain(let id): ("looking", ["peer": .text(id.hex)])
+        case .found(let id, let name, let transport):
+            ("found", ["peer": .text(id.hex), "name": .text(name.claimed), "via": .text(transport.rawValue)])
+        case .inviting(let invitation): ("inviting", fields(invitation))
+        case .authenticationDigits(let id, let digits): ("code", ["peer": .text(id.hex), "code": .text(digits.digits)])
+        case .waitingForAnswer(let id): ("waiting", ["transfer": .text(id.hex)])
+        case .acceptedByReceiver(let id): ("accepted", ["transfer": .text(id.hex)])
+        case .progress(let progress): ("progress", JSONEvents.progress(progress))
+        case .nodeProgress(let id, let done, let total):
+            ("progress", ["transfer": .text(id.hex), "done": .number(done), "total": JSONValue(total)])
+        case .resumed(let id, let offset): ("resumed", ["transfer": .text(id.hex), "offset": .number(offset)])
+        case .sent(let result): ("finished", fields(result))
+        case .invited(let invitation, let freeSpace): ("invitation", fields(invitation, freeSpace: freeSpace))
+        case .accepted(let id, let peer): ("accepted", ["transfer": .text(id.hex), "peer": .text(peer.hex)])
+        case .delivered(let item, _, let id): ("delivered", fields(item, id))
+        case .receiveEnded(let result): ("finished", fields(result))
+        case .node(let event): fields(of: event)
+        case .result, .notice, .warning, .textDelivered: nil
         }
+    }
+
+    private static func fields(of event: ControlEvent) -> (name: String, fields: [String: JSONValue])? {
+        switch event {
+        case .received(let message): ("message", MessageLine.fields(message))
+        case .entry(let entry): ChatLine.isShown(entry) ? ("line", ChatLine.describe(entry)) : nil
+        case .messageChanged(let id, let state, let detail):
+            ("message_changed", ["id": .text(id.hex), "state": .text(state.rawValue), "detail": JSONValue(detail)])
+        case .notice, .marked, .contacts, .transfer: nil
+        }
+    }
+
+    private static func fields(_ result: SendResult) -> [String: JSONValue] {
+        [
+            "transfer": .text(result.transfer.hex), "outcome": .text(result.outcome.word),
+            "detail": JSONValue(result.detail), "peer": .text(result.peer.hex),
+        ]
+    }
+
+    private static func fields(_ result: ReceiveResult) -> [String: JSONValue] {
+        var fields: [String: JSONValue] = [
+            "outcome": .text(result.outcome.word), "peer": .text(result.peer.hex), "detail": JSONValue(result.detail),
+        ]
+        if let id = result.transfer { fields["transfer"] = .text(id.hex) }
+        return fields
     }
 
     private static func fields(_ invitation: OutgoingInvitation) -> [String: JSONValue] {

@@ -1,0 +1,415 @@
+import Nearshare
+import NearshareService
+import NearshareTerminal
+import NearshareTesting
+import Testing
+
+@testable import NearshareCLI
+
+private let peerID = PeerID(hex: "1a2b3c4d5e6f7081")!
+
+/// A chat screen for the commands that the user types.
+private struct Typing {
+    var screen: ChatScreen
+    let now = WallTime(milliseconds: 1_000_000)
+
+    init(_ opening: ChatScreen.Opening = .publicRoom, columns: Int = 100, rows: Int = 40) {
+        var settings = ChatScreen.Settings { _ in LocalTime(day: "today", clock: "12:00") }
+        settings.opening = opening
+        screen = ChatScreen(settings)
+        _ = screen.handle(.resized(TerminalSize(columns: columns, rows: rows)), at: now)
+        _ = screen.start(at: now)
+    }
+
+    @discardableResult
+    mutating func type(_ text: String) -> [ChatScreen.Effect] {
+        screen.handle(.key(.text(text)), at: now) + screen.handle(.key(.enter), at: now)
+    }
+
+    @discardableResult
+    mutating func press(_ key: TerminalKey) -> [ChatScreen.Effect] { screen.handle(.key(key), at: now) }
+
+    @discardableResult
+    mutating func handle(_ input: ChatScreen.Input) -> [ChatScreen.Effect] { screen.handle(input, at: now) }
+
+    /// Opens the conversation with ``peerID``.
+    mutating func meet(
+        _ name: String, status: TrustStatus = .new, software: Contact.Software = .nearshare, isNear: Bool = true
+    ) {
+        let contact = Contact(
+            id: peerID, name: DisplayName(truncating: name)!, trustStatus: status, isNear: isNear, software: software,
+            hasKeys: true)
+        handle(.event(.contacts([contact])))
+        type("/chat \(name)")
+        handle(.answered(.find(name), .success(.contact(contact))))
+    }
+
+    var text: String { screen.render().lines.map(\.plainText).joined(separator: "\n") }
+    var inputLine: String { screen.render().lines.last?.plainText ?? "" }
+}
+
+@Suite("commands of the chat screen") struct ChatCommandTests {
+    @Test("/help lists every command", arguments: ["/help", "/h", "/?"])
+    func help(_ command: String) {
+        var typing = Typing()
+        typing.type(command)
+        for name in ["/chat", "/public", "/who", "/send", "/voice", "/verify", "/quit"] {
+            #expect(typing.text.contains(name), "\(typing.text)")
+        }
+    }
+
+    @Test("several commands quit", arguments: ["/quit", "/exit", "/q"])
+    func quit(_ command: String) {
+        var typing = Typing()
+        let effects = typing.type(command)
+        #expect(effects == [.quit])
+    }
+
+    @Test(
+        "commands without their argument explain themselves",
+        arguments: [
+            ("/chat", "missing name"), ("/chat   ", "missing name"), ("/send", "missing file"), ("/send ''", "missing file"),
+        ])
+    func missingArguments(_ command: String, _ words: String) {
+        var typing = Typing()
+        let effects = typing.type(command)
+        #expect(effects.isEmpty)
+        #expect(typing.text.contains(words), "\(typing.text)")
+    }
+
+    @Test("commands for one peer need a conversation", arguments: ["/send a.jpg", "/voice", "/verify"])
+    func needsPeer(_ command: String) {
+        var (room, start) = (Typing(), Typing(.latest))
+        let effects = room.type(command) + start.type(command)
+        #expect(effects.isEmpty)
+        #expect(room.text.contains("single receiver") || room.text.contains("no conversation is open"), "\(room.text)")
+        #expect(start.text.contains("no conversation is open"), "\(start.text)")
+    }
+
+    @Test func `the public room is opened by its command`() {
+        var typing = Typing(.latest)
+        typing.type("/public")
+        let effects = typing.type("hello")
+        #expect(effects == [.ask(.say("hello", in: .publicRoom), .say(.publicRoom, "hello"))])
+    }
+
+    @Test func `the list of peers tells trust, software and distance`() {
+        var typing = Typing()
+        typing.type("/who")
+        #expect(typing.text.contains("no peers nearby"))
+        typing.meet("anna", status: .known(.verified, isFriend: true), software: .phone, isNear: false)
+        typing.type("/who")
+        #expect(typing.text.contains("anna  1a2b3c4d5e6f7081  away, bitchat, friend, verified"), "\(typing.text)")
+    }
+
+    @Test(
+        "verifying is explained, for each kind of peer",
+        arguments: [
+            (TrustStatus.new, Contact.Software.nearshare, "nearshare peers verify 1a2b3c4d5e6f7081"),
+            (.known(.verified, isFriend: false), .nearshare, "1a2b3c4d5e6f7081, is verified"),
+            (.new, .blueChat, "anna has no key: the name proves nothing"),
+        ])
+    fileprivate func verify(_ status: TrustStatus, _ software: Contact.Software, _ words: String) {
+        var typing = Typing(.latest, columns: 200)
+        typing.meet("anna", status: status, software: software)
+        typing.type("/verify")
+        #expect(typing.text.contains(words), "\(typing.text)")
+    }
+
+    @Test func `a file and a voice note go to the peer of the conversation`() {
+        var typing = Typing(.latest)
+        typing.meet("anna")
+        let file = typing.type("/send \"a b.jpg\"")
+        #expect(file == [.sendFile("a b.jpg", peerID, .sendFile(.peer(peerID), "a b.jpg"))])
+        let note = typing.type("/voice")
+        #expect(note == [.record(peerID, name: "anna")])
+        let recorded = typing.handle(.recorded(.peer(peerID), path: "/v.opus", reason: nil))
+        #expect(recorded == [.sendFile("/v.opus", peerID, .sendFile(.peer(peerID), "/v.opus"))])
+        let failed = typing.handle(.recorded(.peer(peerID), path: nil, reason: "no microphone"))
+        #expect(failed.isEmpty && typing.text.contains("no microphone"))
+    }
+
+    @Test func `a text that is too long is rejected with advice`() {
+        var typing = Typing()
+        typing.press(.paste(String(repeating: "x", count: ChatMessage.maximumTextByteCount + 1)))
+        #expect(typing.text.contains("a message holds at most"))
+        #expect(typing.inputLine == "> ")
+    }
+
+    @Test func `a search reports its failure, escaped, and opens nothing`() {
+        var typing = Typing()
+        let effects = typing.type("/chat zoe")
+        #expect(effects == [.ask(.find(name: "zoe", timeout: .seconds(5)), .find("zoe"))])
+        #expect(typing.text.contains("looking for zoe…"))
+        let failure = ControlFailure(.peerNotFound, "zoe is not nearby\u{1b}")
+        let after = typing.handle(.answered(.find("zoe"), .failure(failure)))
+        #expect(after.isEmpty && typing.text.contains("zoe is not nearby"))
+        #expect(!typing.text.unicodeScalars.contains("\u{1b}"))
+        #expect(typing.screen.requestedName == nil)
+    }
+
+    @Test func `the end of the node is shown, and typing goes on`() {
+        var typing = Typing()
+        typing.press(.text("dra"))
+        typing.handle(.nodeEnded)
+        #expect(typing.text.contains("the node has stopped"))
+        typing.press(.text("ft"))
+        #expect(typing.inputLine == "> draft")
+    }
+
+    @Test(
+        "control keys have their effects",
+        arguments: [
+            (TerminalKey.control("c"), ChatScreen.Effect.quit), (.control("z"), .suspend), (.control("l"), .redraw),
+            (.control("d"), .quit),
+        ])
+    func controlKeys(_ key: TerminalKey, _ effect: ChatScreen.Effect) {
+        var typing = Typing()
+        let effects = typing.press(key)
+        #expect(effects == [effect])
+    }
+
+    @Test func `editing keys change the input line only`() {
+        var typing = Typing()
+        typing.press(.text("helo"))
+        let effects = [TerminalKey.left, .text("l"), .end, .text("!"), .home, .text("> ")].flatMap { typing.press($0) }
+        #expect(effects.isEmpty)
+        #expect(typing.inputLine == "> > hello!")
+        typing.press(.control("u"))
+        #expect(typing.inputLine == "> hello!")
+        typing.press(.control("k"))
+        #expect(typing.inputLine == "> ")
+        // The last deletion returns.
+        typing.press(.control("y"))
+        #expect(typing.inputLine == "> hello!")
+    }
+
+    @Test func `sent texts are recalled with the arrow keys, and the draft returns`() {
+        var typing = Typing()
+        typing.type("one")
+        typing.type("two")
+        typing.press(.text("draft"))
+        typing.press(.up)
+        typing.press(.up)
+        #expect(typing.inputLine == "> one")
+        typing.press(.down)
+        typing.press(.down)
+        #expect(typing.inputLine == "> draft")
+    }
+
+    @Test func `a line break makes a message of two rows, which is sent as one`() {
+        var typing = Typing()
+        typing.press(.text("a"))
+        typing.press(.lineBreak)
+        typing.press(.text("b"))
+        let effects = typing.press(.enter)
+        #expect(effects == [.ask(.say("a\nb", in: .publicRoom), .say(.publicRoom, "a\nb"))])
+    }
+
+    @Test("T1: notices are escaped", arguments: ["\u{1b}[2J", "\u{202e}abc", "a\u{7}"])
+    func notices(_ text: String) {
+        var typing = Typing()
+        typing.handle(.event(.notice(text)))
+        #expect(!typing.text.unicodeScalars.contains { $0 == "\u{1b}" || $0 == "\u{202e}" || $0 == "\u{7}" })
+    }
+
+    @Test func `tabs complete commands to their common prefix, and nothing else`() {
+        var typing = Typing()
+        typing.press(.text("/v"))
+        typing.press(.tab)
+        #expect(typing.inputLine == "> /v")
+        typing.press(.text("o"))
+        typing.press(.tab)
+        #expect(typing.inputLine == "> /voice")
+        typing.press(.control("u"))
+        typing.press(.text("word"))
+        let effects = typing.press(.tab)
+        #expect(effects.isEmpty && typing.inputLine == "> word")
+    }
+
+    @Test("T4: names that need escaping are not completed")
+    func hostileCompletion() {
+        var typing = Typing()
+        let contact = Contact(
+            id: peerID, name: DisplayName(truncating: "an\u{1b}na")!, trustStatus: .new, isNear: true, software: .nearshare,
+            hasKeys: true)
+        typing.handle(.event(.contacts([contact])))
+        typing.press(.text("/chat an"))
+        typing.press(.tab)
+        #expect(typing.inputLine == "> /chat an")
+    }
+
+    @Test("every frame has the size of the terminal, whatever is typed and received", arguments: 1...15 as ClosedRange<UInt64>)
+    func frames(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var typing = Typing(random.once(in: 2) ? .publicRoom : .latest)
+        let keys: [TerminalKey] = [
+            .text("a"), .text("日本"), .text("/who"), .text("e\u{301}"), .paste("x\ny\n" + String(repeating: "z", count: 200)),
+            .enter, .lineBreak, .backspace, .left, .home, .up, .down, .pageUp, .pageDown, .tab, .backTab, .control("n"),
+            .control("u"), .alt("2"), .escape,
+        ]
+        for step in 0..<300 {
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0:
+                let size = TerminalSize(
+                    columns: Int.random(in: 1...160, using: &random), rows: Int.random(in: 1...50, using: &random))
+                typing.handle(.resized(size))
+            case 1:
+                let author = PeerID(bytes: random.bytes(8))
+                let text = String(decoding: random.bytes(Int.random(in: 1...120, using: &random)), as: UTF8.self)
+                let isPublic = random.once(in: 2)
+                typing.handle(
+                    .event(
+                        .entry(
+                            ChatMessage(
+                                number: step + 1, id: "\(step)", conversation: isPublic ? .publicRoom : .peer(peerID),
+                                author: author, authorName: DisplayName(truncating: text), text: text,
+                                when: WallTime(milliseconds: Int64(step) * 10_000_000), status: .delivered))))
+            default: if let key = keys.randomElement(using: &random) { typing.press(key) }
+            }
+            let frame = typing.screen.render()
+            let (columns, rows) = (typing.screen.columns, typing.screen.rows)
+            #expect(frame.lines.count <= rows, "seed \(seed), step \(step), \(columns)×\(rows)")
+            #expect(
+                frame.lines.allSatisfy { TerminalText.width(of: $0.plainText) <= columns },
+                "seed \(seed), step \(step), \(columns)×\(rows)")
+            let isHarmless = frame.lines.allSatisfy { line in
+                line.plainText.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) }
+            }
+            #expect(isHarmless, "seed \(seed), step \(step)")
+        }
+    }
+}
+
+@Suite("transfers in a conversation") struct ChatTransferTests {
+    private func text(_ transfers: TransferStatus...) -> String {
+        var typing = Typing()
+        for transfer in transfers { typing.handle(.event(.transfer(transfer))) }
+        typing.press(.control("n"))
+        return typing.text
+    }
+
+    private func transfer(
+        _ done: UInt64, of total: UInt64?, outcome: TransferOutcome? = nil, detail: String? = nil, isIncoming: Bool = false,
+        name: String = "a.jpg"
+    ) -> TransferStatus {
+        TransferStatus(
+            id: .transfer(TransferID(rawValue: 1)), isIncoming: isIncoming, peer: peerID, name: name, done: done, total: total,
+            outcome: outcome, detail: detail)
+    }
+
+    @Test func `progress replaces the line of the same transfer`() {
+        let shown = text(transfer(0, of: 10), transfer(5, of: 10))
+        #expect(shown.contains("sending a.jpg: 5 B of 10 B, 50%"), "\(shown)")
+        #expect(!shown.contains("sending a.jpg…"))
+    }
+
+    @Test func `a transfer that has not begun shows its detail`() {
+        #expect(text(transfer(0, of: 10, detail: "waiting for an answer")).contains("a.jpg… (waiting for an answer)"))
+    }
+
+    @Test func `an unknown size has no percentage, and a wrong one at most 100`() {
+        let shown = text(transfer(5, of: nil, isIncoming: true))
+        #expect(shown.contains("receiving a.jpg: 5 B") && !shown.contains("%"))
+        #expect(text(transfer(.max, of: 1)).contains("100%"))
+        #expect(text(transfer(1, of: 0)).contains("100%"))
+    }
+
+    @Test func `outcomes have their sentences`() {
+        #expect(text(transfer(10, of: 10, outcome: .completed)).contains("sent a.jpg of 10 B"))
+        #expect(text(transfer(10, of: 10, outcome: .completed, isIncoming: true)).contains("received a.jpg of 10 B"))
+        #expect(
+            text(transfer(5, of: 10, outcome: .declined(.declined), detail: "anna declined")).contains("a.jpg: anna declined"))
+        #expect(text(transfer(5, of: 10, outcome: .failed(.refused, at: .remote))).contains("a.jpg: failed"))
+    }
+
+    @Test("T1: the claimed name of a file is escaped")
+    func hostileName() {
+        let shown = text(transfer(0, of: 10, isIncoming: true, name: "a\u{1b}[2J\u{202e}.jpg"))
+        #expect(shown.contains("a\\u{1b}[2J\\u{202e}.jpg"), "\(shown)")
+    }
+}
+
+@Suite("conversation view") struct ConversationViewTests {
+    private func entry(_ number: Int, mark: MessageStatus = .sent, isOurs: Bool = true) -> ChatMessage {
+        ChatMessage(
+            number: number, id: "l\(number)", conversation: .publicRoom, author: isOurs ? nil : peerID,
+            authorName: nil, text: "t\(number)", when: WallTime(milliseconds: Int64(number)), status: mark)
+    }
+
+    private func numbers(_ view: ConversationView) -> [Int] {
+        view.items.compactMap { if case .entry(let entry) = $0.content { entry.number } else { nil } }
+    }
+
+    @Test("entries are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
+    func order(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var view = ConversationView(.publicRoom)
+        let order = Array(1...40).shuffled(using: &random)
+        for number in order { view.insert(entry(number)) }
+        #expect(numbers(view) == Array(1...40), "seed \(seed)")
+        #expect(view.oldestNumber == 1 && view.lastEntry?.number == 40, "seed \(seed)")
+        let isNew = order.map { view.insert(entry($0)) }
+        #expect(!isNew.contains(true), "seed \(seed)")
+        #expect(Set(view.items.map(\.serial)).count == 40, "seed \(seed)")
+    }
+
+    @Test func `states only rise, except that a failed line may still be delivered`() {
+        var view = ConversationView(.publicRoom)
+        view.insert(entry(1))
+        let states = [MessageStatus.delivered, .sent, .read].map { mark in
+            _ = view.setMark(mark, of: "l1")
+            return view.lastEntry?.status
+        }
+        #expect(states == [.delivered, .delivered, .read])
+        let isKnown = view.setMark(.read, of: "unknown")
+        #expect(!isKnown)
+        var failed = ConversationView(.publicRoom)
+        failed.insert(entry(1, mark: .failed))
+        _ = failed.setMark(.delivered, of: "l1")
+        #expect(failed.lastEntry?.status == .delivered)
+    }
+
+    @Test func `reading clears the unread count and the states of received lines`() {
+        var view = ConversationView(.publicRoom)
+        view.insert(entry(1, mark: .delivered, isOurs: false))
+        view.unreadCount = 1
+        #expect(view.hasUnseenEntries)
+        view.markReceivedRead()
+        #expect(!view.hasUnseenEntries && view.unreadCount == 0)
+    }
+
+    @Test func `notices and transfers keep their place among entries`() {
+        var view = ConversationView(.publicRoom)
+        view.insert(entry(1))
+        view.addNotice("a notice", at: WallTime(milliseconds: 0))
+        view.insert(entry(2))
+        #expect(view.items.map { if case .notice = $0.content { true } else { false } } == [false, true, false])
+        for done in [1, 2] as [UInt64] {
+            view.update(
+                TransferStatus(
+                    id: .transfer(TransferID(rawValue: 1)), isIncoming: true, peer: peerID, name: "a", done: done, total: 2),
+                at: WallTime(milliseconds: 0))
+        }
+        #expect(view.items.count == 4)
+    }
+
+    @Test("R1: old items are dropped at the limit, and can be loaded again")
+    func limit() {
+        var view = ConversationView(.publicRoom)
+        view.isComplete = true
+        for number in 1...3_500 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        #expect(view.items.count <= 3_000 && !view.isComplete)
+        guard case .notice("3500")? = view.items.last?.content else {
+            Issue.record("the newest item was dropped")
+            return
+        }
+    }
+
+    @Test func `another node is asked again`() {
+        var view = ConversationView(.publicRoom)
+        (view.isLoading, view.hasLoadedNewest, view.isComplete) = (true, true, true)
+        view.discardPendingRequests()
+        #expect(!view.isLoading && !view.hasLoadedNewest && !view.isComplete)
+    }
+}

@@ -1,0 +1,255 @@
+import FoundationEssentials
+import Nearshare
+import NearshareBundles
+import NearshareTesting
+import Synchronization
+import Testing
+
+@testable import NearshareCLI
+@testable import NearshareService
+
+private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
+private let transfer = TransferID(rawValue: 0x0102)
+private let day = WallTime(milliseconds: 1_795_271_100_000)
+
+private func item(
+    _ name: String = "a.jpg", kind: OfferedItem.Kind = .file, path: String = "/in/a.jpg", isInInbox: Bool = true,
+    type: String? = "image/jpeg", warning: String? = nil
+) throws -> DeliveredItem {
+    DeliveredItem(
+        item: 0, kind: kind, claimedName: try #require(ClaimedFileName(name)), path: path, isInInbox: isInInbox, size: 1_500,
+        detectedType: type, typeWarning: warning)
+}
+
+private func offer(_ names: String...) -> Offer {
+    let items = names.compactMap { ClaimedFileName($0) }.map {
+        OfferedItem(kind: .file, name: $0, size: 5, entryCount: 1, mediaType: .unknown)
+    }
+    return Offer(items: items, itemCount: UInt32(items.count), entryCount: UInt64(items.count), totalSize: 5)
+}
+
+private func invitation(_ path: OutgoingInvitation.Path, _ status: TrustStatus = .new) -> OutgoingInvitation {
+    OutgoingInvitation(transfer: transfer, peer: anna, name: "anna", trustStatus: status, path: path)
+}
+
+private func sent(
+    _ outcome: TransferOutcome, detail: String? = nil, resumed: UInt64 = 0
+) -> SendResult {
+    SendResult(
+        transfer: transfer, peer: anna, outcome: outcome, detail: detail, label: "a.jpg → anna", byteCount: 3_000,
+        resumedByteCount: resumed)
+}
+
+private func received(
+    _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil, of names: String = "a.jpg"
+) -> ReceiveResult {
+    ReceiveResult(offer: offer(names), peer: anna, name: "anna", outcome: outcome, detail: detail, transfer: transfer)
+}
+
+private func line(_ text: String, from author: PeerID? = anna, in conversation: Conversation = .publicRoom) -> ChatMessage {
+    ChatMessage(
+        number: 7, id: "l7", conversation: conversation, author: author, authorName: DisplayName(truncating: "anna"),
+        text: text,
+        when: day, status: .delivered)
+}
+
+@Suite("operations, as users read them") struct TextReporterTests {
+    /// The lines that events cause.
+    private func lines(_ events: OperationEvent...) -> [String] {
+        let written = WrittenLines()
+        let reporter = TextReporter(output: .publish { written.append($0) })
+        for event in events { reporter.report(event) }
+        return written.all
+    }
+
+    private final class WrittenLines: Sendable {
+        private let lines = Mutex<[String]>([])
+        func append(_ line: String) { lines.withLock { $0.append(line) } }
+        var all: [String] { lines.withLock { $0 } }
+    }
+
+    @Test func `a search names what is looked for, escaped`() {
+        #expect(lines(.searching("anna")) == ["looking for anna…"])
+        #expect(lines(.searching("a\u{1b}[2J")) == ["looking for a\\u{1b}[2J…"])
+        #expect(lines(.searchingAgain(anna)) == ["the connection was lost; searching again on all transports…"])
+    }
+
+    @Test func `an invitation names the peer, the trust in it and the path`() {
+        let address = LinkAddress(host: "10.0.0.1", port: 4000)
+        #expect(lines(.inviting(invitation(.direct(address)))) == ["inviting anna (new here)…"])
+        #expect(
+            lines(.inviting(invitation(.mesh(isNeighbour: true, estimate: .seconds(1)), .known(.verified, isFriend: false))))
+                == ["sending to anna (verified) in the mesh, directly to a neighbour"])
+        #expect(
+            lines(.inviting(invitation(.mesh(isNeighbour: false, estimate: .seconds(75)))))
+                == ["sending to anna (new here) in the mesh, relayed by other peers, 1:15 at least"])
+        #expect(
+            lines(.inviting(invitation(.node))) == ["sending to anna in the mesh, by the node of this machine"])
+    }
+
+    @Test func `only a completed send is a line; failures are the command's error`() {
+        #expect(lines(.sent(sent(.completed))) == ["a.jpg → anna: done, 3.0 KB"])
+        #expect(
+            lines(.sent(sent(.completed, detail: "stored in the spool", resumed: 1_000)))
+                == ["a.jpg → anna: done, 3.0 KB, 1.0 KB of it sent earlier; stored in the spool"])
+        #expect(lines(.sent(sent(.declined(.declined))), .sent(sent(.interrupted)), .sent(sent(.expired))).isEmpty)
+    }
+
+    @Test func `a received file is its path, size and type`() throws {
+        #expect(lines(.delivered(try item(), from: nil, transfer)) == ["/in/a.jpg  (1.5 KB, image/jpeg)"])
+        #expect(
+            lines(.delivered(try item(kind: .folder, path: "/in/album", type: nil), from: nil, nil)) == ["/in/album  (folder)"])
+        #expect(lines(.delivered(try item(path: "", type: nil), from: nil, nil)).isEmpty)
+    }
+
+    @Test("P14: a type that the content contradicts, and a spooled item, are warnings")
+    func warnings() throws {
+        let delivered = try item(isInInbox: false, warning: "it is called .jpg and is a program")
+        let shown = lines(.delivered(delivered, from: nil, transfer))
+        #expect(shown.count == 3)
+        #expect(shown[1] == "check before you open it: it is called .jpg and is a program")
+        #expect(shown[2].hasPrefix("the inbox is not writable"))
+    }
+
+    @Test("T1: a path with control characters is escaped")
+    func hostilePath() throws {
+        let shown = lines(.delivered(try item(path: "/in/a\u{1b}[2J\u{202e}.jpg"), from: nil, transfer)).joined()
+        #expect(shown.contains("a\\u{1b}[2J\\u{202e}.jpg"))
+    }
+
+    @Test func `a received text is shown line by line instead of its path`() throws {
+        let scratch = ScratchFolder()
+        let path = scratch("message.txt")
+        try Data("hello\n\u{1b}[31mred".utf8).write(to: URL(filePath: path))
+        let delivered = try item("message.txt", kind: .text, path: path, type: "text/plain")
+        #expect(
+            lines(.delivered(delivered, from: nil, nil)) == ["an earlier sender: hello", "an earlier sender: \\u{1b}[31mred"])
+    }
+
+    @Test func `the end of a transfer says why`() {
+        #expect(lines(.receiveEnded(received(.completed))) == ["a.jpg from anna: complete"])
+        #expect(lines(.receiveEnded(received(.declined(.declined)))) == ["a.jpg from anna: declined"])
+        #expect(
+            lines(.receiveEnded(received(.declined(.tooLarge), detail: "it is 2 GB, and --max-size is 1 GB")))
+                == ["a.jpg from anna: declined (too large): it is 2 GB, and --max-size is 1 GB"])
+        #expect(lines(.receiveEnded(received(.expired))) == ["a.jpg from anna: not answered in time, so it was declined"])
+        #expect(lines(.receiveEnded(received(.cancelled(by: .remote)))) == ["a.jpg from anna: anna cancelled it"])
+    }
+
+    @Test func `lines of the node are shown unless a message has shown them already`() throws {
+        let bundle = try #require(BundleID(bytes: [UInt8](0..<16)))
+        #expect(lines(.node(.entry(line("hi\nthere")))) == ["anna to everyone: hi", "anna to everyone: there"])
+        #expect(lines(.node(.entry(line("mine", from: nil)))).isEmpty)
+        var shown = line("sealed", in: .peer(anna))
+        shown.id = bundle.hex
+        #expect(lines(.node(.entry(shown))).isEmpty)
+        shown.id = "short"
+        #expect(lines(.node(.entry(shown))) == ["anna: sealed"])
+        #expect(lines(.node(.notice("relaying"))) == ["relaying"])
+        #expect(lines(.node(.messageChanged(bundle, .sent, detail: nil)), .node(.contacts([]))).isEmpty)
+    }
+
+    @Test func `progress is drawn, not written`() {
+        let progress = TransferProgress(id: transfer, direction: .outgoing, total: 10, totalEntries: 1)
+        #expect(
+            lines(
+                .progress(progress), .nodeProgress(transfer, done: 1, total: 2), .waitingForAnswer(transfer),
+                .acceptedByReceiver(transfer), .resumed(transfer, offset: 1), .accepted(transfer, from: anna)
+            ).isEmpty)
+    }
+}
+
+@Suite("operations, as programs read them") struct JSONReporterTests {
+    /// The event as one line of JSON; nil where there is none.
+    private func json(_ event: OperationEvent) throws -> String? {
+        guard let (name, fields) = JSONReporter.fields(of: event) else { return nil }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let data = try encoder.encode(JSONValue.object(fields))
+        return "\(name) \(String(decoding: data, as: UTF8.self))"
+    }
+
+    @Test func `events of a send have the documented members`() throws {
+        let name = try DisplayName("an\u{1b}na")
+        #expect(try json(.searching("anna")) == #"looking {"peer":"anna"}"#)
+        #expect(try json(.searchingAgain(anna)) == #"looking {"peer":"1a2b3c4d5e6f7081"}"#)
+        #expect(
+            try json(.found(anna, name, .lan))
+                == "found {\"name\":\"an\\u001bna\",\"peer\":\"1a2b3c4d5e6f7081\",\"via\":\"lan\"}")
+        #expect(try json(.waitingForAnswer(transfer)) == #"waiting {"transfer":"0000000000000102"}"#)
+        #expect(try json(.acceptedByReceiver(transfer)) == #"accepted {"transfer":"0000000000000102"}"#)
+        #expect(try json(.resumed(transfer, offset: 7)) == #"resumed {"offset":7,"transfer":"0000000000000102"}"#)
+        #expect(
+            try json(.nodeProgress(transfer, done: 5, total: nil))
+                == #"progress {"done":5,"total":null,"transfer":"0000000000000102"}"#)
+        #expect(
+            try json(.sent(sent(.declined(.noSpace), detail: "full")))
+                == #"finished {"detail":"full","outcome":"declined","peer":"1a2b3c4d5e6f7081","transfer":"0000000000000102"}"#)
+    }
+
+    @Test func `an invitation tells the path that the transfer takes`() throws {
+        let address = LinkAddress(host: "10.0.0.1", port: 4000)
+        #expect(
+            try json(.inviting(invitation(.direct(address))))
+                == #"inviting {"address":"10.0.0.1:4000","peer":"1a2b3c4d5e6f7081","standing":"new","transfer":"0000000000000102","via":"lan"}"#
+        )
+        let mesh = try #require(try json(.inviting(invitation(.mesh(isNeighbour: true, estimate: .seconds(9))))))
+        #expect(mesh.contains(#""estimate":9"#) && mesh.contains(#""via":"mesh""#) && !mesh.contains("address"))
+        let node = try #require(try json(.inviting(invitation(.node, .known(.seen, isFriend: true)))))
+        #expect(node.contains(#""via":"mesh""#) && node.contains(#""standing":"friend""#) && !node.contains("estimate"))
+    }
+
+    @Test func `progress has numbers, and null for what is not known`() throws {
+        var progress = TransferProgress(id: transfer, direction: .outgoing, total: nil, totalEntries: 2)
+        #expect(
+            try json(.progress(progress))
+                == #"progress {"done":0,"entries":2,"finished_entries":0,"fragments":null,"fragments_done":null,"left":null,"rate":null,"total":null,"transfer":"0000000000000102"}"#
+        )
+        progress.total = 10
+        progress.rate = 3.4
+        progress.timeLeft = .milliseconds(2_700)
+        progress.fragments = TransferProgress.Fragments(done: 1, total: 4)
+        let known = try #require(try json(.progress(progress)))
+        for member in [#""left":2"#, #""rate":3"#, #""total":10"#, #""fragments":4"#, #""fragments_done":1"#] {
+            #expect(known.contains(member), "\(known)")
+        }
+    }
+
+    @Test func `events of receiving have the documented members`() throws {
+        #expect(
+            try json(.accepted(transfer, from: anna)) == #"accepted {"peer":"1a2b3c4d5e6f7081","transfer":"0000000000000102"}"#)
+        #expect(
+            try json(.delivered(try item(), from: nil, nil))
+                == #"delivered {"in_inbox":true,"kind":"file","name":"a.jpg","path":"/in/a.jpg","size":1500,"type":"image/jpeg","warning":null}"#
+        )
+        #expect(try json(.delivered(try item(), from: nil, transfer))?.contains(#""transfer":"0000000000000102""#) == true)
+        #expect(
+            try json(.receiveEnded(received(.expired)))
+                == #"finished {"detail":null,"outcome":"expired","peer":"1a2b3c4d5e6f7081"}"#)
+        let complete = try json(.receiveEnded(received(.completed, transfer: transfer)))
+        #expect(complete?.contains(#""transfer":"0000000000000102""#) == true)
+    }
+
+    @Test func `a received text is in the event`() throws {
+        let scratch = ScratchFolder()
+        try Data("hello".utf8).write(to: URL(filePath: scratch("m.txt")))
+        let delivered = try item("m.txt", kind: .text, path: scratch("m.txt"), type: "text/plain")
+        #expect(try json(.delivered(delivered, from: nil, nil))?.contains(#""text":"hello""#) == true)
+        // A link in the place of the text is not followed (P4).
+        try FileManager.default.createSymbolicLink(atPath: scratch("link"), withDestinationPath: scratch("m.txt"))
+        let linked = try item("link", kind: .text, path: scratch("link"), type: "text/plain")
+        #expect(try json(.delivered(linked, from: nil, nil))?.contains(#""text":null"#) == true)
+    }
+
+    @Test func `events of the node that programs use are written, the others not`() throws {
+        let bundle = try #require(BundleID(bytes: [UInt8](repeating: 1, count: 16)))
+        #expect(
+            try json(.node(.messageChanged(bundle, .failed, detail: "too old")))
+                == #"message_changed {"detail":"too old","id":"01010101010101010101010101010101","state":"failed"}"#)
+        #expect(try json(.node(.entry(line("hi"))))?.hasPrefix("line {") == true)
+        #expect(try json(.node(.entry(line("mine", from: nil)))) == nil)
+        #expect(try json(.node(.contacts([]))) == nil)
+        #expect(try json(.notice("x")) == nil && json(.warning("x")) == nil && json(.result("x")) == nil)
+        #expect(try json(.textDelivered(to: try DisplayName("anna"))) == nil)
+    }
+}
