@@ -411,20 +411,3 @@ extension [DirectReaction] {
             ])
     }
 }
-
-@Suite struct TransferMeterTests {
-    @Test func rateAndTimeLeft() throws {
-        var meter = TransferMeter(amount: 500, now: Lone.start)
-        #expect(meter.rate == nil && meter.timeLeft(until: 1000) == nil)
-        for second in 1...60 { meter.measure(500 + UInt64(second) * 100, now: Lone.start + .seconds(second)) }
-        let rate = try #require(meter.rate)
-        #expect(abs(rate - 100) < 0.01)
-        #expect(try #require(meter.timeLeft(until: 7500)).inSeconds - 10 < 0.01)
-        #expect(meter.timeLeft(until: nil) == nil && meter.timeLeft(until: 3) == nil)
-        for second in 61...120 { meter.measure(6500, now: Lone.start + .seconds(second)) }
-        #expect(try #require(meter.rate) < 0.001, "nothing comes any more")
-        #expect(meter.timeLeft(until: .max) == nil)
-        meter.measure(0, now: Lone.start + .seconds(121))
-        #expect(meter.rate != nil, "an amount that shrinks does not trap")
-    }
-}
