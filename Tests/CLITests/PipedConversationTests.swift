@@ -113,12 +113,15 @@ import Testing
 private final class ScriptedNode: NodeClient {
     let sentLines = Mutex<[String]>([])
     private let mark: MessageStatus?
+    /// The state that is stored without an event.
+    private let storedMark: MessageStatus?
     private let stream: AsyncStream<ControlEvent>
     private let sink: AsyncStream<ControlEvent>.Continuation
     static let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
-    init(marking mark: MessageStatus?) {
+    init(marking mark: MessageStatus?, storing storedMark: MessageStatus? = nil) {
         self.mark = mark
+        self.storedMark = storedMark
         (stream, sink) = AsyncStream.makeStream(of: ControlEvent.self)
     }
 
@@ -141,7 +144,14 @@ private final class ScriptedNode: NodeClient {
             // Events may arrive before the reply.
             if let mark { sink.yield(.marked(id: "line-\(number)", conversation: conversation, mark: mark, reason: nil)) }
             return .lineAccepted(id: "line-\(number)")
-        case .history: return .entries([])
+        case .history(let conversation, _, _):
+            guard let storedMark else { return .entries([]) }
+            return .entries(
+                sentLines.withLock { $0 }.enumerated().map { index, text in
+                    ChatMessage(
+                        number: index + 1, id: "line-\(index + 1)", conversation: conversation, author: nil, authorName: nil,
+                        text: text, when: WallTime(milliseconds: 0), status: storedMark)
+                })
         case .contacts: return .contacts([])
         default: return .done
         }
@@ -183,6 +193,10 @@ private final class ScriptedNode: NodeClient {
         await #expect { try await run("hi\n", ScriptedNode(marking: .sent), to: "zoe") } throws: {
             CommandFailure($0).status == .peerNotFound
         }
+    }
+
+    @Test("a state whose event was lost is read from the node") func lostEvent() async throws {
+        try await run("hi\nthere\n", ScriptedNode(marking: nil, storing: .sent))
     }
 
     @Test("an empty input sends nothing")

@@ -24,8 +24,6 @@ final class PipedConversation: Sendable {
         case accepted(String, line: UInt64)
         case refused(ControlFailure, line: UInt64)
         case ended
-        /// Time to read the states that the node has stored.
-        case refresh
         case timedOut
         case nodeEnded
         case stopped
@@ -40,6 +38,9 @@ final class PipedConversation: Sendable {
     /// Time to look for an unknown peer, in seconds.
     private static let findTimeout = Duration.seconds(10)
     private static let maximumHistory = 500
+    /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events that
+    /// wait for it, so at least one reading follows each loss.
+    private static let refreshInterval = 512
 
     init(client: any NodeClient, order: Order, input: Int32 = STDIN_FILENO) {
         self.client = client
@@ -76,12 +77,6 @@ final class PipedConversation: Sendable {
                 sink.yield(.nodeEnded)
             }
             group.addTask { try await self.sendLines(in: conversation) }
-            group.addTask { [sink] in
-                while !Task.isCancelled {
-                    try? await Task.sleep(for: .seconds(1))
-                    sink.yield(.refresh)
-                }
-            }
             try await follow(conversation, name: name, report, &group)
             lines.stop()
         }
@@ -91,11 +86,14 @@ final class PipedConversation: Sendable {
         _ conversation: Conversation, name: String, _ report: ChatReport, _ group: inout ThrowingTaskGroup<Void, any Error>
     ) async throws {
         var tracker = DeliveryTracker(conversation, goal: order.goal)
+        var eventCount = 0
         for await input in inputs {
             switch input {
             case .event(let event):
                 tracker.handle(event)
                 report.emit(event)
+                eventCount += 1
+                if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker) }
                 if order.follows, case .entry(let entry) = event, entry.conversation == conversation, !entry.isOurs {
                     try await client.markRead(conversation)
                 }
@@ -107,17 +105,15 @@ final class PipedConversation: Sendable {
                 report.refused(failure, line: line)
             case .ended:
                 tracker.end()
+                try await refresh(&tracker)
                 if !order.follows {
                     group.addTask { [sink, order] in
                         try? await Task.sleep(for: order.timeout)
                         sink.yield(.timedOut)
                     }
                 }
-            case .refresh:
-                guard !tracker.open.isEmpty else { break }
-                let limit = min(Self.maximumHistory, tracker.open.count + 50)
-                for entry in try await client.history(of: conversation, limit: limit) { tracker.update(with: entry) }
             case .timedOut:
+                try await refresh(&tracker)
                 let isNear = try await isNear(conversation)
                 if let failure = tracker.failure(name: name, isNear: isNear, timedOutAfter: order.timeout.inSeconds) {
                     throw failure
@@ -133,6 +129,13 @@ final class PipedConversation: Sendable {
                 return
             }
         }
+    }
+
+    /// Reads the states that the node has stored, in case an event was lost.
+    private func refresh(_ tracker: inout DeliveryTracker) async throws {
+        guard !tracker.open.isEmpty else { return }
+        let limit = min(Self.maximumHistory, tracker.open.count + 50)
+        for entry in try await client.history(of: tracker.conversation, limit: limit) { tracker.update(with: entry) }
     }
 
     private func isNear(_ conversation: Conversation) async throws -> Bool {

@@ -24,7 +24,8 @@ package final class ControlServer: Sendable {
         }
         let (clients, continuation) = AsyncStream.makeStream(of: Int32.self)
         let thread = try BlockingThread.start { [listener] in
-            while let client = UnixSocket.accept(listener) { continuation.yield(client) }
+            let spare = SpareDescriptor()
+            while let client = UnixSocket.accept(listener, spare) { continuation.yield(client) }
             continuation.finish()
         }
         await withTaskCancellationHandler {

@@ -35,8 +35,9 @@ enum UnixSocket {
         return descriptor
     }
 
+    /// - Parameter spare: given up for a connection that cannot be accepted for want of descriptors.
     /// - Returns: nil once the listener is shut down.
-    static func accept(_ listener: Int32) -> Int32? {
+    static func accept(_ listener: Int32, _ spare: SpareDescriptor) -> Int32? {
         while true {
             let descriptor = nearshare_accept(listener, nil, nil)
             if descriptor >= 0 {
@@ -48,8 +49,9 @@ enum UnixSocket {
             }
             switch errno {
             case EINTR, ECONNABORTED: continue
-            case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-                // Other descriptors will be closed; until then accept(2) would fail again.
+            case EMFILE, ENFILE: spare.dropConnection { nearshare_accept(listener, nil, nil) }
+            case ENOBUFS, ENOMEM:
+                // Nothing signals that the kernel has memory again: the pause bounds the rate of the attempts.
                 usleep(100_000)
             default: return nil
             }

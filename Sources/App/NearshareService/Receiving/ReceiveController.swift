@@ -26,6 +26,7 @@ package final class ReceiveController: Sendable {
     private let prompts: PromptQueue?
     private let trust: TrustRecorder
     private let reporter: any Reporter
+    private let spool: SpoolDelivery?
     private let endsAfterFirst: Bool
     private let running = RunningTransfers()
     private let receiving = Mutex<[ResumeIdentity: Transfer]>([:])
@@ -42,6 +43,7 @@ package final class ReceiveController: Sendable {
         self.destination = destination
         self.reporter = reporter
         self.endsAfterFirst = endsAfterFirst
+        spool = destination.inbox.map { SpoolDelivery(inbox: $0, state: machine.state, reporter: reporter) }
         prompts = accept == .ask ? display.map { PromptQueue($0) } : nil
         policy = AcceptancePolicy(
             accept: accept, limits: destination.inbox?.limits, canAsk: prompts != nil, quota: quota)
@@ -54,10 +56,7 @@ package final class ReceiveController: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.prompts?.run() }
             group.addTask { await self.reporter.showProgress(of: self.running) }
-            if let inbox = destination.inbox {
-                let delivery = SpoolDelivery(inbox: inbox, state: machine.state, reporter: reporter)
-                group.addTask { await delivery.run() }
-            }
+            group.addTask { await self.spool?.run() }
             let verification = VerificationResponder(trust: trust, reporter: reporter, prompts: prompts)
             group.addTask { await verification.run(listener.comparisons) }
             await withDiscardingTaskGroup { answers in
@@ -162,6 +161,7 @@ package final class ReceiveController: Sendable {
             record(item, from: peer)
             reporter.report(.delivered(item, from: peer, transfer.id))
         }
+        if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
         reportEnd(of: invitation, result.outcome, detail: result.detail, transfer: transfer.id)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }

@@ -1,28 +1,50 @@
 internal import Nearshare
 
 /// Moves items from the spool into the inbox once the inbox is available again.
-struct SpoolDelivery: Sendable {
-    let inbox: Inbox
-    let state: StateDirectory
-    let reporter: any Reporter
+final class SpoolDelivery: Sendable {
+    private let inbox: Inbox
+    private let state: StateDirectory
+    private let reporter: any Reporter
+    private let watch: InboxWatch?
 
-    /// Interval of the attempts. There is no notification when a medium is mounted.
-    private static let interval = Duration.seconds(5)
+    /// Interval of the attempts while items wait: nothing announces that a full disk has space again.
+    private static let spaceCheckInterval = Duration.seconds(5)
+
+    init(inbox: Inbox, state: StateDirectory, reporter: any Reporter) {
+        self.inbox = inbox
+        self.state = state
+        self.reporter = reporter
+        watch = InboxWatch(path: inbox.path)
+    }
 
     /// Runs until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            for item in inbox.deliverPending() {
-                if let stagedPath = item.stagedPath {
-                    do {
-                        try ReceiveHistory(in: state).recordMove(from: stagedPath, to: item.path)
-                    } catch {
-                        reporter.report(.warning("\(error)"))
-                    }
-                }
-                reporter.report(.delivered(item, from: nil, nil))
-            }
-            try? await Task.sleep(for: Self.interval)
+            watch?.arm()
+            deliver()
+            await awaitChange(timeout: inbox.pendingPaths.isEmpty ? nil : Self.spaceCheckInterval)
         }
+    }
+
+    /// Tries again soon: an item was received that the inbox did not accept.
+    func recordPendingItem() { watch?.wake() }
+
+    private func deliver() {
+        for item in inbox.deliverPending() {
+            if let stagedPath = item.stagedPath {
+                do {
+                    try ReceiveHistory(in: state).recordMove(from: stagedPath, to: item.path)
+                } catch {
+                    reporter.report(.warning("\(error)"))
+                }
+            }
+            reporter.report(.delivered(item, from: nil, nil))
+        }
+    }
+
+    private func awaitChange(timeout: Duration?) async {
+        if let watch, (try? await watch.awaitChange(timeout: timeout)) != nil { return }
+        // The kernel refuses a descriptor or a thread, so that nothing can be waited for.
+        try? await Task.sleep(for: Self.spaceCheckInterval)
     }
 }

@@ -8,11 +8,9 @@ final class L2CAPListener: StreamListener {
     let port: UInt16
     private let descriptor: Int32
     private let wakeup = EventFD()
+    private let spare = SpareDescriptor()
     private let adapter: AdapterThread
     private let isClosed = Atomic(false)
-
-    /// How long to wait when the process has no descriptors left: nothing signals that one has become free.
-    private static let descriptorRetryDelay = Duration.milliseconds(100)
 
     /// Takes ownership of a listening descriptor.
     init(descriptor: Int32, port: UInt16, adapter: AdapterThread) {
@@ -38,7 +36,7 @@ final class L2CAPListener: StreamListener {
             guard accepted >= 0 else {
                 // The peer may have disconnected already.
                 if errno == EMFILE || errno == ENFILE {
-                    _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: Self.descriptorRetryDelay)
+                    spare.dropConnection { nearshare_l2cap_accept(descriptor, &raw) }
                 }
                 continue
             }

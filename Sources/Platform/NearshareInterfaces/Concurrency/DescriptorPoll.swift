@@ -9,6 +9,8 @@ package enum DescriptorPoll {
 
         package static let readable = Events(rawValue: Int16(POLLIN))
         package static let writable = Events(rawValue: Int16(POLLOUT))
+        /// A change of a file below /proc.
+        package static let priority = Events(rawValue: Int16(POLLPRI))
         /// Reported without being asked for: an error, a hang-up or a closed descriptor.
         package static let broken = Events(rawValue: Int16(POLLERR | POLLHUP | POLLNVAL))
     }

@@ -1,0 +1,73 @@
+internal import Glibc
+internal import Nearshare
+internal import Synchronization
+
+/// Waits for events that can make an inbox accept items again: a change of the mounts, of the inbox, or of a directory above it.
+///
+/// The kernel does not announce that space has become free, except for items that are removed from the inbox itself.
+package final class InboxWatch: Sendable {
+    private let path: String
+    /// Changes of the watched directory (inotify(7)).
+    private let changes: Int32
+    /// The table of mounts, whose changes poll(2) reports (proc_pid_mountinfo(5)).
+    private let mounts: Int32
+    private let wakeup = EventFD()
+    /// The watched directory: the inbox, or the nearest one above it that exists.
+    private let watched = Mutex<Int32>(-1)
+
+    /// - Parameter path: absolute.
+    /// - Returns: nil where the kernel has no descriptor left.
+    package init?(path: String) {
+        self.path = path
+        changes = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+        mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
+        guard changes >= 0, mounts >= 0, wakeup.isOpen else { return nil }
+    }
+
+    deinit {
+        for descriptor in [changes, mounts] where descriptor >= 0 { close(descriptor) }
+    }
+
+    /// Watches the inbox, or the directory in which a part of its path is missing. Called before each attempt to use the inbox, so
+    /// that no later change is missed.
+    package func arm() {
+        watched.withLock { watched in
+            if watched >= 0 { inotify_rm_watch(changes, watched) }
+            let own = IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF
+            watched = inotify_add_watch(changes, path, UInt32(own))
+            var parts = path.split(separator: "/")
+            while watched < 0, !parts.isEmpty {
+                parts.removeLast()
+                let above = IN_ATTRIB | IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF
+                watched = inotify_add_watch(changes, "/" + parts.joined(separator: "/"), UInt32(above))
+            }
+        }
+        discardChanges()
+    }
+
+    /// Ends a wait, the present one or the next.
+    package func wake() { wakeup.signal() }
+
+    /// Waits for a change since ``arm()``, a call of ``wake()``, or the cancellation of the task.
+    /// - Parameter timeout: nil for none.
+    /// - Returns: false when the time was over first.
+    /// - Throws: `ThreadError`.
+    package func awaitChange(timeout: Duration?) async throws -> Bool {
+        try await withTaskCancellationHandler {
+            try await BlockingThread.run { [self] in
+                let events = DescriptorPoll.wait(
+                    for: [(changes, .readable), (mounts, .priority), (wakeup.descriptor, .readable)], timeout: timeout)
+                wakeup.reset()
+                return events.contains { !$0.isEmpty }
+            }
+        } onCancel: {
+            wakeup.signal()
+        }
+    }
+
+    /// Drops the events of an earlier watch, such as its own removal.
+    private func discardChanges() {
+        var events = [UInt8](repeating: 0, count: 4_096)
+        while read(changes, &events, events.count) > 0 {}
+    }
+}
