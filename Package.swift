@@ -97,7 +97,7 @@ let libraryFloor: [Target] = [
         "Nearshare", "Library",
         [
             "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareBundles", "NearshareInterfaces",
-            "NearshareEngine", "NearshareTCP", "NearshareDiscovery", "NearshareStorage", "CNearshareShims",
+            "NearshareEngine", "NearshareTCP", "NearshareDiscovery", "NearshareStorage",
             .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])), logging,
         ]),
 ]

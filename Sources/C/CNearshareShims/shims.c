@@ -48,20 +48,6 @@ int nearshare_is_in_memory(int descriptor) {
     return fstatfs(descriptor, &status) == 0 && (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC);
 }
 
-int nearshare_random(void *buffer, size_t count) {
-    unsigned char *next = buffer;
-    while (count > 0) {
-        ssize_t got = getrandom(next, count, 0);
-        if (got < 0) {
-            if (errno == EINTR) continue;
-            return -1;
-        }
-        next += got;
-        count -= (size_t)got;
-    }
-    return 0;
-}
-
 int nearshare_clock_is_synchronized(void) {
     struct timex state = {0};
     int code = adjtimex(&state);

@@ -1,4 +1,3 @@
-internal import CNearshareShims
 internal import Glibc
 package import Logging
 package import NearshareBase
@@ -172,8 +171,13 @@ public final class LocalMachine: Sendable {
 
     /// Fresh random bytes from the kernel.
     package static func randomBytes(_ count: Int) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: count)
-        precondition(nearshare_random(&bytes, count) == 0, "the kernel gives no random bytes")
+        // On Linux: getrandom(2), which waits until the kernel's generator is ready.
+        var generator = SystemRandomNumberGenerator()
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(count)
+        while bytes.count < count {
+            withUnsafeBytes(of: generator.next()) { bytes += $0.prefix(count - bytes.count) }
+        }
         return bytes
     }
 

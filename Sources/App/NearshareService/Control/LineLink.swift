@@ -93,21 +93,10 @@ final class LineLink: Sendable {
                 defer { (state.lines, state.byteCount) = ([], 0) }
                 return state.lines
             }
-            guard !batch.isEmpty, writeAll(Array(batch.joined())) else { break }
+            guard !batch.isEmpty, (try? DescriptorIO.sendAll(Array(batch.joined()), to: descriptor)) != nil else { break }
         }
         state.update { cut(&$0) }
         endThread()
-    }
-
-    private func writeAll(_ bytes: [UInt8]) -> Bool {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return false }
-            rest = rest.dropFirst(count)
-        }
-        return true
     }
 
     /// The last of the two threads closes the descriptor, so that its number is not reused while the other one uses it.

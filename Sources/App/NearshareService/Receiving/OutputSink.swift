@@ -23,14 +23,10 @@ final class OutputSink: ResourceSink {
         if let limit, written > limit {
             throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
         }
-        var rest = bytes
-        while !rest.isEmpty {
-            let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
-            if count >= 0 {
-                rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
-            } else if errno != EINTR {
-                throw StorageError(.failed, "could not write to standard output: \(String(cString: strerror(errno)))")
-            }
+        do throws(SystemCallError) {
+            try DescriptorIO.writeAll(bytes, to: descriptor)
+        } catch {
+            throw StorageError(.failed, "could not write to standard output: \(String(cString: strerror(error.code)))")
         }
     }
 

@@ -34,9 +34,6 @@ int nearshare_reserve(int descriptor, off_t size);
 /// Whether the descriptor is on a file system in memory.
 int nearshare_is_in_memory(int descriptor);
 
-/// getrandom(2), which waits until the kernel's generator is ready. Returns 0, or -1 with errno set.
-int nearshare_random(void *buffer, size_t count);
-
 /// Whether a time service keeps the system clock: 1 or 0, -1 if unknown.
 int nearshare_clock_is_synchronized(void);
 

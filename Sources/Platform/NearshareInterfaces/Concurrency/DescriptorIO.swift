@@ -19,6 +19,16 @@ package enum DescriptorIO {
         guard written == bytes.count else { throw SystemCallError(code: EIO) }
     }
 
+    /// Sends all bytes over a connected socket. Blocks. A closed connection is the error `EPIPE`, and no signal.
+    package static func sendAll(_ bytes: [UInt8], to socket: Int32) throws(SystemCallError) {
+        try bytes.withUnsafeBufferPointer { (bytes) throws(SystemCallError) in
+            let sent = try transfer(bytes.count) { offset in
+                send(socket, bytes.baseAddress.map { $0 + offset }, bytes.count - offset, Int32(MSG_NOSIGNAL))
+            }
+            guard sent == bytes.count else { throw SystemCallError(code: EIO) }
+        }
+    }
+
     /// Writes all bytes at a position of a file, without moving the descriptor's own position.
     package static func writeAll(
         _ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at position: UInt64

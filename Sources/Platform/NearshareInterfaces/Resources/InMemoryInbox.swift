@@ -58,7 +58,7 @@ package final class InMemoryInbox: Sendable {
     }
 
     package func makeSink(for offer: Offer, from sender: Fingerprint, resumeKey: [UInt8]) -> any ResourceSink {
-        InMemorySink(self, offer: offer, key: Key(sender: sender, resumeKey: resumeKey))
+        InMemoryInboxSink(self, offer: offer, key: Key(sender: sender, resumeKey: resumeKey))
     }
 
     fileprivate var capacity: UInt64? { state.withLock { $0.capacity } }
@@ -95,7 +95,7 @@ package final class InMemoryInbox: Sendable {
     }
 }
 
-private final class InMemorySink: ResourceSink {
+private final class InMemoryInboxSink: ResourceSink {
     private let inbox: InMemoryInbox
     private let offer: Offer
     private let key: InMemoryInbox.Key

@@ -93,6 +93,13 @@ package struct InMemorySource: ResourceSource {
             entryCount: UInt64(entries.count), totalSize: total)
     }
 
+    /// Entries with an offer that is not derived from them.
+    package init(_ entries: [Entry], offer: Offer) {
+        self.entries = entries
+        self.offer = offer
+        failure = nil
+    }
+
     package func makeReader() throws(StorageError) -> any ResourceReader {
         InMemoryReader(self)
     }

@@ -1,30 +1,11 @@
 package import NearshareBase
 package import NearshareInterfaces
 
-/// The in-memory counterpart of files to send.
-package struct InMemorySource: ResourceSource {
-    private let content: MemoryContent
-
+extension InMemorySource {
+    /// The entries and the offer of `content`.
     package init(_ content: MemoryContent) {
-        self.content = content
+        self.init(content.entries.map { Entry($0.header, content: $0.bytes) }, offer: content.offer)
     }
-
-    package var offer: Offer { content.offer }
-
-    package func makeReader() throws(StorageError) -> any ResourceReader { InMemoryReader(content) }
-}
-
-private final class InMemoryReader: ResourceReader {
-    private var provider: MemoryProvider
-
-    init(_ content: MemoryContent) {
-        provider = MemoryProvider(content)
-    }
-
-    func nextEntry() throws(StorageError) -> EntryHeader? { provider.nextEntry() }
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int { provider.read(into: buffer) }
-    func seek(to offset: UInt64) throws(StorageError) { provider.seek(to: offset) }
-    func cancel() {}
 }
 
 /// The in-memory counterpart of an inbox's sink. It can block at a position until ``goOn()``.
