@@ -10,8 +10,6 @@ internal import Synchronization
 /// ``RouterDriver`` runs the router and its links. This class turns the router's events into transfers and invitations, one after
 /// the other in ``run()``, and owns the tasks of the mesh.
 package final class MeshDriver: Sendable {
-    typealias Job = @Sendable () async -> Void
-
     let settings: NodeSettings
     let transfers: TransferProgressManager
     /// Receives the offers of peers; nil for a node that accepts none.
@@ -29,15 +27,13 @@ package final class MeshDriver: Sendable {
     let ended = Promise<Bool>()
     /// Peers that appeared, changed or left.
     let peerChanges = Broadcast<PeerID>()
-    private let jobs: AsyncStream<Job>
-    private let jobContinuation: AsyncStream<Job>.Continuation
+    private let tasks = OwnedTasks()
 
     init(_ settings: NodeSettings, _ transfers: TransferProgressManager, invitations: AsyncStream<Invitation>.Continuation?) {
         self.settings = settings
         self.transfers = transfers
         self.invitations = invitations
         router = RouterDriver(settings)
-        (jobs, jobContinuation) = AsyncStream.makeStream()
     }
 
     // MARK: Life
@@ -51,15 +47,13 @@ package final class MeshDriver: Sendable {
                 group.addTask {
                     for await event in self.router.events { self.handle(event) }
                 }
-                for await job in jobs { group.addTask { await job() } }
+                await tasks.run()
             }
         } catch {
             settings.log.error("mesh: \(error)")
             stop()
-            // Each job sees that the mesh has stopped, and ends what it was started for.
-            await withDiscardingTaskGroup { group in
-                for await job in jobs { group.addTask { await job() } }
-            }
+            // Each task sees that the mesh has stopped, and ends what it was started for.
+            await tasks.run()
         }
         interruptAll()
         ended.fulfil(true)
@@ -68,16 +62,14 @@ package final class MeshDriver: Sendable {
     /// Runs a task that ``run()`` waits for.
     /// - Returns: false when the mesh has stopped; then the task is not run.
     @discardableResult
-    func start(_ job: @escaping Job) -> Bool {
-        if case .terminated = jobContinuation.yield(job) { false } else { true }
-    }
+    func start(_ job: @escaping OwnedTasks.Job) -> Bool { tasks.start(job) }
 
     /// Announces to the neighbours that this node leaves, lets queued frames go out, and ends the links.
     func stop() {
         router.stop()
         bundles.withLock { $0 }?.stop()
         stopping.fulfil(true)
-        jobContinuation.finish()
+        tasks.finish()
     }
 
     var isStopping: Bool { router.isStopping }

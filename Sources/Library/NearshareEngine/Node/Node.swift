@@ -27,14 +27,9 @@ package func withNode<Result: Sendable>(
 
 /// This machine among its peers: sends, receives, finds. Made by ``withNode(_:_:)``, which owns everything that it starts.
 public final class Node: Sendable {
-    typealias Job = @Sendable () async -> Void
-
     private struct State {
-        var links: [ObjectIdentifier: LinkDriver] = [:]
-        var listeners: [any StreamListener] = []
-        var advertisements: [any RunningAdvertisement] = []
-        var linksByHost: [String: Int] = [:]
-        var incomingLinks = 0
+        var links = LinkRegistry()
+        var listeners = ListenerRegistry()
         var limiter = InvitationRateLimiter()
         var mesh: MeshDriver?
         var radio: Radio?
@@ -48,12 +43,10 @@ public final class Node: Sendable {
     /// Fulfilled when the node begins to stop.
     let stopping = Promise<Bool>()
     private let state = Mutex(State())
-    private let jobs: AsyncStream<Job>
-    private let jobContinuation: AsyncStream<Job>.Continuation
+    private let tasks = OwnedTasks()
 
     init(_ settings: NodeSettings) {
         self.settings = settings
-        (jobs, jobContinuation) = AsyncStream.makeStream()
     }
 
     /// The name that other peers see.
@@ -66,34 +59,27 @@ public final class Node: Sendable {
     // MARK: Scope
 
     func run() async {
-        await withDiscardingTaskGroup { group in
-            for await job in jobs {
-                group.addTask { await job() }
-            }
-        }
+        await tasks.run()
     }
 
     /// Starts a task that the node awaits before it ends.
-    func start(_ job: @escaping Job) {
-        jobContinuation.yield(job)
+    func start(_ job: @escaping OwnedTasks.Job) {
+        tasks.start(job)
     }
 
     /// Begins an orderly shutdown: declines invitations, stops transfers so that they can be resumed, and informs the peers.
     package func beginShutdown() {
-        let (links, listeners, advertisements, mesh, sessions) = state.withLock { state in
+        let (links, listeners, mesh, sessions) = state.withLock { state in
             state.isShuttingDown = true
-            defer { (state.listeners, state.advertisements, state.radio) = ([], [], nil) }
-            return (
-                Array(state.links.values), state.listeners, state.advertisements, state.mesh, Array(state.sessions.values)
-            )
+            state.radio = nil
+            return (state.links.running, state.listeners.removeAll(), state.mesh, Array(state.sessions.values))
         }
         for session in sessions { session.end() }
-        for advertisement in advertisements { advertisement.stop() }
-        for listener in listeners { listener.close() }
+        listeners.close()
         for link in links { link.close(.goingAway) }
         mesh?.stop()
         stopping.fulfil(true)
-        jobContinuation.finish()
+        tasks.finish()
     }
 
     // MARK: Receiving
@@ -135,10 +121,7 @@ public final class Node: Sendable {
         let (sessions, sessionContinuation) = AsyncStream.makeStream(of: SessionInvitation.self)
         let waiting = Listener.Continuations(
             invitations: invitationContinuation, comparisons: comparisonContinuation, sessions: sessionContinuation)
-        state.withLock { state in
-            state.listeners.append(listener)
-            if let advertisement { state.advertisements.append(advertisement) }
-        }
+        state.withLock { $0.listeners.insert(listener, advertisement) }
         let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation) : nil
         do throws(NodeError) {
             try startAccepting(from: listener, mesh, waiting)
@@ -172,7 +155,7 @@ public final class Node: Sendable {
 
     /// Closes a listener that never accepts.
     func remove(_ listener: any StreamListener) {
-        state.withLock { $0.listeners.removeAll { $0 === listener } }
+        state.withLock { $0.listeners.remove(listener) }
         listener.close()
     }
 
@@ -181,8 +164,7 @@ public final class Node: Sendable {
     func keep(_ listener: any StreamListener, _ advertisement: any RunningAdvertisement) -> Bool {
         let isKept = state.withLock { state in
             guard !state.isShuttingDown else { return false }
-            state.listeners.append(listener)
-            state.advertisements.append(advertisement)
+            state.listeners.insert(listener, advertisement)
             return true
         }
         if !isKept {
@@ -266,7 +248,7 @@ public final class Node: Sendable {
     }
 
     /// The TCP port of the first listener; nil when the node does not listen.
-    var listeningPort: UInt16? { state.withLock { $0.listeners.first?.port } }
+    var listeningPort: UInt16? { state.withLock { $0.listeners.port } }
 
     private func listenForMembers() throws(NodeError) {
         let listener: any StreamListener
@@ -275,7 +257,7 @@ public final class Node: Sendable {
         } catch {
             throw NodeError(error)
         }
-        state.withLock { $0.listeners.append(listener) }
+        state.withLock { $0.listeners.insert(listener, nil) }
         do throws(NodeError) {
             try startAccepting(from: listener, nil, nil)
         } catch {
@@ -316,12 +298,7 @@ public final class Node: Sendable {
             do throws(LinkError) {
                 let link = try listener.accept()
                 let isTaken = state.withLock { state in
-                    guard !state.isShuttingDown, state.incomingLinks < settings.limits.links,
-                        state.linksByHost[link.remote.host, default: 0] < settings.limits.linksPerAddress
-                    else { return false }
-                    state.incomingLinks += 1
-                    state.linksByHost[link.remote.host, default: 0] += 1
-                    return true
+                    !state.isShuttingDown && state.links.admit(from: link.remote.host, limits: settings.limits)
                 }
                 guard isTaken else {
                     settings.log.info("a connection from \(link.remote) was refused: too many")
@@ -335,11 +312,7 @@ public final class Node: Sendable {
                         if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
                     case .nothing: link.close()
                     }
-                    state.withLock { state in
-                        state.incomingLinks -= 1
-                        let left = state.linksByHost[link.remote.host, default: 1] - 1
-                        state.linksByHost[link.remote.host] = left > 0 ? left : nil
-                    }
+                    state.withLock { $0.links.release(from: link.remote.host) }
                 }
             } catch {
                 if error.code != .closed { settings.log.error("\(error)") }
@@ -492,14 +465,14 @@ public final class Node: Sendable {
     /// Runs a link's threads beside `body`, and waits for both.
     func run<Result: Sendable>(_ driver: LinkDriver, _ body: @escaping @Sendable () async -> Result) async -> Result {
         let isWelcome = state.withLock { state in
-            state.links[ObjectIdentifier(driver)] = driver
+            state.links.insert(driver)
             return !state.isShuttingDown
         }
         if !isWelcome { driver.close(.goingAway) }
         async let threads: Void = driver.run()
         let result = await body()
         await threads
-        state.withLock { $0.links[ObjectIdentifier(driver)] = nil }
+        state.withLock { $0.links.remove(driver) }
         return result
     }
 

@@ -27,12 +27,11 @@ extension Session {
         }
         let refusal: SessionError? = state.withLock { state in
             if state.isOver { return .left }
-            guard state.roster.others.count + state.pendingInvitations + 1 < settings.memberLimit else { return .full }
-            state.pendingInvitations += 1
-            return nil
+            let count = state.members.roster.others.count
+            return state.outgoing.reserveInvitation(memberCount: count, limit: settings.memberLimit) ? nil : .full
         }
         if let refusal { throw refusal }
-        defer { state.withLock { $0.pendingInvitations -= 1 } }
+        defer { state.withLock { $0.outgoing.releaseInvitation() } }
         let link: any StreamLink
         do {
             link = try await node.connect(to: destination)
@@ -73,7 +72,7 @@ extension Session {
     /// Additional time for the answer to arrive.
     private static var answerGrace: Duration { .seconds(2) }
 
-    func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.roster.member(id) != nil } }
+    func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.members.roster.member(id) != nil } }
 
     // MARK: Outgoing links
 
@@ -101,24 +100,24 @@ extension Session {
     }
 
     /// A member that announced the peer vouches for its key.
-    private func anyOther(than id: PeerID) -> PeerID? { state.withLock { $0.roster.others.first { $0.id != id }?.id } }
+    private func anyOther(than id: PeerID) -> PeerID? { state.withLock { $0.members.roster.others.first { $0.id != id }?.id } }
 
     private func failed(_ id: PeerID) {
         let now = node.settings.clock()
-        change { $0.roster.recordFailure(of: id, now: now) }
+        change { $0.members.roster.recordFailure(of: id, now: now) }
     }
 
     /// Follows a link that was opened here, for an invitation or to a member, until it ends.
     private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ approach: OutgoingSessionLink) async {
         let isOver = state.withLock { state in
-            if !state.isOver { state.openings[ObjectIdentifier(driver)] = (driver, approach) }
+            if !state.isOver { state.outgoing.insert(driver, approach) }
             return state.isOver
         }
         if isOver {
             approach.outcome.fulfil(.failure(.left))
             driver.close(.goingAway)
         }
-        defer { state.withLock { $0.openings[ObjectIdentifier(driver)] = nil } }
+        defer { state.withLock { $0.outgoing.remove(driver) } }
         await node.run(driver) { [self] in
             var known = LinkPeerInfo(link.remote)
             var open = OpenInvitations()
@@ -197,21 +196,14 @@ extension Session {
         let now = node.settings.clock()
         let datagramTag = node.settings.randomInteger()
         let sessionLink: SessionLink? = change { state in
-            guard !state.isOver else { return nil }
-            let known = state.roster.member(peer.id)
-            guard known != nil || !state.roster.isFull else { return nil }
-            if known?.fingerprint != peer.fingerprint {
-                state.roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
+            guard !state.isOver, state.members.admit(peer, name: name, now: now) else { return nil }
+            if !state.members.hasChannel(to: peer.id) { addChannel(to: peer.id, &state) }
+            return state.members.addLink(to: peer.id) { channelLink in
+                SessionLink(
+                    peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
+                    relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: channelLink,
+                    datagramTag: datagramTag, cipher: secrets.datagrams)
             }
-            var membership = state.members[peer.id] ?? makeMembership(for: peer.id, &state)
-            let made = SessionLink(
-                peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
-                relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: membership.channel.attach(),
-                datagramTag: datagramTag, cipher: secrets.datagrams)
-            membership.links.append(made)
-            state.members[peer.id] = membership
-            state.trusted[peer.id] = peer.fingerprint
-            return made
         }
         guard let sessionLink else { return nil }
         driver.streams.welcome()
@@ -232,63 +224,47 @@ extension Session {
         return sessionLink
     }
 
-    func makeMembership(for member: PeerID, _ state: inout State) -> Membership {
-        noteTaken(&state)
-        // A member that leaves and returns finds its window as full as before.
-        let stale = inbox.elements.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
-        // 0 means that no epoch is known.
-        let life = node.settings.randomInteger() | 1
-        return Membership(channel: MessageChannel(epoch: life, limits: settings.channel, stale: stale))
+    /// Begins the exchange of reliable messages with a member.
+    func addChannel(to member: PeerID, _ state: inout State) {
+        state.members.recordDeliveries(inbox.drainDelivered())
+        // A member that leaves and returns finds its window as full as before. 0 as the epoch means that none is known.
+        let channel = MessageChannel(
+            epoch: node.settings.randomInteger() | 1, limits: settings.channel, stale: inbox.waitingMessages(of: member))
+        state.members.addChannel(channel, to: member)
     }
 
     /// Completes the joining of a link: both ends accept streams and transfers on it.
     private func ready(_ link: SessionLink) {
+        let now = node.settings.clock()
         change { state in
-            noteLinks(of: link.peer, &state)
+            state.members.updateReachability(of: link.peer, now: now)
             if link.relay == nil, let host = link.localHost, let port = node.listeningPort {
-                let address = SessionMember.Address(host: host, port: port)
-                state.addresses = Array(
-                    ([address] + state.addresses.filter { $0 != address }).prefix(SessionMember.maximumAddressCount))
-                state.roster.setAddresses(state.addresses)
+                state.members.addAddress(SessionMember.Address(host: host, port: port))
             }
         }
-        let roster = state.withLock { $0.roster.frame }
+        let roster = state.withLock { $0.members.roster.frame }
         link.driver.send(roster)
         if link.relay == nil, let datagrams {
             link.driver.send(.datagrams(id, port: datagrams.port, tag: link.datagramTag))
         }
     }
 
-    /// Updates how a member is reached, from its current links.
-    private func noteLinks(of member: PeerID, _ state: inout State) {
-        let links = state.members[member]?.links ?? []
-        if links.contains(where: { $0.relay == nil }) {
-            state.roster.recordConnection(to: member, via: nil)
-        } else if let relay = links.last?.relay {
-            state.roster.recordConnection(to: member, via: relay)
-        } else {
-            state.roster.recordDisconnection(of: member, now: node.settings.clock())
-        }
-    }
-
     func lose(_ link: SessionLink) {
-        change { state in
-            guard state.members[link.peer]?.remove(link) == true else { return }
-            noteLinks(of: link.peer, &state)
-        }
+        let now = node.settings.clock()
+        change { $0.members.remove(link, now: now) }
         // Another link may have to take over.
         for other in linksTo(link.peer) { other.wake() }
     }
 
-    func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members[member]?.links ?? [] } }
+    func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members.links(to: member) } }
 
     /// Handles a session frame of a member.
     func take(_ frame: SessionFrame, from link: SessionLink) {
         let now = node.settings.clock()
         switch frame {
-        case .roster(id, let members): change { $0.roster.receive(members, now: now) }
+        case .roster(id, let members): change { $0.members.roster.receive(members, now: now) }
         case .leave(id):
-            change { $0.roster.recordDeparture(of: link.peer, now: now) }
+            change { $0.members.roster.recordDeparture(of: link.peer, now: now) }
         case .datagrams(id, let port, let tag): datagrams?.learn(link, port: port, tag: tag)
         default: break
         }
@@ -354,126 +330,6 @@ extension Session {
                     }
                 }
             }
-        }
-    }
-}
-
-/// The name of a relay stream: its receiver on the way to the relay, its sender on the way from it.
-enum RelayName {
-    case to(PeerID)
-    case from(PeerID)
-
-    init?(_ name: StreamName) {
-        let parts = name.text.split(separator: " ")
-        guard parts.count == 2, let id = PeerID(hex: String(parts[1])) else { return nil }
-        switch parts[0] {
-        case "to": self = .to(id)
-        case "from": self = .from(id)
-        default: return nil
-        }
-    }
-
-    var streamName: StreamName {
-        // Safe: a direction and 16 hexadecimal digits are within the limit.
-        switch self {
-        case .to(let id): StreamName("to \(id.hex)")!  // Safe: see above.
-        case .from(let id): StreamName("from \(id.hex)")!  // Safe: see above.
-        }
-    }
-}
-
-/// An outgoing link that is about to join a session: it joins once the peer has accepted and its key is trusted here, in either
-/// order.
-final class OutgoingSessionLink: Sendable {
-    private struct State {
-        var isAccepted = false
-        var isTrusted: Bool?
-        /// Set by the first thread that sees both decisions.
-        var isJoining = false
-        var isOver = false
-        var link: SessionLink?
-        /// Frames received between the peer's acceptance and ours.
-        var early: [SessionFrame] = []
-    }
-
-    private let invitation: SessionFrame
-    private let secret: [UInt8]?
-    private let expected: PeerID?
-    let voucher: PeerID?
-    let outcome: Promise<Result<PeerID, SessionError>>
-    private let state = Mutex(State())
-    private static let maximumEarlyCount = 16
-
-    init(
-        invitation: SessionFrame, secret: [UInt8]?, expected: PeerID?, voucher: PeerID?,
-        outcome: Promise<Result<PeerID, SessionError>>
-    ) {
-        self.invitation = invitation
-        self.secret = secret
-        self.expected = expected
-        self.voucher = voucher
-        self.outcome = outcome
-    }
-
-    func objection(to peer: AuthenticatedPeer, at address: LinkAddress, _ settings: NodeSettings) -> SessionError? {
-        if let expected, peer.id != expected {
-            return .untrusted(
-                "the peer at \(address) is \(peer.id.hex), not \(expected.hex) as expected")
-        }
-        return settings.trustStatus(peer, nil).isBlocked ? SessionError(NodeError.blocked(peer.id.hex)) : nil
-    }
-
-    func frame(on secrets: LinkSecrets) -> SessionFrame {
-        guard let secret, case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
-        return .invite(
-            id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: secrets.handshakeHash), context: context)
-    }
-
-    var link: SessionLink? { state.withLock { $0.link } }
-
-    var isOver: Bool { state.withLock { $0.isOver } }
-
-    /// Records that the link has ended.
-    func end() -> SessionLink? {
-        state.withLock { state in
-            state.isOver = true
-            return state.link
-        }
-    }
-
-    func link(orKeep frame: SessionFrame) -> SessionLink? {
-        state.withLock { state in
-            if state.link == nil, state.isAccepted, state.early.count < Self.maximumEarlyCount { state.early.append(frame) }
-            return state.link
-        }
-    }
-
-    func accepted(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
-        state.withLock { $0.isAccepted = true }
-        return proceed(join)
-    }
-
-    func decided(isTrusted: Bool, _ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
-        state.withLock { $0.isTrusted = isTrusted }
-        return proceed(join)
-    }
-
-    private func proceed(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
-        let isTurn = state.withLock { state in
-            guard state.isAccepted, state.isTrusted == true, !state.isJoining, !state.isOver else { return false }
-            state.isJoining = true
-            return true
-        }
-        guard isTurn else { return [] }
-        guard let link = join() else {
-            outcome.fulfil(.failure(.full))
-            return []
-        }
-        outcome.fulfil(.success(link.peer))
-        return state.withLock { state in
-            state.link = link
-            defer { state.early = [] }
-            return state.early.map { ($0, link) }
         }
     }
 }

@@ -44,10 +44,10 @@ extension Session {
         let found: Result<[PeerID], SessionError> = state.withLock { state in
             if state.isOver { return .failure(.left) }
             guard let members else {
-                let all = state.roster.memberIDs
+                let all = state.members.roster.memberIDs
                 return all.isEmpty ? .failure(Self.noMembers) : .success(all)
             }
-            let absent = members.first { state.roster.member($0) == nil }
+            let absent = members.first { state.members.roster.member($0) == nil }
             return absent.map { .failure(.notConnected($0)) } ?? .success(members)
         }
         return try found.get()
@@ -62,12 +62,12 @@ extension Session {
             if Task.isCancelled { throw .cancelled }
             let attempt: Result<(links: [SessionLink], isAlone: Bool)?, SessionError> = state.withLock { state in
                 if state.isOver { return .failure(.left) }
-                if state.members[member] == nil {
-                    guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
+                if !state.members.hasChannel(to: member) {
+                    guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                     // Announced by other members and not connected yet: the message is kept until then.
-                    state.members[member] = makeMembership(for: member, &state)
+                    addChannel(to: member, &state)
                 }
-                return .success(state.members[member]?.take(message))
+                return .success(state.members.append(message, for: member))
             }
             if let (links, isAlone) = try attempt.get() {
                 // A single message is sent from here at once; several are batched by the writer thread.
@@ -75,7 +75,7 @@ extension Session {
                 return
             }
             await progress.wait { [self] in
-                state.withLock { $0.isOver || $0.members[member]?.channel.hasRoom ?? true }
+                state.withLock { $0.isOver || $0.members.hasRoom(for: member) }
             }
         }
     }
@@ -127,8 +127,8 @@ extension Session {
 
     private func nextBatch(for link: SessionLink) -> [UInt8]? {
         state.withLock { state in
-            noteTaken(&state)
-            guard let batch = state.members[link.peer]?.nextBatch(for: link.channelLink, byteCount: Self.batchByteCount),
+            state.members.recordDeliveries(inbox.drainDelivered())
+            guard let batch = state.members.nextBatch(for: link, byteCount: Self.batchByteCount),
                 !batch.isEmpty
             else { return nil }
             return batch
@@ -137,7 +137,7 @@ extension Session {
 
     private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
         let arrival = state.withLock { state in
-            let arrival = state.members[link.peer]?.receive(frames, on: link)
+            let arrival = state.members.receive(frames, on: link)
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
             return arrival
@@ -154,31 +154,16 @@ extension Session {
     /// lock for each would contend with the reader thread.
     func notePassedOn(_ received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
-        let (isMuch, isFirst) = taken.withLock { taken in
-            defer { taken.isTimed = true }
-            taken.messages.append(received)
-            taken.byteCount += received.message.bytes.count
-            let isMuch = taken.messages.count >= Self.maximumTakenCount || taken.byteCount >= Self.maximumTakenByteCount
-            return (isMuch, !taken.isTimed)
-        }
-        guard isMuch || isFirst else { return }
+        let reaction = inbox.recordDelivery(of: received)
+        guard reaction.isReportDue || reaction.needsSchedule else { return }
         let links = state.withLock { state -> [SessionLink] in
-            if isFirst { state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay }
-            guard isMuch else { return [] }
-            noteTaken(&state)
-            return state.members.values.flatMap(\.dueLinks)
+            if reaction.needsSchedule { state.acknowledgements = node.settings.clock() + Self.acknowledgementDelay }
+            guard reaction.isReportDue else { return [] }
+            state.members.recordDeliveries(inbox.drainDelivered())
+            return state.members.dueLinks
         }
         for link in links { link.wake() }
-        if isFirst { alarm.update { $0.isDue = true } }
-    }
-
-    /// Reports the messages that the program has received to their channels.
-    func noteTaken(_ state: inout State) {
-        taken.withLock { taken in
-            for received in taken.messages { state.members[received.sender]?.channel.recordDelivery(of: received.message) }
-            taken.messages.removeAll(keepingCapacity: true)
-            taken.byteCount = 0
-        }
+        if reaction.needsSchedule { timer.wake() }
     }
 
     /// Sends acknowledgements that no message has carried in the meantime.
@@ -186,17 +171,12 @@ extension Session {
         let links = state.withLock { state -> [SessionLink] in
             guard let due = state.acknowledgements, due <= now else { return [] }
             state.acknowledgements = nil
-            taken.withLock { $0.isTimed = false }
-            noteTaken(&state)
-            var links: [SessionLink] = []
-            for index in state.members.values.indices { links += state.members.values[index].sendOwedAcknowledgement() }
-            return links
+            inbox.endSchedule()
+            state.members.recordDeliveries(inbox.drainDelivered())
+            return state.members.sendOwedAcknowledgements()
         }
         for link in links { link.wake() }
     }
-
-    private static var maximumTakenCount: Int { 32 }
-    private static var maximumTakenByteCount: Int { 64 << 10 }
 
     /// Delay of an acknowledgement, in which a message may carry it.
     private static var acknowledgementDelay: Duration { .milliseconds(20) }
@@ -215,11 +195,10 @@ extension Session {
 
     func take(datagram: [UInt8], from member: PeerID) {
         guard let first = datagram.first, let kind = SessionMessage.Kind(rawValue: first),
-            datagram.count <= 1 + Self.maximumUnreliableByteCount, isMember(member),
-            inbox.count < Self.maximumWaitingDatagrams
+            datagram.count <= 1 + Self.maximumUnreliableByteCount, isMember(member)
         else { return }
-        inbox.enqueue(
-            ReceivedMessage(
+        inbox.append(
+            unreliable: ReceivedMessage(
                 sender: member, message: SessionMessage(kind: kind, bytes: Array(datagram.dropFirst())), mode: .unreliable))
     }
 
@@ -227,9 +206,6 @@ extension Session {
         guard let link = links.first(where: { $0.datagramTag == tag }) else { return }
         if let payload = datagrams?.open(packet, on: link) { take(datagram: payload, from: link.peer) }
     }
-
-    /// Limit on unread messages, beyond which unreliable ones are dropped.
-    private static var maximumWaitingDatagrams: Int { 1024 }
 
     // MARK: Streams and resources
 
@@ -273,8 +249,8 @@ extension Session {
     private func bestLink(to member: PeerID) throws(SessionError) -> SessionLink {
         let (isOver, links) = state.withLock { state in
             // The peer refuses streams and offers until it has joined as well (A1).
-            let isReady = state.roster.state(of: member).isConnected
-            return (state.isOver, isReady ? state.members[member]?.links ?? [] : [])
+            let isReady = state.members.roster.state(of: member).isConnected
+            return (state.isOver, isReady ? state.members.links(to: member) : [])
         }
         if isOver { throw .left }
         guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { throw .notConnected(member) }

@@ -21,8 +21,8 @@ extension Session {
     private func whereabouts(of member: PeerID) -> Result<Bool, SessionError> {
         state.withLock { state in
             if state.isOver { return .failure(.left) }
-            guard state.roster.member(member) != nil else { return .failure(.notConnected(member)) }
-            return .success(state.roster.state(of: member).isConnected)
+            guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
+            return .success(state.members.roster.state(of: member).isConnected)
         }
     }
 }

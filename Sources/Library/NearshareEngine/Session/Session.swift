@@ -13,7 +13,7 @@ internal import Synchronization
 ///
 /// Made by ``Node/startSession(_:)`` and ``SessionInvitation/accept(_:asksTrust:)``. It ends when the node leaves it or stops.
 ///
-/// Lock order: the state, then the messages taken by the program, then the queue of received messages.
+/// Lock order: the state, then the inbox.
 public final class Session: Sendable {
     /// Delivery guarantee of a message.
     public enum DeliveryMode: Sendable, Hashable {
@@ -67,103 +67,9 @@ public final class Session: Sendable {
         case left(PeerID)
     }
 
-    struct Membership {
-        var channel: MessageChannel
-        /// In the order in which they were opened.
-        var links: [SessionLink] = []
-
-        /// - Returns: links over which the message may go, and whether it is the only one in transit; nil while the window is
-        ///   full.
-        mutating func take(_ message: SessionMessage) -> (links: [SessionLink], isAlone: Bool)? {
-            guard channel.hasRoom else { return nil }
-            channel.append(message)
-            return (links, channel.isQuiet)
-        }
-
-        /// Links with frames of the channel to send.
-        var dueLinks: [SessionLink] { links.filter { channel.hasFrame(for: $0.channelLink) } }
-
-        /// Removes a link that has ended.
-        /// - Returns: false when the link is not one of the member's.
-        mutating func remove(_ link: SessionLink) -> Bool {
-            guard let index = links.firstIndex(where: { $0 === link }) else { return false }
-            links.remove(at: index)
-            channel.detach(link.channelLink)
-            return true
-        }
-
-        /// Encodes frames that are due on a link.
-        /// - Parameter byteCount: stops after this many bytes.
-        mutating func nextBatch(for link: MessageChannel.LinkID, byteCount: Int) -> [UInt8] {
-            var batch: [UInt8] = []
-            while batch.count < byteCount, let frame = channel.nextFrame(for: link) {
-                MessageFraming.append(frame, to: &batch)
-            }
-            return batch
-        }
-
-        /// The results of received frames.
-        struct Arrival {
-            var messages: [ReceivedMessage] = []
-            /// The peer has restarted without its state: the number of our messages that are lost.
-            var lostCount: Int?
-            /// The peer violated the protocol; messages before that are delivered.
-            var failure: MalformedInput?
-            /// The channel has frames to send on the link.
-            var hasFrames = false
-            /// Messages can be appended again, or all were acknowledged.
-            var makesRoom = false
-        }
-
-        mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
-            let hadRoom = channel.hasRoom
-            var arrival = Arrival()
-            arrival.messages.reserveCapacity(frames.count)
-            do throws(MalformedInput) {
-                for frame in frames {
-                    switch try channel.receive(frame, on: link.channelLink) {
-                    case .message(let message):
-                        arrival.messages.append(ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
-                    case .restarted(let lost): arrival.lostCount = lost
-                    case nil: break
-                    }
-                }
-            } catch {
-                arrival.failure = error
-            }
-            arrival.hasFrames = channel.hasFrame(for: link.channelLink)
-            arrival.makesRoom = (!hadRoom && channel.hasRoom) || channel.isEmpty
-            return arrival
-        }
-
-        /// Makes an acknowledgement that is owed due at once.
-        /// - Returns: links to wake; none when nothing is owed.
-        mutating func sendOwedAcknowledgement() -> [SessionLink] {
-            guard channel.owesAcknowledgement else { return [] }
-            channel.acknowledgeNow()
-            return links
-        }
-    }
-
-    /// Messages received by the program that are not reported to their channels yet.
-    struct Taken {
-        var messages: [ReceivedMessage] = []
-        var byteCount = 0
-        /// A report is scheduled, at ``State/acknowledgements``.
-        var isTimed = false
-    }
-
     struct State {
-        var roster: SessionRoster
-        var members: [PeerID: Membership] = [:]
-        /// Keys that were decided about: a member that reconnects is accepted without a question.
-        var trusted: [PeerID: Fingerprint] = [:]
-        /// Number of outgoing invitations without an answer.
-        var pendingInvitations = 0
-        /// Outgoing links that have not ended.
-        var openings: [ObjectIdentifier: (driver: LinkDriver, approach: OutgoingSessionLink)] = [:]
-        /// This node's addresses, the latest first.
-        var addresses: [SessionMember.Address] = []
+        var members: SessionMembers
+        var outgoing = OutgoingSessionLinks()
         /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
         var isOver = false
@@ -176,37 +82,24 @@ public final class Session: Sendable {
     public let id: SessionID
     /// Changes of the members and of how they are reached, for one reader. Unread changes are bounded, the oldest are
     /// dropped; ``members`` is always current.
-    public let changes: AsyncStream<Change>
+    public var changes: AsyncStream<Change> { events.changes.stream }
     /// Byte streams opened by other members, for one reader.
-    public let streams: AsyncStream<ReceivedStream>
+    public var streams: AsyncStream<ReceivedStream> { events.streams.stream }
     /// Offers of peers, for one reader. An invitation released unanswered is declined.
-    public let resources: AsyncStream<Invitation>
+    public var resources: AsyncStream<Invitation> { events.resources.stream }
     /// Keys that the user has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
-    public let identityQuestions: AsyncStream<IdentityQuestion>
+    public var identityQuestions: AsyncStream<IdentityQuestion> { events.questions.stream }
 
     let node: Node
     let settings: SessionSettings
     let state: Mutex<State>
-    let inbox = AsyncQueue<ReceivedMessage>()
     /// Locked after ``state`` where both are needed.
-    let taken = Mutex(Taken())
+    let inbox = SessionInbox()
     /// Wakes tasks that wait for room in a window, or for a delivery.
     let progress = AsyncCondition()
-    let alarm = Monitor(Alarm())
+    let timer = SessionTimer()
     let datagrams: SessionDatagrams?
-    private let continuations: Continuations
-
-    struct Continuations {
-        let changes: AsyncStream<Change>.Continuation
-        let streams: AsyncStream<ReceivedStream>.Continuation
-        let resources: AsyncStream<Invitation>.Continuation
-        let questions: AsyncStream<IdentityQuestion>.Continuation
-    }
-
-    struct Alarm {
-        var isDue = false
-        var isOver = false
-    }
+    let events = SessionEvents()
 
     init(_ id: SessionID, _ settings: SessionSettings, _ node: Node) {
         precondition((2...SessionFrame.maximumRosterCount).contains(settings.memberLimit))
@@ -215,20 +108,7 @@ public final class Session: Sendable {
         self.node = node
         let identity = node.settings.identity
         let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
-        state = Mutex(State(roster: SessionRoster(id: id, own: own, limits: settings.roster)))
-        let (changes, changeContinuation) = AsyncStream.makeStream(
-            of: Change.self, bufferingPolicy: .bufferingNewest(Self.keptChanges))
-        // Events beyond the limit are dropped, which resets a stream, declines an offer, and answers a question with no.
-        let (streams, streamContinuation) = AsyncStream.makeStream(
-            of: ReceivedStream.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
-        let (resources, resourceContinuation) = AsyncStream.makeStream(
-            of: Invitation.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
-        let (questions, questionContinuation) = AsyncStream.makeStream(
-            of: IdentityQuestion.self, bufferingPolicy: .bufferingOldest(Self.keptEvents))
-        (self.changes, self.streams, self.resources, identityQuestions) = (changes, streams, resources, questions)
-        continuations = Continuations(
-            changes: changeContinuation, streams: streamContinuation, resources: resourceContinuation,
-            questions: questionContinuation)
+        state = Mutex(State(members: SessionMembers(SessionRoster(id: id, own: own, limits: settings.roster))))
         datagrams = SessionDatagrams(node.settings)
     }
 
@@ -238,13 +118,9 @@ public final class Session: Sendable {
     /// The other members, in the order of their identifiers.
     public var members: [Member] {
         state.withLock { state in
-            state.roster.others.map { Member($0, in: state.roster) }
+            state.members.roster.others.map { Member($0, in: state.members.roster) }
         }
     }
-
-    private static let keptChanges = 4096
-    /// Limit on unread events of each kind.
-    private static let keptEvents = 256
 
     // MARK: Life
 
@@ -283,16 +159,15 @@ public final class Session: Sendable {
     }
 
     private func waitUntilAllIsPassedOn() async {
-        let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.values.allSatisfy { $0.channel.isEmpty } } }
+        let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.areAllMessagesDelivered } }
         while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
     }
 
     /// Ends the session at once.
     func end() {
         let (links, openings) = state.withLock { state in
-            defer { (state.members, state.openings) = ([:], [:]) }
             state.isOver = true
-            return (state.members.values.flatMap(\.links), Array(state.openings.values))
+            return (state.members.removeLinks(), state.outgoing.removeAll())
         }
         for (driver, approach) in openings where approach.link == nil {
             approach.outcome.fulfil(.failure(.left))
@@ -300,18 +175,15 @@ public final class Session: Sendable {
             driver.close(.goingAway)
         }
         for link in links { link.driver.close(.goingAway) }
-        alarm.update { $0.isOver = true }
+        timer.stop()
         datagrams?.close()
         inbox.finish()
-        continuations.changes.finish()
-        continuations.streams.finish()
-        continuations.resources.finish()
-        continuations.questions.finish()
+        events.finish()
         progress.notifyAll()
         node.forget(self)
     }
 
-    var links: [SessionLink] { state.withLock { $0.members.values.flatMap(\.links) } }
+    var links: [SessionLink] { state.withLock { $0.members.links } }
 
     // MARK: Changes
 
@@ -319,7 +191,7 @@ public final class Session: Sendable {
     @discardableResult
     func change<Result>(_ body: (inout State) -> Result) -> Result {
         // Deadlines may have changed.
-        defer { alarm.update { $0.isDue = true } }
+        defer { timer.wake() }
         return changeInTime(body)
     }
 
@@ -327,15 +199,13 @@ public final class Session: Sendable {
     private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, changes, news, links, gone) = state.withLock { state in
             let result = body(&state)
-            let changes = state.roster.drainChanges().map { Change($0, in: state.roster) }
-            var gone: [SessionLink] = []
-            for case .left(let member) in changes {
-                gone += state.members.removeValue(forKey: member)?.links ?? []
-                state.trusted[member] = nil
-            }
-            return (result, changes, state.roster.drainUpdate(), state.members.values.flatMap(\.links), gone)
+            let changes = state.members.drainChanges()
+            return (
+                result, changes.changes.map { Change($0, in: state.members.roster) }, state.members.roster.drainUpdate(),
+                state.members.links, changes.removedLinks
+            )
         }
-        for change in changes { continuations.changes.yield(change) }
+        for change in changes { events.changes.continuation.yield(change) }
         if let news {
             for link in links { link.driver.send(news) }
         }
@@ -347,39 +217,39 @@ public final class Session: Sendable {
     /// Decides whether a peer's key is trusted, by the policy or the user.
     func judge(_ check: IdentityCheck) async -> Bool {
         let proven = check.peer.proven
-        if state.withLock({ $0.trusted[proven.id] == proven.fingerprint }) { return true }
+        if state.withLock({ $0.members.isTrusted(proven) }) { return true }
         switch await settings.trust.judge(check) {
         case .trusted: return true
         case .untrusted: return false
         case .ask:
             let answer = Promise<Bool>()
-            continuations.questions.yield(IdentityQuestion(check, answer))
+            events.questions.continuation.yield(IdentityQuestion(check, answer))
             return await answer.value ?? false
         }
     }
 
     func emit(_ change: Change) {
-        continuations.changes.yield(change)
+        events.changes.continuation.yield(change)
     }
 
     func emit(_ invitation: Invitation) {
-        continuations.resources.yield(invitation)
+        events.resources.continuation.yield(invitation)
     }
 
     func emit(_ stream: ReceivedStream) {
-        continuations.streams.yield(stream)
+        events.streams.continuation.yield(stream)
     }
 
     // MARK: Time
 
     private func keepTime() {
         while true {
-            alarm.update { $0.isDue = false }
+            timer.reset()
             let now = node.settings.clock()
             let approaches: [SessionRoster.ConnectionAttempt] = changeInTime { state in
-                state.roster.advance(to: now)
-                let approaches = state.roster.dueAttempts(now: now)
-                for approach in approaches { state.roster.recordAttempt(to: approach.member.id) }
+                state.members.roster.advance(to: now)
+                let approaches = state.members.roster.dueAttempts(now: now)
+                for approach in approaches { state.members.roster.recordAttempt(to: approach.member.id) }
                 return approaches
             }
             for approach in approaches { node.start { await self.approach(approach) } }
@@ -387,21 +257,15 @@ public final class Session: Sendable {
             sendDueAcknowledgements(now: now)
             let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
             let wake = state.withLock {
-                [$0.roster.deadline(after: now), $0.acknowledgements, idleCheck].compactMap { $0 }.min()
+                [$0.members.roster.deadline(after: now), $0.acknowledgements, idleCheck].compactMap { $0 }.min()
             }
-            let isOver = alarm.wait(untilNanoseconds: wake?.nanoseconds ?? .max) { alarm -> Bool? in
-                alarm.isOver ? true : alarm.isDue ? false : nil
-            }
-            if isOver == true { return }
+            if timer.wait(until: wake) == .stopped { return }
         }
     }
 
     /// Relayed links to members that have a direct link by now.
     private var retiring: [SessionLink] {
-        state.withLock { state in
-            state.members.filter { id, _ in state.roster.state(of: id) == .connected(via: nil) && node.id < id }
-                .values.flatMap(\.links).filter { $0.relay != nil }
-        }
+        state.withLock { $0.members.idleRelayCandidates(of: node.id) }
     }
 
     private var hasRetiring: Bool { !retiring.isEmpty }

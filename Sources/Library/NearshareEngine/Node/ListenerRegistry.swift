@@ -1,0 +1,30 @@
+internal import NearshareInterfaces
+
+/// The listeners of a node, and what it advertises.
+struct ListenerRegistry {
+    private var listeners: [any StreamListener] = []
+    private var advertisements: [any RunningAdvertisement] = []
+
+    /// The port of the first listener; nil for none.
+    var port: UInt16? { listeners.first?.port }
+
+    mutating func insert(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) {
+        listeners.append(listener)
+        if let advertisement { advertisements.append(advertisement) }
+    }
+
+    mutating func remove(_ listener: any StreamListener) { listeners.removeAll { $0 === listener } }
+
+    /// Removes all.
+    /// - Returns: what is to be closed.
+    mutating func removeAll() -> ListenerRegistry {
+        defer { self = ListenerRegistry() }
+        return self
+    }
+
+    /// Withdraws the advertisements, then closes the listeners.
+    func close() {
+        for advertisement in advertisements { advertisement.stop() }
+        for listener in listeners { listener.close() }
+    }
+}

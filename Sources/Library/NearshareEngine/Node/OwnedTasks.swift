@@ -1,0 +1,28 @@
+/// The tasks of a node or of its mesh: they run as children of the task that runs ``run()``, which waits for all of them.
+final class OwnedTasks: Sendable {
+    typealias Job = @Sendable () async -> Void
+
+    private let jobs: AsyncStream<Job>
+    private let continuation: AsyncStream<Job>.Continuation
+
+    init() {
+        (jobs, continuation) = AsyncStream.makeStream()
+    }
+
+    /// Starts a task.
+    /// - Returns: false after ``finish()``; then the task is not run.
+    @discardableResult
+    func start(_ job: @escaping Job) -> Bool {
+        if case .terminated = continuation.yield(job) { false } else { true }
+    }
+
+    /// Accepts no more tasks. ``run()`` returns when those that were started have ended.
+    func finish() { continuation.finish() }
+
+    /// Runs the tasks, until ``finish()`` is called and all of them have ended.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            for await job in jobs { group.addTask { await job() } }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// An outgoing link that is about to join a session: it joins once the peer has accepted and its key is trusted here, in either
+/// order.
+final class OutgoingSessionLink: Sendable {
+    private struct State {
+        var isAccepted = false
+        var isTrusted: Bool?
+        /// Set by the first thread that sees both decisions.
+        var isJoining = false
+        var isOver = false
+        var link: SessionLink?
+        /// Frames received between the peer's acceptance and ours.
+        var early: [SessionFrame] = []
+    }
+
+    private let invitation: SessionFrame
+    private let secret: [UInt8]?
+    private let expected: PeerID?
+    let voucher: PeerID?
+    let outcome: Promise<Result<PeerID, SessionError>>
+    private let state = Mutex(State())
+    private static let maximumEarlyCount = 16
+
+    init(
+        invitation: SessionFrame, secret: [UInt8]?, expected: PeerID?, voucher: PeerID?,
+        outcome: Promise<Result<PeerID, SessionError>>
+    ) {
+        self.invitation = invitation
+        self.secret = secret
+        self.expected = expected
+        self.voucher = voucher
+        self.outcome = outcome
+    }
+
+    func objection(to peer: AuthenticatedPeer, at address: LinkAddress, _ settings: NodeSettings) -> SessionError? {
+        if let expected, peer.id != expected {
+            return .untrusted(
+                "the peer at \(address) is \(peer.id.hex), not \(expected.hex) as expected")
+        }
+        return settings.trustStatus(peer, nil).isBlocked ? SessionError(NodeError.blocked(peer.id.hex)) : nil
+    }
+
+    func frame(on secrets: LinkSecrets) -> SessionFrame {
+        guard let secret, case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
+        return .invite(
+            id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: secrets.handshakeHash), context: context)
+    }
+
+    var link: SessionLink? { state.withLock { $0.link } }
+
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    /// Records that the link has ended.
+    func end() -> SessionLink? {
+        state.withLock { state in
+            state.isOver = true
+            return state.link
+        }
+    }
+
+    func link(orKeep frame: SessionFrame) -> SessionLink? {
+        state.withLock { state in
+            if state.link == nil, state.isAccepted, state.early.count < Self.maximumEarlyCount { state.early.append(frame) }
+            return state.link
+        }
+    }
+
+    func accepted(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+        state.withLock { $0.isAccepted = true }
+        return proceed(join)
+    }
+
+    func decided(isTrusted: Bool, _ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+        state.withLock { $0.isTrusted = isTrusted }
+        return proceed(join)
+    }
+
+    private func proceed(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+        let isTurn = state.withLock { state in
+            guard state.isAccepted, state.isTrusted == true, !state.isJoining, !state.isOver else { return false }
+            state.isJoining = true
+            return true
+        }
+        guard isTurn else { return [] }
+        guard let link = join() else {
+            outcome.fulfil(.failure(.full))
+            return []
+        }
+        outcome.fulfil(.success(link.peer))
+        return state.withLock { state in
+            state.link = link
+            defer { state.early = [] }
+            return state.early.map { ($0, link) }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+internal import NearshareBase
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// The received messages of a session: those that wait for the program, and those that the program has received and whose senders
+/// do not know it yet.
+final class SessionInbox: Sendable {
+    private struct Delivered {
+        var messages: [Session.ReceivedMessage] = []
+        var byteCount = 0
+        /// A report to the senders is scheduled.
+        var isScheduled = false
+    }
+
+    /// What the caller has to do after a message was received by the program.
+    struct DeliveryReaction: Sendable, Hashable {
+        /// The channels are to be told at once.
+        var isReportDue: Bool
+        /// A report is to be scheduled.
+        var needsSchedule: Bool
+    }
+
+    private let queue = AsyncQueue<Session.ReceivedMessage>()
+    private let delivered = Mutex(Delivered())
+
+    private static let maximumDeliveredCount = 32
+    private static let maximumDeliveredByteCount = 64 << 10
+    /// Limit on waiting messages, beyond which unreliable ones are dropped.
+    private static let maximumWaitingDatagrams = 1024
+
+    // MARK: Waiting messages
+
+    /// Appends reliable messages without resuming the program: ``notifyReceivers()`` must follow without a lock.
+    func append(contentsOf messages: [Session.ReceivedMessage]) { queue.append(contentsOf: messages) }
+
+    func notifyReceivers() { queue.notifyReceivers() }
+
+    /// Appends an unreliable message, unless too many messages wait.
+    func append(unreliable message: Session.ReceivedMessage) {
+        if queue.count < Self.maximumWaitingDatagrams { queue.enqueue(message) }
+    }
+
+    /// The reliable messages of a member that wait for the program.
+    func waitingMessages(of member: PeerID) -> [SessionMessage] {
+        queue.elements.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
+    }
+
+    func dequeue() async -> Session.ReceivedMessage? { await queue.dequeue() }
+
+    func finish() { queue.finish() }
+
+    // MARK: Received messages
+
+    /// Records that the program has received a reliable message. The channels are told of several at once: taking the session's lock
+    /// for each would wait every time for the thread that reads.
+    func recordDelivery(of message: Session.ReceivedMessage) -> DeliveryReaction {
+        delivered.withLock { delivered in
+            defer { delivered.isScheduled = true }
+            delivered.messages.append(message)
+            delivered.byteCount += message.message.bytes.count
+            let isMuch =
+                delivered.messages.count >= Self.maximumDeliveredCount
+                || delivered.byteCount >= Self.maximumDeliveredByteCount
+            return DeliveryReaction(isReportDue: isMuch, needsSchedule: !delivered.isScheduled)
+        }
+    }
+
+    /// Removes the messages that are to be reported to their channels.
+    func drainDelivered() -> [Session.ReceivedMessage] {
+        delivered.withLock { delivered in
+            defer { (delivered.messages, delivered.byteCount) = ([], 0) }
+            return delivered.messages
+        }
+    }
+
+    /// The scheduled report is made: the next message schedules another one.
+    func endSchedule() { delivered.withLock { $0.isScheduled = false } }
+}

@@ -1,0 +1,137 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+
+/// The members of a session with their channels and links, and the keys that were decided about.
+struct SessionMembers {
+    var roster: SessionRoster
+    private var memberships: [PeerID: SessionMembership] = [:]
+    /// Keys that were decided about: a member that reconnects is accepted without a question.
+    private var trustedKeys: [PeerID: Fingerprint] = [:]
+    /// This node's addresses, the latest first.
+    private var addresses: [SessionMember.Address] = []
+
+    init(_ roster: SessionRoster) {
+        self.roster = roster
+    }
+
+    // MARK: Members
+
+    func isTrusted(_ peer: AuthenticatedPeer) -> Bool { trustedKeys[peer.id] == peer.fingerprint }
+
+    /// Admits a peer, or accepts a member again.
+    /// - Returns: false when the session is full.
+    mutating func admit(_ peer: AuthenticatedPeer, name: DisplayName, now: MonotonicInstant) -> Bool {
+        let known = roster.member(peer.id)
+        guard known != nil || !roster.isFull else { return false }
+        if known?.fingerprint != peer.fingerprint {
+            roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
+        }
+        trustedKeys[peer.id] = peer.fingerprint
+        return true
+    }
+
+    /// The changes of the roster since the last call, and the links of the members that left.
+    mutating func drainChanges() -> (changes: [SessionChange], removedLinks: [SessionLink]) {
+        let changes = roster.drainChanges()
+        var removed: [SessionLink] = []
+        for case .left(let member) in changes {
+            removed += memberships.removeValue(forKey: member)?.links ?? []
+            trustedKeys[member] = nil
+        }
+        return (changes, removed)
+    }
+
+    /// Announces an address under which this node was reached.
+    mutating func addAddress(_ address: SessionMember.Address) {
+        addresses = Array(([address] + addresses.filter { $0 != address }).prefix(SessionMember.maximumAddressCount))
+        roster.setAddresses(addresses)
+    }
+
+    // MARK: Links
+
+    var links: [SessionLink] { memberships.values.flatMap(\.links) }
+
+    func links(to member: PeerID) -> [SessionLink] { memberships[member]?.links ?? [] }
+
+    /// Adds a link to a member's channel.
+    /// - Returns: nil when the member has no channel.
+    mutating func addLink(to member: PeerID, _ make: (MessageChannel.LinkID) -> SessionLink) -> SessionLink? {
+        guard var membership = memberships[member] else { return nil }
+        let link = make(membership.channel.attach())
+        membership.links.append(link)
+        memberships[member] = membership
+        return link
+    }
+
+    /// Removes a link that has ended.
+    mutating func remove(_ link: SessionLink, now: MonotonicInstant) {
+        guard memberships[link.peer]?.remove(link) == true else { return }
+        updateReachability(of: link.peer, now: now)
+    }
+
+    /// Removes all channels and links.
+    /// - Returns: the links.
+    mutating func removeLinks() -> [SessionLink] {
+        defer { memberships = [:] }
+        return links
+    }
+
+    /// Records in the roster how a member is reached, by its links.
+    mutating func updateReachability(of member: PeerID, now: MonotonicInstant) {
+        let links = links(to: member)
+        if links.contains(where: { $0.relay == nil }) {
+            roster.recordConnection(to: member, via: nil)
+        } else if let relay = links.last?.relay {
+            roster.recordConnection(to: member, via: relay)
+        } else {
+            roster.recordDisconnection(of: member, now: now)
+        }
+    }
+
+    /// The relayed links to members that have a direct link by now, as far as this node closes them: the one with the lower id.
+    func idleRelayCandidates(of own: PeerID) -> [SessionLink] {
+        memberships.filter { id, _ in own < id && roster.state(of: id) == .connected(via: nil) }
+            .values.flatMap(\.links).filter { $0.relay != nil }
+    }
+
+    // MARK: Messages
+
+    func hasChannel(to member: PeerID) -> Bool { memberships[member] != nil }
+
+    mutating func addChannel(_ channel: MessageChannel, to member: PeerID) {
+        memberships[member] = SessionMembership(channel: channel)
+    }
+
+    func hasRoom(for member: PeerID) -> Bool { memberships[member]?.channel.hasRoom ?? true }
+
+    var areAllMessagesDelivered: Bool { memberships.values.allSatisfy { $0.channel.isEmpty } }
+
+    mutating func append(_ message: SessionMessage, for member: PeerID) -> (links: [SessionLink], isAlone: Bool)? {
+        memberships[member]?.append(message)
+    }
+
+    mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> SessionMembership.Arrival? {
+        memberships[link.peer]?.receive(frames, on: link)
+    }
+
+    mutating func nextBatch(for link: SessionLink, byteCount: Int) -> [UInt8]? {
+        memberships[link.peer]?.nextBatch(for: link.channelLink, byteCount: byteCount)
+    }
+
+    /// Tells the channels which messages the program has received.
+    mutating func recordDeliveries(_ messages: [Session.ReceivedMessage]) {
+        for received in messages { memberships[received.sender]?.channel.recordDelivery(of: received.message) }
+    }
+
+    /// Links with frames of their channels to send.
+    var dueLinks: [SessionLink] { memberships.values.flatMap(\.dueLinks) }
+
+    /// Makes all acknowledgements that are owed due at once.
+    /// - Returns: the links to wake.
+    mutating func sendOwedAcknowledgements() -> [SessionLink] {
+        var links: [SessionLink] = []
+        for index in memberships.values.indices { links += memberships.values[index].sendOwedAcknowledgement() }
+        return links
+    }
+}

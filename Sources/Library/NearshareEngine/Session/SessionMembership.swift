@@ -1,0 +1,81 @@
+internal import NearshareBase
+internal import NearshareDirect
+
+/// One member as seen from this node: the channel of its reliable messages, and the links that carry it.
+struct SessionMembership {
+    var channel: MessageChannel
+    /// In the order in which they were opened.
+    var links: [SessionLink] = []
+
+    /// - Returns: links over which the message may go, and whether it is the only one in transit; nil while the window is
+    ///   full.
+    mutating func append(_ message: SessionMessage) -> (links: [SessionLink], isAlone: Bool)? {
+        guard channel.hasRoom else { return nil }
+        channel.append(message)
+        return (links, channel.isQuiet)
+    }
+
+    /// Links with frames of the channel to send.
+    var dueLinks: [SessionLink] { links.filter { channel.hasFrame(for: $0.channelLink) } }
+
+    /// Removes a link that has ended.
+    /// - Returns: false when the link is not one of the member's.
+    mutating func remove(_ link: SessionLink) -> Bool {
+        guard let index = links.firstIndex(where: { $0 === link }) else { return false }
+        links.remove(at: index)
+        channel.detach(link.channelLink)
+        return true
+    }
+
+    /// Encodes frames that are due on a link.
+    /// - Parameter byteCount: stops after this many bytes.
+    mutating func nextBatch(for link: MessageChannel.LinkID, byteCount: Int) -> [UInt8] {
+        var batch: [UInt8] = []
+        while batch.count < byteCount, let frame = channel.nextFrame(for: link) {
+            MessageFraming.append(frame, to: &batch)
+        }
+        return batch
+    }
+
+    /// The results of received frames.
+    struct Arrival {
+        var messages: [Session.ReceivedMessage] = []
+        /// The peer has restarted without its state: the number of our messages that are lost.
+        var lostCount: Int?
+        /// The peer violated the protocol; messages before that are delivered.
+        var failure: MalformedInput?
+        /// The channel has frames to send on the link.
+        var hasFrames = false
+        /// Messages can be appended again, or all were acknowledged.
+        var makesRoom = false
+    }
+
+    mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
+        let hadRoom = channel.hasRoom
+        var arrival = Arrival()
+        arrival.messages.reserveCapacity(frames.count)
+        do throws(MalformedInput) {
+            for frame in frames {
+                switch try channel.receive(frame, on: link.channelLink) {
+                case .message(let message):
+                    arrival.messages.append(Session.ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
+                case .restarted(let lost): arrival.lostCount = lost
+                case nil: break
+                }
+            }
+        } catch {
+            arrival.failure = error
+        }
+        arrival.hasFrames = channel.hasFrame(for: link.channelLink)
+        arrival.makesRoom = (!hadRoom && channel.hasRoom) || channel.isEmpty
+        return arrival
+    }
+
+    /// Makes an acknowledgement that is owed due at once.
+    /// - Returns: links to wake; none when nothing is owed.
+    mutating func sendOwedAcknowledgement() -> [SessionLink] {
+        guard channel.owesAcknowledgement else { return [] }
+        channel.acknowledgeNow()
+        return links
+    }
+}

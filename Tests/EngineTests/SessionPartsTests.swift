@@ -1,0 +1,120 @@
+import NearshareBase
+import NearshareDirect
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareCrypto
+@testable import NearshareEngine
+
+@Suite("The parts of a session") struct SessionPartsTests {
+    private let now = MonotonicInstant(nanoseconds: 0)
+
+    private func peer(_ number: UInt8) -> AuthenticatedPeer {
+        AuthenticatedPeer(key: LocalIdentity(seed: [UInt8](repeating: number, count: 64)).agreementKey.publicKey)
+    }
+
+    private func name(_ text: String) -> DisplayName { DisplayName(truncating: text)! }
+
+    private func members(limit: Int) -> SessionMembers {
+        var limits = SessionRoster.Limits()
+        limits.members = limit
+        let id = SessionID(bytes: [UInt8](repeating: 1, count: SessionID.byteCount))!
+        return SessionMembers(
+            SessionRoster(id: id, own: SessionMember(fingerprint: peer(1).fingerprint, name: name("own")), limits: limits))
+    }
+
+    private func received(_ count: Int, from member: PeerID, _ mode: Session.DeliveryMode = .reliable)
+        -> Session.ReceivedMessage
+    {
+        Session.ReceivedMessage(
+            sender: member, message: SessionMessage(bytes: [UInt8](repeating: 7, count: count)), mode: mode)
+    }
+
+    @Test("a full session admits its members again, and no other peer") func admission() {
+        var members = members(limit: 2)
+        #expect(members.isTrusted(peer(2)) == false)
+        #expect(members.admit(peer(2), name: name("two"), now: now) == true)
+        #expect(members.isTrusted(peer(2)))
+        #expect(members.admit(peer(3), name: name("three"), now: now) == false)
+        #expect(members.isTrusted(peer(3)) == false)
+        #expect(members.admit(peer(2), name: name("two"), now: now) == true)
+    }
+
+    @Test("a member that leaves is decided about anew, and its channel is gone") func departure() {
+        var members = members(limit: 8)
+        #expect(members.admit(peer(2), name: name("two"), now: now) == true)
+        members.addChannel(MessageChannel(epoch: 1, limits: MessageChannel.Limits(), stale: []), to: peer(2).id)
+        _ = members.drainChanges()
+        members.roster.recordDeparture(of: peer(2).id, now: now)
+        let changes = members.drainChanges().changes
+        #expect(changes.contains { if case .left(peer(2).id) = $0 { true } else { false } })
+        #expect(members.hasChannel(to: peer(2).id) == false)
+        #expect(members.isTrusted(peer(2)) == false)
+    }
+
+    @Test("a member without a channel takes all, one with a full window none") func window() {
+        var members = members(limit: 8)
+        #expect(members.hasRoom(for: peer(2).id))
+        #expect(members.append(SessionMessage(bytes: [1]), for: peer(2).id) == nil)
+        members.addChannel(MessageChannel(epoch: 1, limits: MessageChannel.Limits(), stale: []), to: peer(2).id)
+        var count = 0
+        while members.append(SessionMessage(bytes: [1]), for: peer(2).id) != nil { count += 1 }
+        #expect(count > 0)
+        #expect(members.hasRoom(for: peer(2).id) == false)
+        #expect(members.areAllMessagesDelivered == false)
+        let removed = members.removeLinks()
+        #expect(removed.isEmpty)
+        #expect(members.areAllMessagesDelivered)
+    }
+
+    @Test("members and pending invitations together stay below the limit") func invitations() {
+        var outgoing = OutgoingSessionLinks()
+        #expect(outgoing.reserveInvitation(memberCount: 1, limit: 4) == true)
+        #expect(outgoing.reserveInvitation(memberCount: 1, limit: 4) == true)
+        #expect(outgoing.reserveInvitation(memberCount: 1, limit: 4) == false)
+        outgoing.releaseInvitation()
+        #expect(outgoing.reserveInvitation(memberCount: 1, limit: 4) == true)
+        #expect(outgoing.reserveInvitation(memberCount: 0, limit: 4) == true)
+    }
+
+    @Test("deliveries are reported in batches: by number, by size, and once by time") func deliveries() {
+        let inbox = SessionInbox()
+        let member = peer(2).id
+        #expect(inbox.recordDelivery(of: received(1, from: member)) == .init(isReportDue: false, needsSchedule: true))
+        for _ in 0..<30 {
+            #expect(inbox.recordDelivery(of: received(1, from: member)) == .init(isReportDue: false, needsSchedule: false))
+        }
+        #expect(inbox.recordDelivery(of: received(1, from: member)) == .init(isReportDue: true, needsSchedule: false))
+        #expect(inbox.drainDelivered().count == 32)
+        #expect(inbox.drainDelivered().isEmpty)
+        inbox.endSchedule()
+        #expect(inbox.recordDelivery(of: received(64 << 10, from: member)) == .init(isReportDue: true, needsSchedule: true))
+    }
+
+    @Test("only reliable messages wait for a member's window; unreliable ones beyond the limit are dropped") func waiting()
+        async
+    {
+        let inbox = SessionInbox()
+        let (one, other) = (peer(2).id, peer(3).id)
+        inbox.append(contentsOf: [received(1, from: one), received(2, from: other)])
+        for _ in 0..<2000 { inbox.append(unreliable: received(3, from: one, .unreliable)) }
+        #expect(inbox.waitingMessages(of: one).map(\.bytes.count) == [1])
+        inbox.finish()
+        var count = 0
+        while await inbox.dequeue() != nil { count += 1 }
+        #expect(count == 1024)
+    }
+
+    @Test("a change of the deadlines ends one wait, a stop all of them", .timeLimit(.minutes(1))) func timer() {
+        let timer = SessionTimer()
+        timer.wake()
+        #expect(timer.wait(until: nil) == .due)
+        timer.reset()
+        #expect(timer.wait(until: now) == .due, "the deadline is over")
+        timer.stop()
+        #expect(timer.wait(until: nil) == .stopped)
+        timer.reset()
+        #expect(timer.wait(until: nil) == .stopped)
+    }
+}
