@@ -103,7 +103,8 @@ final class HostileLink: Sendable {
     fileprivate func run(_ identity: LocalIdentity, whenGreeted: @escaping () -> Void) {
         var begin: (() -> Void)? = whenGreeted
         defer {
-            state.update { $0.isOver = true }
+            // The handler may hold this link.
+            state.update { ($0.isOver, $0.onFrame) = (true, nil) }
             link.close()
             begin?()
         }

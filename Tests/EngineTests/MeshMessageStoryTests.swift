@@ -8,7 +8,7 @@ import NearshareTesting
 import Testing
 
 /// Messages between nodes, over the mesh and by forwarding nodes, in memory and over loopback.
-@Suite(.timeLimit(.minutes(1))) struct MeshMessageStoryTests {
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct MeshMessageStoryTests {
     private static let cleo = LocalIdentity(seed: [UInt8](repeating: 3, count: 64))
 
     private func contact(_ identity: LocalIdentity) -> EndpointKeys {

@@ -8,7 +8,7 @@ import NearshareTesting
 import Testing
 
 /// Nodes that discover each other and exchange frames, in memory and over loopback.
-@Suite(.timeLimit(.minutes(1))) struct MeshStoryTests {
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct MeshStoryTests {
     /// Ada sends to Bea through the mesh; Bea answers each invitation with `answer`.
     private func send(
         _ content: MemoryContent, on stage: Stage, blocked: Bool = false,
@@ -277,7 +277,7 @@ import Testing
 }
 
 /// Frame links, as of Bluetooth.
-@Suite(.timeLimit(.minutes(1))) struct FrameLinkStoryTests {
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct FrameLinkStoryTests {
     /// Two nodes connected only by a frame link.
     private func meet<Result: Sendable>(
         _ delivery: FrameDelivery, maximumFrameByteCount: Int = 510,

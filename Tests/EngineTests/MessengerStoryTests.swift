@@ -9,7 +9,7 @@ import NearshareTesting
 import Testing
 
 /// Conversations between nodes that forward for each other, with stores in files that outlive the nodes.
-@Suite("messenger", .timeLimit(.minutes(3)))
+@Suite("messenger", .timeLimit(.minutes(3)), .leavesNothing)
 struct MessengerStoryTests {
     /// One user: a key, a name, and the stores.
     private struct Person {

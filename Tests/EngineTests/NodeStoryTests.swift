@@ -6,7 +6,7 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct NodeStoryTests {
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct NodeStoryTests {
     private func content(_ count: Int) -> MemoryContent {
         var bytes = (0..<251).map { UInt8($0) }
         while bytes.count < count { bytes += bytes }

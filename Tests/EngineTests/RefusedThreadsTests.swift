@@ -5,7 +5,7 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-@Suite("R3: a machine that lets no more threads start", .timeLimit(.minutes(1))) struct RefusedThreadsTests {
+@Suite("R3: a machine that lets no more threads start", .timeLimit(.minutes(1)), .leavesNothing) struct RefusedThreadsTests {
     private let advice = "this machine lets no more threads start; end other programs or raise the limit of tasks"
 
     /// Runs `body` with a node whose threads are counted, and expects all of them to end with it.

@@ -7,7 +7,7 @@ import Testing
 
 /// Members that leave during an operation, with a goodbye or without: all others are told, operations with the member end, and the
 /// session of the others continues.
-@Suite(.timeLimit(.minutes(3))) struct SessionDepartureTests {
+@Suite(.timeLimit(.minutes(3)), .leavesNothing) struct SessionDepartureTests {
     enum Going: CaseIterable, Sendable {
         case leaves
         /// All links are cut, without a goodbye.

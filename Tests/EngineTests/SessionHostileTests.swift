@@ -7,7 +7,7 @@ import NearshareTesting
 import Testing
 
 /// Attacks of an admitted member on the others by false frames.
-@Suite(.timeLimit(.minutes(2))) struct SessionHostileTests {
+@Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionHostileTests {
     private struct Scene {
         let neighbourhood: Neighbourhood
         let hostile: HostileMember

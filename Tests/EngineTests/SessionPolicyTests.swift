@@ -7,7 +7,7 @@ import NearshareTesting
 import Testing
 
 /// Admission by a policy, without a question for each invitation.
-@Suite(.timeLimit(.minutes(1))) struct SessionPolicyTests {
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct SessionPolicyTests {
     /// Node 0 invites node 1, which answers by a policy.
     /// - Returns: The outcome for node 0.
     private func invite(

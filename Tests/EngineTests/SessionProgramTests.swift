@@ -4,7 +4,7 @@ import NearshareTesting
 import Testing
 
 /// Common uses of a session in a program.
-@Suite(.timeLimit(.minutes(2))) struct SessionProgramTests {
+@Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionProgramTests {
     /// - Parameter body: is given the session of the host, and that of the guest.
     private func withTwo(
         _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings = SessionStoryTests.trusting,

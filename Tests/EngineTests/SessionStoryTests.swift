@@ -6,7 +6,7 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct SessionStoryTests {
+@Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionStoryTests {
     /// Runs a session: node 0 creates it, all others accept. All are members when `body` runs.
     func withSession(
         of count: Int, _ way: Way, apart: [(Int, Int)] = [], settings: SessionSettings = Self.trusting,

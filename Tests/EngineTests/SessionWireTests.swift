@@ -7,7 +7,7 @@ import NearshareTesting
 import Testing
 
 /// Attacks of an observer that reads and sends packets and bytes on the network.
-@Suite(.timeLimit(.minutes(2))) struct SessionWireTests {
+@Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionWireTests {
     private static let marker = Array("no observer reads this line".utf8)
 
     // MARK: Packets

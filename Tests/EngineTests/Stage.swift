@@ -32,7 +32,7 @@ struct Stage: Sendable {
     let interface: String?
 
     init(_ way: Way) {
-        transport = way.transport
+        transport = StoryResources.counted(way.transport)
         interface = way.interface
     }
 

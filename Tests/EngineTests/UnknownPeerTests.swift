@@ -6,7 +6,7 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct UnknownPeerTests {
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct UnknownPeerTests {
     /// Reads on a thread that may block until the other side ends the link.
     /// - Returns: The number of bytes received before.
     private func readToEnd(_ link: any StreamLink) async -> Int {
