@@ -159,6 +159,12 @@ let quickTests: [Target] = [
         "Bundle",
         ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
     tests("Decoder", ["DecoderProperties", "NearshareBase", "NearshareTesting"]),
+    tests(
+        "Simulation",
+        [
+            "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareEngine", "NearshareInterfaces",
+            "NearshareMesh", "NearshareTesting", logging,
+        ]),
 ]
 let slowTests: [Target] = [
     tests(
@@ -207,7 +213,8 @@ let chosenTests: [Target] =
         (quickTests + slowTests).filter { target in choice.split(separator: ",").contains { "\($0)Tests" == target.name } }
     }
 let quickTargets =
-    cLibraries + core + protocols + platform.filter { quickPlatform.contains($0.name) } + quickSupport + quickTests
+    cLibraries + core + protocols + platform.filter { quickPlatform.contains($0.name) }
+    + libraryFloor.filter { $0.name == "NearshareEngine" } + quickSupport + quickTests
 let allTargets = cLibraries + core + protocols + platform + libraryFloor + app + quickSupport + slowSupport + chosenTests
 
 let package = Package(

@@ -4,7 +4,7 @@ import NearshareCrypto
 import NearshareTesting
 
 /// Some routers on virtual time, in one thread. Every packet is encoded and decoded. Each node has a store that outlives its router.
-struct CarryNetwork {
+struct CarryNetwork: Simulation {
     struct Node {
         let keys: RouterKeys
         /// Nil while the node is killed.
@@ -15,16 +15,18 @@ struct CarryNetwork {
     }
 
     /// A packet on a link.
-    private struct Transmission {
-        let at: MonotonicInstant
-        let order: Int
+    struct Transmission {
         let from: Int
         let to: Int
         let bytes: [UInt8]
     }
 
     var nodes: [Node] = []
-    private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    var timeline: Timeline<Transmission>
+    var random: SeededRandom {
+        get { timeline.random }
+        set { timeline.random = newValue }
+    }
     /// Errors of the nodes' wall clocks.
     var clockOffsets: [Int: Duration] = [:]
     /// 0 for reliable links.
@@ -35,12 +37,9 @@ struct CarryNetwork {
     /// How often each bundle was forwarded.
     private(set) var copies: [BundleID: Int] = [:]
     private var links: [Set<Int>: BundleLink] = [:]
-    private var transmissions: [Transmission] = []
-    private var order = 0
-    var random: SeededRandom
 
     init(_ count: Int, seed: UInt64 = 1, settings: BundleRouterSettings = BundleRouterSettings()) {
-        random = SeededRandom(seed: seed)
+        timeline = Timeline(seed: seed)
         self.settings = settings
         for _ in 0..<count { addNode() }
     }
@@ -54,8 +53,7 @@ struct CarryNetwork {
     }
 
     func moment(_ node: Int) -> Moment {
-        let wall = 1_800_000_000_000 + now.nanoseconds / 1_000_000 + (clockOffsets[node] ?? .zero).nanoseconds / 1_000_000
-        return Moment(monotonic: now, wall: WallTime(milliseconds: wall))
+        timeline.moment(offset: clockOffsets[node] ?? .zero)
     }
 
     func address(_ node: Int) -> EndpointID { nodes[node].keys.contact.address }
@@ -72,7 +70,7 @@ struct CarryNetwork {
     /// As `kill -9` does: only the store remains.
     mutating func kill(_ node: Int) {
         nodes[node].router = nil
-        transmissions.removeAll { $0.to == node || $0.from == node }
+        timeline.removeEvents { $0.to == node || $0.from == node }
         for pair in links.keys where pair.contains(node) {
             for other in pair where other != node {
                 let (address, moment) = (address(node), moment(other))
@@ -141,28 +139,28 @@ struct CarryNetwork {
         settle(to)
     }
 
-    mutating func run(_ limit: Duration) {
-        let end = now + limit
-        while true {
-            let next = (nodes.compactMap { $0.router?.deadline } + [transmissions.first?.at].compactMap { $0 }).min()
-            guard let next, next <= end else { break }
-            now = max(now, next)
-            while let transmission = transmissions.first, transmission.at <= now {
-                transmissions.removeFirst()
-                guard links[[transmission.from, transmission.to]] != nil, nodes[transmission.to].router != nil else { continue }
-                guard let packet = try? BundlePacket(decoding: transmission.bytes[...]) else { continue }
-                let (address, moment) = (address(transmission.from), moment(transmission.to))
-                nodes[transmission.to].router!.receive(packet, from: address, now: moment)
-                settle(transmission.to)
-            }
-            for node in nodes.indices {
-                guard let deadline = nodes[node].router?.deadline, deadline <= now else { continue }
-                let moment = moment(node)
-                nodes[node].router!.advance(to: moment)
-                settle(node)
-            }
+    mutating func run(_ limit: Duration) { run(for: limit) }
+
+    // MARK: Simulation
+
+    var deadline: MonotonicInstant? { nodes.compactMap { $0.router?.deadline }.min() }
+
+    mutating func handle(_ transmission: Transmission) {
+        guard links[[transmission.from, transmission.to]] != nil, nodes[transmission.to].router != nil,
+            let packet = try? BundlePacket(decoding: transmission.bytes[...])
+        else { return }
+        let (address, moment) = (address(transmission.from), moment(transmission.to))
+        nodes[transmission.to].router!.receive(packet, from: address, now: moment)
+        settle(transmission.to)
+    }
+
+    mutating func advanceMachines() {
+        for node in nodes.indices {
+            guard let deadline = nodes[node].router?.deadline, deadline <= now else { continue }
+            let moment = moment(node)
+            nodes[node].router!.advance(to: moment)
+            settle(node)
         }
-        now = end
     }
 
     func texts(_ node: Int) -> [String] {
@@ -196,11 +194,7 @@ struct CarryNetwork {
         guard let to = nodes.indices.first(where: { self.address($0) == address }) else { return }
         guard let packet = tamper == nil ? packet : tamper!(packet, from, to) else { return }
         if lossOneIn > 0, random.once(in: lossOneIn) { return }
-        order += 1
         let at = now + .milliseconds(Int64.random(in: 1...5, using: &random))
-        let transmission = Transmission(at: at, order: order, from: from, to: to, bytes: packet.encoded)
-        let place =
-            transmissions.firstIndex { ($0.at, $0.order) > (transmission.at, transmission.order) } ?? transmissions.endIndex
-        transmissions.insert(transmission, at: place)
+        timeline.schedule(Transmission(from: from, to: to, bytes: packet.encoded), at: at)
     }
 }

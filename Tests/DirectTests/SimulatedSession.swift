@@ -5,7 +5,7 @@ import NearshareTesting
 /// Members of one session on virtual time, made of the machines alone: rosters, message channels and byte streams, over links
 /// that
 /// are delayed, break, and lead through others where two are kept apart. One seed is one story.
-struct SimulatedSession {
+struct SimulatedSession: Simulation {
     typealias LinkNumber = Int
 
     /// One end of a link.
@@ -45,7 +45,7 @@ struct SimulatedSession {
         var wakesAt: MonotonicInstant?
     }
 
-    private enum Event {
+    enum Event {
         case arrives(LinkNumber, side: Int, frame: [UInt8])
         case connects(Int, SessionRoster.ConnectionAttempt, instance: Int)
         case wakes(Int)
@@ -53,14 +53,15 @@ struct SimulatedSession {
         case happens(@Sendable (inout SimulatedSession) -> Void)
     }
 
-    private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
-    var random: SeededRandom
+    var timeline: Timeline<Event>
+    var random: SeededRandom {
+        get { timeline.random }
+        set { timeline.random = newValue }
+    }
     private var members: [Member]
     private var links: [LinkNumber: Link] = [:]
     private var lastLink = 0
     private var apart: Set<Set<Int>> = []
-    private var queue: [(at: MonotonicInstant, number: Int, event: Event)] = []
-    private var lastEvent = 0
     private var lastSent = 0
     /// The messages that an instance has sent to another, and received from it.
     private(set) var sent: [Instance: [Instance: [Int]]] = [:]
@@ -70,7 +71,7 @@ struct SimulatedSession {
     private(set) var violations: [String] = []
 
     init(seed: UInt64, count: Int) {
-        random = SeededRandom(seed: seed)
+        timeline = Timeline(seed: seed)
         members = Array(repeating: Member(), count: count)
     }
 
@@ -95,7 +96,7 @@ struct SimulatedSession {
     func roster(_ member: Int) -> SessionRoster? { members[member].roster }
 
     mutating func after(_ time: Duration, _ body: @escaping @Sendable (inout SimulatedSession) -> Void) {
-        schedule(.happens(body), at: now + time)
+        timeline.schedule(.happens(body), at: now + time)
     }
 
     mutating func begin(_ member: Int) {
@@ -159,35 +160,24 @@ struct SimulatedSession {
         pump(member)
     }
 
-    mutating func run(for duration: Duration) {
-        let end = now + duration
-        while let next = queue.first, next.at <= end {
-            queue.removeFirst()
-            now = next.at
-            perform(next.event)
-        }
-        now = end
-    }
+    // MARK: Simulation
 
-    // MARK: Events
+    /// Members are woken by events.
+    var deadline: MonotonicInstant? { nil }
 
-    private mutating func schedule(_ event: Event, at time: MonotonicInstant) {
-        lastEvent += 1
-        let index = queue.firstIndex { $0.at > time } ?? queue.count
-        queue.insert((time, lastEvent, event), at: index)
-    }
+    mutating func advanceMachines() {}
 
     private mutating func delay(_ range: ClosedRange<Int> = 1...80) -> Duration {
         .milliseconds(Int.random(in: range, using: &random))
     }
 
-    private mutating func perform(_ event: Event) {
+    mutating func handle(_ event: Event) {
         switch event {
         case .happens(let body): body(&self)
         case .wakes(let member):
             guard members[member].wakesAt == now else { return }
             members[member].wakesAt = nil
-            members[member].roster?.advance(to: now)
+            members[member].roster?.advance(to: timeline.now)
             pump(member)
         case .connects(let member, let approach, let instance):
             guard members[member].roster != nil, members[member].instance == instance else { return }
@@ -352,7 +342,7 @@ struct SimulatedSession {
     private mutating func put(_ frame: [UInt8], on number: LinkNumber, to side: Int) {
         let time = max(now + delay(), links[number]!.ends[side].lastArrival)
         links[number]!.ends[side].lastArrival = time
-        schedule(.arrives(number, side: side, frame: frame), at: time)
+        timeline.schedule(.arrives(number, side: side, frame: frame), at: time)
     }
 
     /// Executes the outputs of a member's state machines.
@@ -374,13 +364,13 @@ struct SimulatedSession {
                 }
             members[member].roster!.recordAttempt(to: target)
             let time = now + delay(50...500)
-            schedule(.connects(member, approach, instance: members[member].instance), at: time)
+            timeline.schedule(.connects(member, approach, instance: members[member].instance), at: time)
         }
         for number in numbers({ $0.members.contains(member) }) { write(number, member) }
         guard let deadline = members[member].roster?.deadline(after: now) else { return }
         guard members[member].wakesAt.map({ deadline < $0 }) ?? true else { return }
         members[member].wakesAt = deadline
-        schedule(.wakes(member), at: deadline)
+        timeline.schedule(.wakes(member), at: deadline)
     }
 
     private mutating func write(_ number: LinkNumber, _ member: Int) {

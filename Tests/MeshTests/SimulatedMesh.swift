@@ -5,7 +5,7 @@ import NearshareTesting
 
 /// Many nodes, the links between them and one clock, in one thread: the same each time for the same seed. Links deliver whole
 /// frames, in order, after a delay drawn by chance; loss takes single frames away.
-struct SimulatedMesh {
+struct SimulatedMesh: Simulation {
     struct Node {
         var router: MeshRouter
         var events: [MeshEvent] = []
@@ -17,23 +17,28 @@ struct SimulatedMesh {
         var fromLink: MeshLinkID
         var toLink: MeshLinkID
         var isUp = true
-        var last = MonotonicInstant(nanoseconds: 0)
+        var line = SimulatedLine()
     }
 
-    private struct Delivery {
-        var at: MonotonicInstant
-        var order: Int
+    struct Delivery {
         var way: Int
         var frame: [UInt8]
     }
 
     var nodes: [Node] = []
-    private(set) var now = MonotonicInstant(nanoseconds: 1_000_000_000)
-    /// One frame in so many is lost; 0 for none.
-    var lossOneIn = 0
+    var timeline: Timeline<Delivery>
+    /// One of this many frames is lost; 0 for none.
+    var lossOneIn: Int {
+        get { conditions.lossOneIn }
+        set { conditions.lossOneIn = newValue }
+    }
+    var delay: ClosedRange<Duration> {
+        get { conditions.delay }
+        set { conditions.delay = newValue }
+    }
+    private var conditions = SimulatedLine.Conditions()
     /// Whether each node accepts private messages for it.
     var takesMessages = true
-    var delay = Duration.milliseconds(1)...Duration.milliseconds(5)
     /// Frames that were delivered, by type.
     private(set) var delivered: [MeshPacketType: Int] = [:]
     /// Called for each frame in transit.
@@ -45,29 +50,19 @@ struct SimulatedMesh {
     private var waysFrom: [[Int]] = []
     /// The next deadline of each node's router.
     private var deadlines: [MonotonicInstant?] = []
-    private var deliveries: [Delivery] = []
-    private var order = 0
-    private var random: SeededRandom
-    private let start: WallTime
 
     init(seed: UInt64, start: WallTime = WallTime(milliseconds: 1_800_000_000_000)) {
-        random = SeededRandom(seed: seed)
-        self.start = start
+        timeline = Timeline(seed: seed, startOfWallClock: start)
     }
 
-    var moment: Moment { moment(at: now) }
-
-    private func moment(at instant: MonotonicInstant) -> Moment {
-        Moment(
-            monotonic: instant, wall: WallTime(milliseconds: start.milliseconds + instant.nanoseconds / 1_000_000))
-    }
+    var moment: Moment { timeline.moment }
 
     @discardableResult
     mutating func addNode(_ name: String, settings: MeshRouter.Settings = MeshRouter.Settings()) -> Int {
-        let identity = LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount))
+        let identity = LocalIdentity(seed: timeline.random.bytes(LocalIdentity.seedByteCount))
         let router = MeshRouter(
             identity: identity, name: try! DisplayName(name), settings: settings,
-            random: SeededRandom(seed: random.next()))
+            random: SeededRandom(seed: timeline.random.next()))
         nodes.append(Node(router: router))
         waysFrom.append([])
         deadlines.append(nil)
@@ -111,29 +106,24 @@ struct SimulatedMesh {
         schedule(frame, way: number)
     }
 
-    mutating func run(for limit: Duration, until isDone: (SimulatedMesh) -> Bool = { _ in false }) {
-        let end = now + limit
-        while !isDone(self) {
-            let next = (deadlines + [deliveries.first?.at]).compactMap(\.self).min()
-            guard let next, next <= end else {
-                now = end
-                return
-            }
-            now = max(now, next)
-            while let first = deliveries.first, first.at <= now {
-                removeFirst()
-                let way = ways[first.way]
-                guard way.isUp else { continue }
-                delivered[MeshPacketType(rawValue: first.frame[1]), default: 0] += 1
-                tap?(way.from, way.to, first.frame, now)
-                nodes[way.to].router.receive(first.frame[...], from: way.toLink, now: moment)
-                collect(from: way.to)
-            }
-            for index in nodes.indices {
-                guard let deadline = deadlines[index], deadline <= now else { continue }
-                nodes[index].router.advance(to: moment)
-                collect(from: index)
-            }
+    // MARK: Simulation
+
+    var deadline: MonotonicInstant? { deadlines.compactMap(\.self).min() }
+
+    mutating func handle(_ delivery: Delivery) {
+        let way = ways[delivery.way]
+        guard way.isUp else { return }
+        delivered[MeshPacketType(rawValue: delivery.frame[1]), default: 0] += 1
+        tap?(way.from, way.to, delivery.frame, now)
+        nodes[way.to].router.receive(delivery.frame[...], from: way.toLink, now: moment)
+        collect(from: way.to)
+    }
+
+    mutating func advanceMachines() {
+        for index in nodes.indices {
+            guard let deadline = deadlines[index], deadline <= now else { continue }
+            nodes[index].router.advance(to: moment)
+            collect(from: index)
         }
     }
 
@@ -153,25 +143,8 @@ struct SimulatedMesh {
     }
 
     private mutating func schedule(_ frame: [UInt8], way: Int) {
-        if lossOneIn > 0, random.once(in: lossOneIn) { return }
-        let range = delay.lowerBound.nanoseconds...delay.upperBound.nanoseconds
-        let at = max(ways[way].last, now + .nanoseconds(Int64.random(in: range, using: &random)))
-        ways[way].last = at
-        order += 1
-        insert(Delivery(at: at, order: order, way: way, frame: frame))
+        ways[way].line.send(Delivery(way: way, frame: frame), conditions, on: &timeline)
     }
-
-    private mutating func insert(_ delivery: Delivery) {
-        var low = 0
-        var high = deliveries.count
-        while low < high {
-            let middle = (low + high) / 2
-            if deliveries[middle].at <= delivery.at { low = middle + 1 } else { high = middle }
-        }
-        deliveries.insert(delivery, at: low)
-    }
-
-    private mutating func removeFirst() { deliveries.removeFirst() }
 }
 
 extension [MeshEvent] {

@@ -42,7 +42,7 @@ package struct SimulatedNetwork {
         random = SeededRandom(seed: seed)
         self.conditions = conditions
         peers = []
-        for index in 0..<2 { peers.append(SimulatedPeer(index: index, now: now, limits: limits, random: &random)) }
+        for index in 0..<2 { peers.append(SimulatedPeer(index: index, limits: limits, random: &random)) }
         collect()
     }
 

@@ -1,5 +1,5 @@
 package import NearshareBase
-internal import NearshareCrypto
+package import NearshareCrypto
 package import NearshareDirect
 
 /// One end of a ``SimulatedNetwork``: the protocol's state machines with a driver without threads and files.
@@ -44,14 +44,21 @@ package struct SimulatedPeer: Sendable {
     /// The link is established, and both greetings are exchanged.
     package private(set) var isEstablished = false
 
-    init(index: Int, now: MonotonicInstant, limits: DirectLimits, random: inout SeededRandom) {
-        role = index == 0 ? .initiator : .responder
-        name = DisplayName(truncating: "peer \(index)")!
+    init(index: Int, limits: DirectLimits, random: inout SeededRandom) {
+        self.init(
+            role: index == 0 ? .initiator : .responder,
+            identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)),
+            name: DisplayName(truncating: "peer \(index)")!, limits: limits, random: &random)
+    }
+
+    package init(
+        role: HandshakeRole, identity: LocalIdentity, name: DisplayName, limits: DirectLimits, random: inout SeededRandom
+    ) {
+        self.role = role
+        self.name = name
         self.limits = limits
         nonce = random.bytes(ShortAuthenticationString.nonceByteCount)
-        handshake = DirectHandshake(
-            role: role, identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)), ephemeral: random.bytes(32),
-            ciphers: 6)
+        handshake = DirectHandshake(role: role, identity: identity, ephemeral: random.bytes(32), ciphers: 6)
         // This fails only for an identity of another protocol.
         output = try! handshake.start()
     }
@@ -94,14 +101,14 @@ package struct SimulatedPeer: Sendable {
 
     // MARK: Network events
 
-    var deadline: MonotonicInstant? { connection?.deadline }
+    package var deadline: MonotonicInstant? { connection?.deadline }
 
-    mutating func advance(to now: MonotonicInstant) {
+    package mutating func advance(to now: MonotonicInstant) {
         guard connection != nil else { return }
         perform(connection!.advance(to: now), now: now)
     }
 
-    mutating func receive(_ bytes: [UInt8], now: MonotonicInstant) {
+    package mutating func receive(_ bytes: [UInt8], now: MonotonicInstant) {
         guard closure == nil else { return }
         guard opener == nil else {
             connection!.recordActivity(now: now)
@@ -127,7 +134,7 @@ package struct SimulatedPeer: Sendable {
     }
 
     /// What is to be sent, with as much content as the receiver has granted, and what is to be noted.
-    mutating func takeOutput(now: MonotonicInstant) -> (bytes: [UInt8], notes: [String]) {
+    package mutating func takeOutput(now: MonotonicInstant) -> (bytes: [UInt8], notes: [String]) {
         if closure == nil { for id in outgoing.keys.sorted(by: { $0.rawValue < $1.rawValue }) { pump(id) } }
         defer { (output, notes) = ([], []) }
         return (output, notes)

@@ -46,12 +46,11 @@ final class MachineDriver<Driven: Machine>: Sendable {
     }
 
     /// Gives the machine an input that seldom leaves work for a waiting thread.
-    /// - Parameter isWorkDue: whether the waiting threads are to be woken, by the input's result.
-    func update<Result>(
-        wakingIf isWorkDue: (Result) -> Bool, _ input: (inout Driven, Driven.Time) -> Result
-    ) -> Result {
+    /// - Parameter input: returns whether to wake the waiting threads; nil for an input that the machine could not accept.
+    /// - Returns: the result of `input`.
+    func updateQuietly(_ input: (inout Driven, Driven.Time) -> Bool?) -> Bool? {
         let now = clock()
-        return state.update(wakingIf: isWorkDue) { machine in
+        return state.updateQuietly { machine in
             defer { handOut(of: &machine) }
             return input(&machine, now)
         }

@@ -41,16 +41,13 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         return try body(&state)
     }
 
-    /// Changes the state; wakes the waiting threads where the new state is of interest to them.
-    /// - Parameter isOfInterest: called with the result of `body`.
-    package func update<Result>(
-        wakingIf isOfInterest: (Result) -> Bool, _ body: (inout State) -> Result
-    ) -> Result {
+    /// Changes the state; wakes the waiting threads only if `body` returns true.
+    package func updateQuietly(_ body: (inout State) -> Bool?) -> Bool? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
-        let result = body(&state)
-        if isOfInterest(result) { pthread_cond_broadcast(condition) }
-        return result
+        let isOfInterest = body(&state)
+        if isOfInterest == true { pthread_cond_broadcast(condition) }
+        return isOfInterest
     }
 
     /// Reads the state, or changes a part that no thread waits for.

@@ -1,0 +1,144 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+/// A link's ``LinkMachine`` behind its driver: hands its reactions to the transfers and to the link's owner.
+///
+/// Performed under the machine's lock, so that no other thread comes between a decision and its consequences.
+struct LinkControl: Sendable {
+    /// The work of a new thread.
+    enum Job: Sendable {
+        case feed(SourcePump, from: ResumePoint)
+        case store(SinkPump)
+    }
+
+    let driver: MachineDriver<LinkMachine>
+    let transfers: LinkTransfers
+    let events: AsyncStream<LinkEvent>
+    let jobs: AsyncStream<Job>
+    private let eventContinuation: AsyncStream<LinkEvent>.Continuation
+    private let jobContinuation: AsyncStream<Job>.Continuation
+
+    /// Limit on unread session frames: a member that sends more violates the protocol.
+    private static let maximumWaitingSessionFrames = 1024
+    private static let maximumWaitingEvents = 2 * maximumWaitingSessionFrames
+
+    /// - Parameter cut: closes the link.
+    init(clock: @escaping @Sendable () -> MonotonicInstant, cut: @escaping @Sendable () -> Void) {
+        // Events are rare and bounded by the machine's own limits, but for what members say about their session.
+        let (events, eventContinuation) = AsyncStream<LinkEvent>.makeStream(
+            bufferingPolicy: .bufferingOldest(Self.maximumWaitingEvents))
+        let (jobs, jobContinuation) = AsyncStream<Job>.makeStream()
+        let transfers = LinkTransfers()
+        self.transfers = transfers
+        (self.events, self.eventContinuation) = (events, eventContinuation)
+        (self.jobs, self.jobContinuation) = (jobs, jobContinuation)
+        driver = MachineDriver(LinkMachine(now: clock()), clock: clock) { reaction in
+            switch reaction {
+            case .cut: cut()
+            case .connection(let reaction):
+                switch reaction {
+                // The machine queues frames itself.
+                case .send: break
+                case .helloReceived(let name, let time): eventContinuation.yield(.greeted(name, time: time))
+                case .authenticationStringReady(let text): eventContinuation.yield(.shortCode(text))
+                case .verificationRequested: eventContinuation.yield(.comparisonAsked)
+                case .verificationAnswered(let isSame): eventContinuation.yield(.comparisonAnswered(isSame: isSame))
+                case .offerReceived(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
+                case .offerAccepted(let id): transfers.source(id)?.transfer.enter(.comparing)
+                case .startSending(let id, let point):
+                    if let pump = transfers.source(id) { jobContinuation.yield(.feed(pump, from: point)) }
+                case .windowRaised(let id, let limit): transfers.source(id)?.allow(upTo: limit)
+                case .stopSending(let id): transfers.source(id)?.stop()
+                case .outgoingEnded(let id, let outcome): transfers.removeSource(id)?.end(outcome)
+                case .incomingEnded(let id, let outcome):
+                    if let pump = transfers.removeSink(id) {
+                        pump.end(outcome)
+                    } else {
+                        eventContinuation.yield(.invitationEnded(id, outcome))
+                    }
+                case .closed(let closure):
+                    if case .lost = closure { cut() }
+                    eventContinuation.yield(.closed(.closure(closure)))
+                    eventContinuation.finish()
+                    jobContinuation.finish()
+                }
+            }
+        }
+    }
+
+    // MARK: Decisions
+
+    /// Gives the connection an input, and performs its reactions as one step.
+    /// - Returns: false before the handshake is finished.
+    @discardableResult
+    func decide(_ input: (inout DirectConnection, MonotonicInstant) -> [DirectReaction]) -> Bool {
+        let isWorkDue = driver.updateQuietly { machine, now in
+            machine.decide { connection in input(&connection, now) }
+        }
+        return isWorkDue != nil
+    }
+
+    func cancel(_ id: TransferID, because reason: CancelReason) {
+        decide { connection, now in connection.cancel(id, reason: reason, now: now) }
+    }
+
+    /// The peer has violated the protocol.
+    func violated(_ violation: MalformedInput) {
+        decide { connection, _ in connection.violation(violation) }
+    }
+
+    // MARK: Handshake
+
+    func establish(_ connection: DirectConnection, _ peer: AuthenticatedPeer, _ secrets: LinkSecrets) {
+        driver.update { machine, _ in machine.establish(connection) }
+        eventContinuation.yield(.established(peer, secrets))
+    }
+
+    /// Ends a link that has no connection.
+    func fail(_ end: LinkEnd) {
+        eventContinuation.yield(.closed(end))
+        eventContinuation.finish()
+        jobContinuation.finish()
+        driver.update { machine, _ in machine.failHandshake() }
+    }
+
+    // MARK: Sessions and transfers
+
+    /// - Throws: when the owner does not keep up with what the peer says.
+    func receive(_ frame: SessionFrame) throws(MalformedInput) {
+        guard case .enqueued(let room) = eventContinuation.yield(.session(frame)),
+            room > Self.maximumWaitingEvents - Self.maximumWaitingSessionFrames
+        else { throw MalformedInput("too many session frames are unread") }
+    }
+
+    /// Offers content; the transfer ends at once when the link has no connection yet.
+    func offer(_ offer: TransferOffer, from pump: SourcePump) {
+        transfers.insert(pump)
+        let isConnected = decide { connection, now in connection.offer(offer, now: now) }
+        if !isConnected, let pump = transfers.removeSource(offer.id) {
+            pump.transfer.end(TransferResult(outcome: .interrupted))
+        }
+    }
+
+    /// Accepts an offer and starts the thread that stores its content.
+    /// - Returns: false on a link that starts no threads any more; the caller then runs the pump, which has ended.
+    func accept(_ id: TransferID, into pump: SinkPump) -> Bool {
+        var isStarted = true
+        let isConnected = decide { connection, now in
+            let reactions = connection.accept(id, now: now)
+            if reactions.contains(where: { if case .send(.accept) = $0 { true } else { false } }) {
+                transfers.insert(pump)
+            } else {
+                // The offer expired or was withdrawn, or the link is about to end, before it was accepted.
+                pump.end(connection.isClosed ? .interrupted : .expired)
+            }
+            // A link that is ending starts no more jobs.
+            if case .terminated = jobContinuation.yield(.store(pump)) { isStarted = false }
+            return reactions
+        }
+        if !isConnected { pump.end(.interrupted) }
+        return isConnected && isStarted
+    }
+}

@@ -1,0 +1,212 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+/// The reading side of a link, on a thread of its own: performs the handshake, opens records in place, and passes control frames to the
+/// machine, content to the sinks, and frames of streams and datagrams to their receivers.
+struct LinkReader: Sendable {
+    let link: any StreamLink
+    let parts: LinkDriver.Parts
+    let control: LinkControl
+    let writer: LinkWriter
+    let streams: LinkStreams
+    let datagrams: AsyncStream<[UInt8]>.Continuation
+    private let pool = BlockPool(byteCount: receiveBlockByteCount, kept: 4)
+
+    /// Size of a receive buffer: more than a sender writes at once.
+    private static let receiveBlockByteCount = 640 << 10
+
+    init(
+        link: any StreamLink, parts: LinkDriver.Parts, control: LinkControl, writer: LinkWriter, streams: LinkStreams,
+        datagrams: AsyncStream<[UInt8]>.Continuation
+    ) {
+        self.link = link
+        self.parts = parts
+        self.control = control
+        self.writer = writer
+        self.streams = streams
+        self.datagrams = datagrams
+    }
+
+    /// Reads until the stream has ended or is of no more use.
+    func run() { finish(readAll()) }
+
+    /// Ends streams and transfers, and the link with them.
+    /// - Parameter failure: the reason why there is no connection; nil when there was one.
+    func finish(_ failure: LinkEnd?) {
+        streams.close()
+        datagrams.finish()
+        control.driver.update { machine, _ in machine.recordEndOfReading() }
+        if let failure {
+            control.fail(failure)
+            link.finishWriting()
+        } else {
+            control.decide { connection, _ in connection.linkEnded() }
+        }
+    }
+
+    /// - Returns: why the handshake failed; nil after an established link.
+    private func readAll() -> LinkEnd? {
+        switch performHandshake() {
+        case .failure(let failure): return .handshake(failure)
+        case .success(let established):
+            begin(established)
+            readRecords(of: established)
+            return nil
+        }
+    }
+
+    // MARK: Handshake
+
+    private func performHandshake() -> Result<EstablishedLink, HandshakeFailure> {
+        var handshake = DirectHandshake(
+            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers,
+            encryption: parts.encryption)
+        var buffer = [UInt8](repeating: 0, count: 2048)
+        do {
+            let first = try handshake.start()
+            try write(first)
+            while true {
+                let count = try buffer.withUnsafeMutableBytes { (raw) throws(LinkError) in try link.read(into: raw) }
+                guard count > 0 else { return .failure(.notAPeer("the other side closed the connection during the handshake")) }
+                switch handshake.receive(buffer[..<count]) {
+                case .needsMore: break
+                case .send(let bytes): try write(bytes)
+                case .established(let established, let bytes):
+                    try write(bytes)
+                    return .success(established)
+                case .failed(let failure, let bytes):
+                    try write(bytes)
+                    return .failure(failure)
+                }
+            }
+        } catch let failure as HandshakeFailure {
+            return .failure(failure)
+        } catch {
+            let isLate = control.driver.read { $0.isHandshakeLate }
+            return .failure(
+                .notAPeer(
+                    isLate
+                        ? "the other side did not finish the handshake in time"
+                        : "the connection broke during the handshake"))
+        }
+    }
+
+    private func write(_ bytes: [UInt8]) throws(LinkError) {
+        guard !bytes.isEmpty else { return }
+        try bytes.withUnsafeBufferPointer { (raw) throws(LinkError) in try link.write(UnsafeRawBufferPointer(raw)) }
+    }
+
+    private func begin(_ established: EstablishedLink) {
+        let connection = DirectConnection(
+            ownName: parts.name,
+            authenticationString: ShortAuthenticationString(
+                role: parts.role, handshakeHash: established.handshakeHash,
+                nonce: parts.random(ShortAuthenticationString.nonceByteCount)),
+            limits: parts.limits, now: Moment(monotonic: parts.clock(), wall: parts.wallClock()))
+        writer.begin(established.sealer)
+        control.establish(
+            connection, established.peer,
+            LinkSecrets(handshakeHash: established.handshakeHash, datagrams: established.datagrams))
+    }
+
+    // MARK: Records
+
+    private func readRecords(of established: EstablishedLink) {
+        var opener = established.opener
+        var block = pool.take()
+        var filled = established.leftover.count
+        block.bytes.copyBytes(from: established.leftover)
+        var position = 0
+        do throws(LinkError) {
+            while true {
+                do throws(MalformedInput) {
+                    try receiveRecords(in: block, from: &position, to: filled, with: &opener)
+                } catch {
+                    control.violated(error)
+                    drain()
+                    return
+                }
+                if block.bytes.count - filled < RecordFormat.maximumRecordByteCount {
+                    // Delivered records may still be on their way to the disk, so the unread rest is moved instead of them.
+                    let next = pool.take()
+                    let rest = UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])
+                    next.bytes.copyMemory(from: rest)
+                    (block, position, filled) = (next, 0, rest.count)
+                }
+                let count = try link.read(into: UnsafeMutableRawBufferPointer(rebasing: block.bytes[filled...]))
+                if count == 0 { return }
+                filled += count
+                let now = parts.clock()
+                control.driver.withMachine { $0.recordActivity(now: now) }
+            }
+        } catch {
+            return
+        }
+    }
+
+    /// Reads and discards bytes from the peer after the last frame: closing with unread data would reset the connection and lose
+    /// the frame.
+    private func drain() {
+        let block = pool.take()
+        do throws(LinkError) {
+            while try link.read(into: block.bytes) > 0 {}
+        } catch {}
+    }
+
+    private func receiveRecords(
+        in block: Block, from position: inout Int, to filled: Int, with opener: inout RecordOpener
+    ) throws(MalformedInput) {
+        var batch: [(id: TransferID, pieces: [Piece])] = []
+        // Records received before a malformed one are still delivered.
+        defer { deliver(batch) }
+        while let length = try RecordOpener.recordByteCount(UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])),
+            position + length <= filled
+        {
+            let start = position
+            position += length
+            let opened = try opener.openInPlace(UnsafeMutableRawBufferPointer(rebasing: block.bytes[start..<position]))
+            let frame = start + opened.lowerBound..<start + opened.upperBound
+            if block.bytes[frame.lowerBound] == FrameType.content {
+                guard frame.count > RecordFormat.contentHeaderByteCount else {
+                    throw MalformedInput("a content frame without content")
+                }
+                let raw = block.bytes.loadUnaligned(fromByteOffset: frame.lowerBound + 1, as: UInt64.self)
+                let id = TransferID(rawValue: UInt64(bigEndian: raw))
+                let piece = Piece(
+                    block: block, range: frame.lowerBound + RecordFormat.contentHeaderByteCount..<frame.upperBound)
+                guard isWanted(id, count: piece.range.count) else { continue }
+                if batch.last?.id == id {
+                    batch[batch.count - 1].pieces.append(piece)
+                } else {
+                    batch.append((id, [piece]))
+                }
+            } else if let stream = try StreamFrame(decoding: Array(block.bytes[frame])[...]) {
+                try streams.receive(stream)
+            } else if block.bytes[frame.lowerBound] == FrameType.datagram {
+                datagrams.yield(Array(block.bytes[frame].dropFirst()))
+            } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
+                try control.receive(session)
+            } else if let received = try ControlFrame.decode(Array(block.bytes[frame])) {
+                deliver(batch)
+                batch = []
+                control.decide { connection, now in connection.receive(received, now: now) }
+            }
+        }
+    }
+
+    private func isWanted(_ id: TransferID, count: Int) -> Bool {
+        var verdict = ContentVerdict.drop
+        control.decide { connection, now in
+            let answer = connection.receiveContent(id, byteCount: count, now: now)
+            verdict = answer.verdict
+            return answer.reactions
+        }
+        return verdict == .deliver
+    }
+
+    private func deliver(_ batch: [(id: TransferID, pieces: [Piece])]) {
+        for (id, pieces) in batch { control.transfers.sink(id)?.take(pieces) }
+    }
+}
