@@ -59,6 +59,7 @@ check: packages-test
 	.ci/check-python
 	.ci/check-imports
 	.ci/check-sources
+	.ci/check-threats
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
 	.ci/check-api

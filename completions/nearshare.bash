@@ -219,7 +219,7 @@ _nearshare_receive() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -258,7 +258,7 @@ _nearshare_send() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -295,7 +295,7 @@ _nearshare_browse() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -334,7 +334,7 @@ _nearshare_friends_list() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -356,7 +356,7 @@ _nearshare_friends_add() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -380,7 +380,7 @@ _nearshare_friends_remove() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -420,7 +420,7 @@ _nearshare_chat() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -472,7 +472,7 @@ _nearshare_message() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -497,7 +497,7 @@ _nearshare_messages() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -565,7 +565,7 @@ _nearshare_mesh_run() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -581,7 +581,7 @@ _nearshare_mesh_status() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -597,7 +597,7 @@ _nearshare_mesh_stop() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -636,7 +636,7 @@ _nearshare_peers_list() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -652,7 +652,7 @@ _nearshare_peers_verify() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -676,7 +676,7 @@ _nearshare_peers_rename() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -700,7 +700,7 @@ _nearshare_peers_block() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -724,7 +724,7 @@ _nearshare_peers_unblock() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -748,7 +748,7 @@ _nearshare_peers_forget() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -795,7 +795,7 @@ _nearshare_keys_list() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -815,7 +815,7 @@ _nearshare_keys_export() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -835,7 +835,7 @@ _nearshare_keys_import() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -859,7 +859,7 @@ _nearshare_keys_forget() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -906,7 +906,7 @@ _nearshare_identity_show() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -922,7 +922,7 @@ _nearshare_identity_rename() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -938,7 +938,7 @@ _nearshare_identity_destroy() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -957,7 +957,7 @@ _nearshare_inbox() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -1036,7 +1036,7 @@ _nearshare_voice_record() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -1055,7 +1055,7 @@ _nearshare_voice_play() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -1079,7 +1079,7 @@ _nearshare_voice_show() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -1103,7 +1103,7 @@ _nearshare_voice_list() {
     # Offer option value completions
     case "${prev}" in
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac
@@ -1125,7 +1125,7 @@ _nearshare_doctor() {
         return
         ;;
     '--log-level')
-        __nearshare_add_completions -W 'error'$'\n''info'$'\n''debug'$'\n''trace'
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return
         ;;
     esac

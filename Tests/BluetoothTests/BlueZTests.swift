@@ -12,7 +12,7 @@ import Testing
         #expect(BlueZVersion(5, 66) < .acceptingLongWrites && !(BlueZVersion(5, 72) < .acceptingLongWrites))
     }
 
-    @Test("the requested adapter, or the first that is switched on") func adapters() throws {
+    @Test("the requested adapter, or the first that is powered on") func adapters() throws {
         let objects: BlueZ.Objects = [
             "/org/bluez/hci0": [BlueZ.adapter: ["Powered": .boolean(false)]],
             "/org/bluez/hci1": [BlueZ.adapter: ["Powered": .boolean(true)]],
@@ -46,18 +46,18 @@ import Testing
         }
     }
 
-    @Test("an adapter that is switched off, or without an address, cannot be used") func unusable() throws {
+    @Test("an adapter that is powered off, or without an address, cannot be used") func unusable() throws {
         func objects(_ properties: BlueZ.Properties) -> BlueZ.Objects { ["/org/bluez/hci7": [BlueZ.adapter: properties]] }
         let fine: BlueZ.Properties = ["Powered": .boolean(true), "Address": .string("00:AA:01:02:00:01")]
-        let adapter = try AdapterProperties(named: nil, in: objects(fine))
-        #expect(adapter.name == "hci7" && adapter.isPowered && adapter.address.kind == .isPublic)
+        let adapter = try AdapterProperties.select(nil, in: objects(fine))
+        #expect(adapter.controllerName == "hci7" && adapter.isPowered && adapter.address.kind == .isPublic)
         var off = fine
         off["Powered"] = .boolean(false)
-        #expect(throws: BluetoothError.poweredOff("hci7")) { try AdapterProperties(named: "hci7", in: objects(off)) }
+        #expect(throws: BluetoothError.poweredOff("hci7")) { try AdapterProperties.select("hci7", in: objects(off)) }
         var bare = fine
         bare["Address"] = nil
-        #expect(throws: BluetoothError.failed("the adapter hci7 has no address")) {
-            try AdapterProperties(named: "hci7", in: objects(bare))
+        #expect(throws: BluetoothError.failed("the adapter hci7 has no address; `systemctl restart bluetooth` may help")) {
+            try AdapterProperties.select("hci7", in: objects(bare))
         }
     }
 

@@ -40,7 +40,7 @@ enum DeviceFixtures {
 }
 
 extension ConnectionScheduler.Context {
-    /// An adapter with a low address, switched on, of which a subscriber takes frames.
+    /// An adapter with a low address, powered on, of which a subscriber takes frames.
     static func fixture(_ change: (inout Self) -> Void = { _ in }) throws -> Self {
         var context = Self(
             localAddress: try #require(BluetoothAddress(DeviceFixtures.localAddress, kind: "public")), adapterName: "hci0")

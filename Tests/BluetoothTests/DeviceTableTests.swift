@@ -140,13 +140,18 @@ struct RemoteDeviceTests {
                 "Name": .string("anna"), "RSSI": .int16(-44), "Trusted": .boolean(true),
                 "UUIDs": .strings([GATTProfile.meshService.uppercased(), GATTProfile.attributeService]),
             ], invalidated: [])
-        #expect(properties.name == "anna" && properties.rssi == -44 && properties.isInRange && properties.isBonded)
+        #expect(properties.name == "anna" && properties.rssi == -44 && properties.isInRange && properties.isKeptByUser)
         #expect(properties.offersMesh && properties.hasCachedServices && !properties.offersBlueChat)
         properties.apply(["UUIDs": .strings([BlueChat.service])], invalidated: ["RSSI"])
         #expect(!properties.offersMesh && properties.offersBlueChat && !properties.isInRange)
         #expect(properties.rssi == -44, "the last value stays, to order devices by")
         properties.apply(["RSSI": .string("loud"), "UUIDs": .boolean(true)], invalidated: [])
         #expect(!properties.isInRange && properties.offersBlueChat, "values of other types are ignored")
+        properties.apply(["Paired": .boolean(true)], invalidated: [])
+        properties.apply(["Trusted": .boolean(false)], invalidated: [])
+        #expect(properties.isKeptByUser, "paired, though no longer trusted")
+        properties.apply(["Paired": .boolean(false)], invalidated: [])
+        #expect(!properties.isKeptByUser)
     }
 
     @Test("only states that wait for a reply have a deadline")

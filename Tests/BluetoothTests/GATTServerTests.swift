@@ -8,11 +8,11 @@ private typealias F = DeviceFixtures
 
 @Suite("Links of centrals")
 struct CentralTableTests {
-    private let queue = NotificationQueue(onReady: {})
+    private let queue = NotificationQueue(onNonEmpty: {})
 
-    private func link(_ device: String) -> PeripheralLink {
-        PeripheralLink(
-            device: device, maximumFrameByteCount: 182, remote: LinkAddress(host: device, port: 0, medium: .bluetooth),
+    private func link(_ device: String) -> GATTServerLink {
+        GATTServerLink(
+            devicePath: device, maximumFrameByteCount: 182, remote: LinkAddress(host: device, port: 0, medium: .bluetooth),
             queue: queue, onClose: {})
     }
 
@@ -155,8 +155,8 @@ struct SubscriberTests {
         }
     }
 
-    private func link(_ closings: Monitor<Int>) -> CentralLink {
-        CentralLink(
+    private func link(_ closings: Monitor<Int>) -> GATTClientLink {
+        GATTClientLink(
             writing: -1, notifications: -1, maximumFrameByteCount: 182,
             remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), onClose: { closings.update { $0 += 1 } })
     }

@@ -7,13 +7,13 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct NotificationQueueTests {
     private func drained(_ queue: NotificationQueue) -> [[UInt8]] {
         var frames: [[UInt8]] = []
-        while let frame = queue.removeFirst() { frames.append(frame) }
+        while let frame = queue.popFirst() { frames.append(frame) }
         return frames
     }
 
     private func queue(_ centrals: String...) -> NotificationQueue {
-        let queue = NotificationQueue(onReady: {})
-        for central in centrals { queue.add(central) }
+        let queue = NotificationQueue(onNonEmpty: {})
+        for central in centrals { queue.subscribe(central) }
         return queue
     }
 
@@ -34,7 +34,7 @@ import Testing
     @Test("a central that subscribes later has not received earlier frames") func latecomer() {
         let queue = queue("a")
         #expect(queue.append([1], for: "a"))
-        queue.add("b")
+        queue.subscribe("b")
         #expect(queue.append([1], for: "b"))
         #expect(drained(queue) == [[1], [1]])
     }
@@ -49,9 +49,9 @@ import Testing
                 results.update { $0.append(isQueued) }
             }
         }
-        #expect(queue.removeFirst() == [0])
+        #expect(queue.popFirst() == [0])
         results.wait { $0.count == 1 ? () : nil }
-        queue.remove("a")
+        queue.unsubscribe("a")
         results.wait { $0.count == 2 ? () : nil }
         #expect(results.withLock { $0 } == [true, false])
         #expect(drained(queue).count == NotificationQueue.capacity)

@@ -23,7 +23,7 @@ import Testing
         #expect(ServiceRecord(bytes) == nil)
     }
 
-    @Test("P9: random bytes never trap, and accepted records are bounded") func madeUp() {
+    @Test("D3: random bytes never trap, and accepted records are bounded") func madeUp() {
         let seed = UInt64.random(in: .min ... .max)
         var random = SeededRandom(seed: seed)
         for _ in 0..<5_000 {

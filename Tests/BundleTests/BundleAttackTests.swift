@@ -16,7 +16,7 @@ struct CarryAttackTests {
         return network
     }
 
-    @Test("M1: no change of any field of a copy crashes a router or delivers an altered bundle")
+    @Test("B1: no change of any field of a copy crashes a router or delivers an altered bundle")
     func tampered() {
         var network = row()
         var random = SeededRandom(seed: 7)
@@ -42,7 +42,7 @@ struct CarryAttackTests {
         #expect(network.texts(1) == ["as I wrote it"])
     }
 
-    @Test("D1: a bundle signed with another key than the one it names is not accepted")
+    @Test("B7: a bundle signed with another key than the one it names is not accepted")
     func forgedSender() throws {
         var network = row()
         var forged = network.outgoing("I am zero", from: 1, to: nil).copy
@@ -64,7 +64,7 @@ struct CarryAttackTests {
     }
 
     @Test(
-        "M6: an altered profile, time, destination, hash lock or kind is detected",
+        "B5: an altered profile, time, destination, hash lock or kind is detected",
         arguments: [
             { $0.profile = .longReach }, { $0.creationTime.milliseconds += 1 },
             {
@@ -90,7 +90,7 @@ struct CarryAttackTests {
         #expect(network.texts(2) == ["mine"])
     }
 
-    @Test("M5: false hop counts and lists of visited nodes cause no more copies, and withhold nothing from its destination")
+    @Test("B4: false hop counts and lists of visited nodes cause no more copies, and withhold nothing from its destination")
     func lyingHops() {
         var network = row()
         let receiver = network.address(2)
@@ -107,7 +107,7 @@ struct CarryAttackTests {
         #expect(network.copies[direct]! <= 4 && network.copies[all]! <= 4)
     }
 
-    @Test("M5: a copy at its hop limit is not forwarded, one beyond it is not accepted")
+    @Test("B4: a copy at its hop limit is not forwarded, one beyond it is not accepted")
     func hopLimit() throws {
         let profile = try PropagationProfile(
             hopLimit: 2, timeToLive: 1_000, sharingTime: 1_000, maximumPropagation: 10, tracklistLimit: 10)
@@ -125,7 +125,7 @@ struct CarryAttackTests {
         #expect(network.texts(1).count == 1)
     }
 
-    @Test("M2: one node forwards a bundle at most as often as its profile allows")
+    @Test("B2: one node forwards a bundle at most as often as its profile allows")
     func maximumPropagation() throws {
         let profile = try PropagationProfile(
             hopLimit: 10, timeToLive: 10_000, sharingTime: 1_000, maximumPropagation: 3, tracklistLimit: 0)
@@ -139,7 +139,7 @@ struct CarryAttackTests {
         #expect(network.copies[id] == 3)
     }
 
-    @Test("M7: a bundle that is replayed, from any node and after a restart, is delivered once")
+    @Test("B6: a bundle that is replayed, from any node and after a restart, is delivered once")
     func replayed() {
         var network = row()
         var seen: [BundleCopy] = []
@@ -160,7 +160,7 @@ struct CarryAttackTests {
         #expect(network.texts(2).sorted() == ["all once", "once"])
     }
 
-    @Test("M6: a forged acknowledgement deletes nothing, and is not forwarded by nodes that store the bundle")
+    @Test("B5: a forged acknowledgement deletes nothing, and is not forwarded by nodes that store the bundle")
     func forgedAcknowledgement() throws {
         var network = row()
         network.kill(2)
@@ -186,7 +186,7 @@ struct CarryAttackTests {
         #expect(network.nodes[0].events.contains(.delivered(id)))
     }
 
-    @Test("M6: a neighbour that fills the store displaces only bundles that it has handed over itself")
+    @Test("B5: a neighbour that fills the store displaces only bundles that it has handed over itself")
     func quota() {
         var settings = BundleRouterSettings()
         settings.quota.bundleCount = 40
@@ -207,7 +207,7 @@ struct CarryAttackTests {
         for id in honest { #expect(network.nodes[1].store[id] != nil) }
     }
 
-    @Test("M6: within the share of one neighbour a source displaces none that sends less")
+    @Test("B5: within the share of one neighbour a source displaces none that sends less")
     func fairShare() {
         var settings = BundleRouterSettings()
         settings.quota.bundleCountPerPreviousNode = 20
@@ -226,7 +226,7 @@ struct CarryAttackTests {
         #expect(network.nodes[1].store.count == 20)
     }
 
-    @Test("M6: an evicted bundle is accepted when it comes again")
+    @Test("B5: an evicted bundle is accepted when it comes again")
     func comesAgain() {
         var settings = BundleRouterSettings()
         settings.quota.bundleCountPerPreviousNode = 3
@@ -247,7 +247,7 @@ struct CarryAttackTests {
         #expect(network.nodes[1].store[copies[0].bundle.id] != nil)
     }
 
-    @Test("M7: a flood of IDs from one neighbour does not displace those of another")
+    @Test("B6: a flood of IDs from one neighbour does not displace those of another")
     func idFlood() {
         var seen = SeenBundles(capacity: 100)
         var random = SeededRandom(seed: 3)
@@ -261,7 +261,7 @@ struct CarryAttackTests {
         #expect(kept.allSatisfy { seen.contains($0) })
     }
 
-    @Test("R9: the rate of signature checks is limited for each neighbour, and honest neighbours are not affected")
+    @Test("B11: the rate of signature checks is limited for each neighbour, and honest neighbours are not affected")
     func forgedSignatures() {
         var settings = BundleRouterSettings()
         settings.signatureBurst = 50
@@ -286,7 +286,7 @@ struct CarryAttackTests {
         #expect(network.texts(1) == ["honest"])
     }
 
-    @Test("D5: bundles from the future are reported and not stored, old ones have expired")
+    @Test("B8: bundles from the future are reported and not stored, old ones have expired")
     func wrongClocks() {
         var network = row()
         network.clockOffsets[0] = .seconds(86_400)
@@ -312,7 +312,7 @@ struct CarryAttackTests {
         #expect(network.texts(2) == ["a little early"])
     }
 
-    @Test("M1: a neighbour that claims to be the root and to reach every node delays bundles, but does not stop them")
+    @Test("B1: a neighbour that claims to be the root and to reach every node delays bundles, but does not stop them")
     func blackHole() {
         var network = CarryNetwork(4)
         // 0 – 1 – 2, and the attacker 3 linked to 1.

@@ -53,7 +53,7 @@ struct BundleIndexTests {
         #expect(index.roundRobin(Array(ids.values)) == ["a1", "b1", "a2", "a3"].compactMap { ids[$0] })
     }
 
-    @Test("M6: a neighbour over its share loses its oldest bundle, and only one of its own")
+    @Test("B5: a neighbour over its share loses its oldest bundle, and only one of its own")
     func quota() {
         var quota = BundleQuota()
         quota.bundleCountPerPreviousNode = 2
@@ -70,7 +70,7 @@ struct BundleIndexTests {
         #expect(!index.seen.contains(oldest) && index[other.id] != nil)
     }
 
-    @Test("M6: a bundle that exceeds the share by itself is refused, and evicts nothing")
+    @Test("B5: a bundle that exceeds the share by itself is refused, and evicts nothing")
     func tooLarge() {
         var quota = BundleQuota()
         quota.byteCountPerPreviousNode = 300

@@ -185,7 +185,7 @@ struct CarryStoryTests {
         #expect(network.nodes[1].store.values.allSatisfy { $0.previousNode == nil })
     }
 
-    @Test("X1: a private bundle names neither its sender nor its destination, and is delivered")
+    @Test("B12: a private bundle names neither its sender nor its destination, and is delivered")
     func privacy() {
         var network = CarryNetwork(3)
         network.connect(0, 1)

@@ -67,7 +67,7 @@ struct BundleWireTests {
         #expect(bytes == expected)
     }
 
-    @Test("M1: mutated bytes are refused or decoded within bounds", arguments: 1...4)
+    @Test("B1: mutated bytes are refused or decoded within bounds", arguments: 1...4)
     func mutated(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         for (number, packet) in packets.enumerated() {
@@ -181,7 +181,7 @@ struct BundleWireTests {
         #expect(ReachabilityFilter(tags: (1...20_000).map { UInt32($0) &* 3_000 }) == nil)
     }
 
-    @Test("X3: a summary vector has no false negatives, few false positives, and others with each salt")
+    @Test("a summary vector has no false negatives, few false positives, and others with each salt")
     func summary() {
         var random = SeededRandom(seed: 5)
         func ids(_ count: Int) -> [BundleID] { (0..<count).map { _ in BundleID(bytes: random.bytes(16))! } }

@@ -153,7 +153,7 @@ struct ForwarderTests {
         #expect(bench.forwarder.sendQueued(to: one, index: &bench.index, now: RouterFixtures.moment(20.5)).isEmpty)
     }
 
-    @Test("R1: the table of reverse routes is bounded, and a longer path replaces only an old route")
+    @Test("B9: the table of reverse routes is bounded, and a longer path replaces only an old route")
     func routes() {
         var routes = ReverseRoutes()
         for number in 0..<200 {

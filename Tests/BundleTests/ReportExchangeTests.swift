@@ -75,7 +75,7 @@ struct ReportExchangeTests {
         #expect(bench.report(.position, to: neighbour)?.reachability == nil)
     }
 
-    @Test("R1: a report is repeated four times at most")
+    @Test("B9: a report is repeated four times at most")
     func attempts() throws {
         var bench = Bench(neighbour)
         var request: ReportExchange.Request? = .positionAndSummary

@@ -88,7 +88,7 @@ struct SpanningTreeTests {
         #expect(tree.parent == near)
     }
 
-    @Test("M1: a neighbour that is parent and claims to be a child can leave at any moment")
+    @Test("B1: a neighbour that is parent and claims to be a child can leave at any moment")
     func parentAndChild() {
         var tree = tree(neighbours: near)
         _ = tree.receive(report(distance: 0), from: near, now: moment(0))

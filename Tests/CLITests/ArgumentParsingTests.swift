@@ -39,7 +39,7 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     @Test("defaults: no receiver, no special treatment")
     func defaults() throws {
         let send: SendCommand = try parse(["send", "a"])
-        #expect(send.peers.isEmpty && send.text == nil && send.timeout == nil && send.way.via == nil)
+        #expect(send.peers.isEmpty && send.text == nil && send.timeout == nil && send.transport.via == nil)
         #expect(!send.links && !send.keepModes && !send.noResume && !send.quiet && !send.json)
     }
 
@@ -64,7 +64,7 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     @Test("the transport fits the receivers", arguments: [("lan", Transport.lan), ("mesh", .mesh)])
     func transports(_ text: String, _ transport: Transport) throws {
         let send: SendCommand = try parse(["send", "a", "--to", "anna", "--via", text])
-        #expect(send.way.via == transport)
+        #expect(send.transport.via == transport)
     }
 
     @Test("addresses are receivers", arguments: ["192.168.1.20:4000", "[fe80::1%eth0]:4000", "anna.local:1"])
@@ -147,7 +147,7 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
 
     @Test func doctor() throws {
         let doctor: DoctorCommand = try parse(words("doctor --inbox /tmp/in --adapter none --json"))
-        #expect(doctor.inbox == "/tmp/in" && doctor.json && doctor.radio.isOff)
+        #expect(doctor.inbox == "/tmp/in" && doctor.json && doctor.bluetooth.isOff)
     }
 
     @Test(arguments: [
@@ -234,7 +234,7 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
 
     @Test func friends() throws {
         let add: FriendsAddCommand = try parse(words("friends add anna --unverified --interface eth0 --adapter hci1"))
-        #expect(add.peer == "anna" && add.unverified && add.interface == "eth0" && add.radio.adapter == "hci1")
+        #expect(add.peer == "anna" && add.unverified && add.interface == "eth0" && add.bluetooth.adapter == "hci1")
         let remove: FriendsRemoveCommand = try parse(words("friends remove anna"))
         #expect(remove.peer == "anna")
         #expect(try parse(words("friends list --json"), as: FriendsListCommand.self).json)
@@ -243,11 +243,11 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     @Test func peers() throws {
         #expect(try parse(words("peers verify anna"), as: PeersVerifyCommand.self).peer == "anna")
         let rename: PeersRenameCommand = try parse(["peers", "rename", "anna", "Anna B."])
-        #expect(rename.known.peer == "anna" && rename.name?.name.claimed == "Anna B.")
+        #expect(rename.peerArgument.peer == "anna" && rename.name?.name.claimed == "Anna B.")
         #expect(try parse(words("peers rename anna"), as: PeersRenameCommand.self).name == nil)
-        #expect(try parse(words("peers block anna"), as: PeersBlockCommand.self).known.peer == "anna")
-        #expect(try parse(words("peers unblock anna"), as: PeersUnblockCommand.self).known.peer == "anna")
-        #expect(try parse(words("peers forget anna"), as: PeersForgetCommand.self).known.peer == "anna")
+        #expect(try parse(words("peers block anna"), as: PeersBlockCommand.self).peerArgument.peer == "anna")
+        #expect(try parse(words("peers unblock anna"), as: PeersUnblockCommand.self).peerArgument.peer == "anna")
+        #expect(try parse(words("peers forget anna"), as: PeersForgetCommand.self).peerArgument.peer == "anna")
     }
 
     @Test func keys() throws {
@@ -292,7 +292,7 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
         #expect(record.bitrate?.bitsPerSecond == 32_000)
         #expect(record.rate == 48_000)
         #expect(record.limit?.bytes == 5 << 20)
-        #expect(record.way.via == .mesh)
+        #expect(record.transport.via == .mesh)
         #expect(try parse(words("voice record"), as: VoiceRecordCommand.self).peers.isEmpty)
     }
 
@@ -368,8 +368,9 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     @Test("verbosity and log level choose the logger's level")
     func logLevels() throws {
         let cases: [(String, String)] = [
-            ("send a", "error"), ("send a -v", "info"), ("send a -v -v", "debug"), ("send a -vvv", "trace"),
-            ("send a --log-level info", "info"), ("send a -vvv --log-level error", "error"),
+            ("send a", "warning"), ("send a -v", "info"), ("send a -v -v", "debug"), ("send a -vvv", "trace"),
+            ("send a --log-level info", "info"), ("send a --log-level warning", "warning"),
+            ("send a -vvv --log-level error", "error"),
         ]
         for (line, level) in cases {
             let send: SendCommand = try parse(words(line))

@@ -27,13 +27,13 @@ import Testing
     @Test func `the size limits of the command line come before those of the configuration`() throws {
         let machine = try machine("max-size = \"1 GB\"\nmax-per-peer = 100")
         let plain: ReceiveCommand = try parse("receive")
-        #expect(plain.receiving.limits(machine).maximumSize == 1_000_000_000)
+        #expect(plain.receiving.makeLimits(for: machine).maximumSize == 1_000_000_000)
         let given: ReceiveCommand = try parse("receive --max-size 5MB --max-per-peer 10")
-        #expect(given.receiving.limits(machine).maximumSize == 5_000_000)
+        #expect(given.receiving.makeLimits(for: machine).maximumSize == 5_000_000)
         let peer = try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32)))
-        #expect(plain.receiving.quota(machine).reserve(50, for: peer) == .reserved)
-        #expect(given.receiving.quota(machine).reserve(50, for: peer) == .exceeds(limit: 10, used: 0))
-        #expect(try parse("receive", as: ReceiveCommand.self).receiving.limits(try self.machine()).maximumSize == nil)
+        #expect(plain.receiving.makeQuota(for: machine).reserve(50, for: peer) == .reserved)
+        #expect(given.receiving.makeQuota(for: machine).reserve(50, for: peer) == .exceeds(limit: 10, used: 0))
+        #expect(try parse("receive", as: ReceiveCommand.self).receiving.makeLimits(for: try self.machine()).maximumSize == nil)
     }
 
     @Test func `all receiving options reach the node`() throws {
@@ -53,14 +53,14 @@ import Testing
     @Test func `addresses alone need neither discovery nor, over lan, a radio`() throws {
         let machine = try machine()
         let send: SendCommand = try parse("send a --to 10.0.0.1:4000 --via lan --interface eth7")
-        let settings = try send.way.nodeSettings(machine, for: send.peers, log: send.global.logger)
+        let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
         #expect(settings.discovery == nil && settings.radio == nil && settings.interface == "eth7")
     }
 
     @Test func `the interface of the configuration counts without an option`() throws {
         let machine = try machine("interface = \"wlan3\"\nname = \"attic\"")
         let send: SendCommand = try parse("send a --to 10.0.0.1:4000 --adapter none")
-        let settings = try send.way.nodeSettings(machine, for: send.peers, log: send.global.logger)
+        let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
         #expect(settings.interface == "wlan3" && settings.name.claimed == "attic" && settings.radio == nil)
     }
 
@@ -156,19 +156,19 @@ import Testing
         steps.shuffle(using: &random)
         // The node ends a line with its final state, also after others that overtook each other.
         steps += finals.enumerated().map { .marked($0, $1) }
-        var tracker = DeliveryTracker(.peer(Self.peer), goal: goal)
+        var tracker = DeliveryTracker(.peer(Self.peer), requiredStatus: goal)
         for step in steps {
             switch step {
-            case .accepted(let line): tracker.accepted("\(line)")
+            case .accepted(let line): tracker.recordAcceptance(of: "\(line)")
             case .marked(let line, let mark):
                 tracker.handle(.marked(id: "\(line)", conversation: .peer(Self.peer), mark: mark, reason: nil))
             }
         }
-        tracker.end()
-        #expect(tracker.reachedCount + tracker.failures.count + tracker.open.count == count, "seed \(seed)")
+        tracker.recordEndOfInput()
+        #expect(tracker.reachedCount + tracker.failures.count + tracker.pending.count == count, "seed \(seed)")
         let reached = finals.filter { $0 != .failed && $0 >= goal }.count
         #expect(tracker.reachedCount >= reached, "seed \(seed)")
-        #expect(tracker.open.values.allSatisfy { $0 < goal }, "seed \(seed)")
-        #expect(tracker.isDone == tracker.open.isEmpty, "seed \(seed)")
+        #expect(tracker.pending.values.allSatisfy { $0 < goal }, "seed \(seed)")
+        #expect(tracker.isDone == tracker.pending.isEmpty, "seed \(seed)")
     }
 }

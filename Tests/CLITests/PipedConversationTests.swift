@@ -9,20 +9,22 @@ import Testing
 @Suite struct DeliveryTrackerTests {
     private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
-    private func pipe(_ goal: MessageStatus = .sent) -> DeliveryTracker { DeliveryTracker(.peer(anna), goal: goal) }
+    private func pipe(_ status: MessageStatus = .sent) -> DeliveryTracker {
+        DeliveryTracker(.peer(anna), requiredStatus: status)
+    }
 
     private func marked(_ id: String, _ mark: MessageStatus) -> ControlEvent {
         .marked(id: id, conversation: .peer(anna), mark: mark, reason: nil)
     }
 
-    @Test("done when the input has ended and every line has reached the goal")
+    @Test("done when the input has ended and every line has reached the requiredStatus")
     func done() {
         var tracker = pipe(.delivered)
-        tracker.accepted("a")
+        tracker.recordAcceptance(of: "a")
         tracker.handle(marked("a", .delivered))
         #expect(!tracker.isDone)
-        tracker.accepted("b")
-        tracker.end()
+        tracker.recordAcceptance(of: "b")
+        tracker.recordEndOfInput()
         tracker.handle(marked("b", .sent))
         #expect(!tracker.isDone)
         tracker.handle(marked("b", .read))
@@ -36,18 +38,37 @@ import Testing
         tracker.handle(marked("a", .sent))
         tracker.handle(marked("other", .sent))
         tracker.handle(.marked(id: "a", conversation: .publicRoom, mark: .failed, reason: nil))
-        tracker.accepted("a")
-        tracker.end()
+        tracker.recordAcceptance(of: "a")
+        tracker.recordEndOfInput()
         #expect(tracker.isDone)
         #expect(tracker.reachedCount == 1)
         #expect(tracker.failures.isEmpty)
     }
 
+    @Test("the reason of a failure is shown when the event arrives before the id of its message")
+    func earlyFailure() throws {
+        var tracker = pipe()
+        tracker.handle(.marked(id: "a", conversation: .peer(anna), mark: .failed, reason: "too old"))
+        tracker.recordAcceptance(of: "a")
+        tracker.recordEndOfInput()
+        #expect(try #require(tracker.failure(name: "anna")).message == "not sent: too old")
+    }
+
+    @Test("at the limit of unmatched statuses the oldest is dropped, and no other")
+    func unmatchedLimit() {
+        var tracker = pipe()
+        for number in 0...DeliveryTracker.maximumUnmatchedCount { tracker.handle(marked("\(number)", .sent)) }
+        tracker.recordAcceptance(of: "0")
+        tracker.recordAcceptance(of: "1")
+        #expect(tracker.pending == ["0": .waiting])
+        #expect(tracker.reachedCount == 1)
+    }
+
     @Test("stored entries replace lost events")
     func lost() {
         var tracker = pipe()
-        tracker.accepted("a")
-        tracker.end()
+        tracker.recordAcceptance(of: "a")
+        tracker.recordEndOfInput()
         tracker.update(
             with: ChatMessage(
                 number: 1, id: "a", conversation: .peer(anna), author: nil, authorName: nil, text: "hi",
@@ -58,32 +79,32 @@ import Testing
     @Test("failures have a status and a reason")
     func failures() throws {
         var tracker = pipe()
-        tracker.accepted("a")
+        tracker.recordAcceptance(of: "a")
         tracker.handle(.marked(id: "a", conversation: .peer(anna), mark: .failed, reason: "too old\u{1b}"))
-        tracker.end()
+        tracker.recordEndOfInput()
         let all = try #require(tracker.failure(name: "anna"))
         #expect(all.status == .failure)
         #expect(all.message == "not sent: too old\\u{1b}")
-        tracker.accepted("b")
+        tracker.recordAcceptance(of: "b")
         tracker.handle(marked("b", .sent))
         let some = try #require(tracker.failure(name: "anna"))
         #expect(some.status == .partly)
-        #expect(some.message.hasPrefix("1 of 2 lines"))
+        #expect(some.message.hasPrefix("1 of 2 messages"))
     }
 
     @Test("after a timeout, the message explains what is waiting")
     func timeout() throws {
         var tracker = pipe(.delivered)
-        tracker.accepted("a")
-        tracker.end()
+        tracker.recordAcceptance(of: "a")
+        tracker.recordEndOfInput()
         #expect(tracker.failure(name: "anna") == nil)
-        let near = try #require(tracker.failure(name: "anna", isNear: true, timedOutAfter: 30))
+        let near = try #require(tracker.failure(name: "anna", isNear: true, hasTimedOut: true))
         #expect(near.message.contains("anna is near, but has not accepted it"))
-        let waiting = try #require(tracker.failure(name: "anna", timedOutAfter: 30))
+        let waiting = try #require(tracker.failure(name: "anna", hasTimedOut: true))
         #expect(waiting.status == .timedOut)
         #expect(waiting.message.contains("neither anna nor a relaying node is in range"))
         tracker.handle(marked("a", .sent))
-        let sent = try #require(tracker.failure(name: "anna", timedOutAfter: 30))
+        let sent = try #require(tracker.failure(name: "anna", hasTimedOut: true))
         #expect(sent.message.contains("not acknowledged by anna"))
     }
 
@@ -159,16 +180,18 @@ private final class ScriptedNode: NodeClient {
 }
 
 @Suite struct PipedConversationTests {
-    private func run(_ text: String, _ node: ScriptedNode, to peer: String = "anna", goal: MessageStatus = .sent) async throws {
+    private func run(_ text: String, _ node: ScriptedNode, to peer: String = "anna", requiredStatus: MessageStatus = .sent)
+        async throws
+    {
         var ends: [Int32] = [0, 0]
         try #require(Glibc.pipe(&ends) == 0)
         let bytes = Array(text.utf8)
         try #require(write(ends[1], bytes, bytes.count) == bytes.count)
         close(ends[1])
         defer { close(ends[0]) }
-        let order = PipedConversation.Order(
-            peer: peer, goal: goal, timeout: .milliseconds(300), follows: false, history: 0, isJSON: false)
-        try await PipedConversation(client: node, order: order, input: ends[0]).run()
+        let parameters = PipedConversation.Parameters(
+            peer: peer, requiredStatus: requiredStatus, timeout: .milliseconds(300), follows: false, history: 0, isJSON: false)
+        try await PipedConversation(client: node, parameters: parameters, input: ends[0]).run()
     }
 
     @Test("each line is a message, also the last one without a line break; empty lines are skipped")
@@ -180,7 +203,7 @@ private final class ScriptedNode: NodeClient {
 
     @Test("the exit status names the failure")
     func statuses() async {
-        await #expect { try await run("hi\n", ScriptedNode(marking: .sent), goal: .delivered) } throws: {
+        await #expect { try await run("hi\n", ScriptedNode(marking: .sent), requiredStatus: .delivered) } throws: {
             CommandFailure($0).status == .timedOut
         }
         await #expect { try await run("hi\n", ScriptedNode(marking: nil)) } throws: { CommandFailure($0).status == .timedOut }

@@ -79,10 +79,10 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         #expect(lines(.inviting(invitation(.direct(address)))) == ["inviting anna (new here)…"])
         #expect(
             lines(.inviting(invitation(.mesh(isNeighbour: true, estimate: .seconds(1)), .known(.verified, isFriend: false))))
-                == ["sending to anna (verified) in the mesh, directly to a neighbour"])
+                == ["sending to anna (verified) over the mesh, directly to a neighbour"])
         #expect(
             lines(.inviting(invitation(.mesh(isNeighbour: false, estimate: .seconds(75)))))
-                == ["sending to anna (new here) in the mesh, relayed by other peers, 1:15 at least"])
+                == ["sending to anna (new here) over the mesh, relayed by other peers, 1:15 at least"])
         #expect(
             lines(.inviting(invitation(.node))) == ["sending to anna in the mesh, by the node of this machine"])
     }
@@ -107,8 +107,8 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         let delivered = try item(isInInbox: false, warning: "it is called .jpg and is a program")
         let shown = lines(.delivered(delivered, from: nil, transfer))
         #expect(shown.count == 3)
-        #expect(shown[1] == "check before you open it: it is called .jpg and is a program")
-        #expect(shown[2].hasPrefix("the inbox is not writable"))
+        #expect(shown[1] == "warning: check before you open it: it is called .jpg and is a program")
+        #expect(shown[2].hasPrefix("warning: the inbox is not writable"))
     }
 
     @Test("T1: a path with control characters is escaped")
@@ -123,7 +123,7 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         try Data("hello\n\u{1b}[31mred".utf8).write(to: URL(filePath: path))
         let delivered = try item("message.txt", kind: .text, path: path, type: "text/plain")
         #expect(
-            lines(.delivered(delivered, from: nil, nil)) == ["an earlier sender: hello", "an earlier sender: \\u{1b}[31mred"])
+            lines(.delivered(delivered, from: nil, nil)) == ["unknown sender: hello", "unknown sender: \\u{1b}[31mred"])
     }
 
     @Test func `the end of a transfer says why`() {
@@ -132,8 +132,8 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         #expect(
             lines(.receiveEnded(received(.declined(.tooLarge), detail: "it is 2 GB, and --max-size is 1 GB")))
                 == ["a.jpg from anna: declined (too large): it is 2 GB, and --max-size is 1 GB"])
-        #expect(lines(.receiveEnded(received(.expired))) == ["a.jpg from anna: not answered in time, so it was declined"])
-        #expect(lines(.receiveEnded(received(.cancelled(by: .remote)))) == ["a.jpg from anna: anna cancelled it"])
+        #expect(lines(.receiveEnded(received(.expired))) == ["a.jpg from anna: expired: not answered in time"])
+        #expect(lines(.receiveEnded(received(.cancelled(by: .remote)))) == ["warning: a.jpg from anna: anna cancelled it"])
     }
 
     @Test func `lines of the node are shown unless a message has shown them already`() throws {

@@ -72,7 +72,7 @@ import Testing
         #expect(!constantTimeEqual([1, 2], [1, 2, 0]))
     }
 
-    @Test("K5: keys in either kind of memory hold what was put there", arguments: [SecretBytes.Memory.heap, .guarded])
+    @Test("K8: keys in either kind of memory hold what was put there", arguments: [SecretBytes.Memory.heap, .guarded])
     func memory(_ memory: SecretBytes.Memory) {
         for count in [1, 32, 64, 5000] {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0) }

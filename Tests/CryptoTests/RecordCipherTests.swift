@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test("K12 K13: an open record shows what it says, its tag covers all of it, and it opens as nothing else") func open()
+    @Test("K12, K13: an open record shows what it says, its tag covers all of it, and it opens as nothing else") func open()
         throws
     {
         let key = [UInt8](repeating: 9, count: 32)

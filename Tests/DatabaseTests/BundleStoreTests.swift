@@ -85,7 +85,7 @@ struct CarriedStoreContractTests {
         #expect(try store.deliveries().map(\.id) == [message(5).id])
     }
 
-    @Test("M6: each previous node is limited to its share, and all together to the quota", arguments: Kind.allCases)
+    @Test("B5: each previous node is limited to its share, and all together to the quota", arguments: Kind.allCases)
     func quota(kind: Kind) throws {
         let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 1_000, byteCountPerPreviousNode: 400))
         for number in 0..<4 { try store.insert(message(UInt8(number), from: 1)) }

@@ -44,7 +44,7 @@ struct ConversationStoreTests {
         #expect(try again.conversations().map(\.unreadCount) == [1, 1])
     }
 
-    @Test("M5: a line that comes again is not doubled; ids of two people don't get in each other's way")
+    @Test("M7: a line that comes again is not doubled; ids of two people don't get in each other's way")
     func doubled() throws {
         #expect(try store.insert(line("same", in: .publicRoom, by: anna)) != nil)
         #expect(try store.insert(line("same", in: .publicRoom, by: anna, "another text")) == nil)
@@ -105,7 +105,7 @@ struct ConversationStoreTests {
         #expect(try store.conversations().map(\.unreadCount) == [0])
     }
 
-    @Test("X3: pieces of a text are joined in any order, doubled or not; what never becomes whole is bounded")
+    @Test("M4: pieces of a text are joined in any order, doubled or not; what never becomes whole is bounded")
     func pieces() throws {
         func piece(_ id: String, _ index: Int, of count: Int = 3, at time: Int64 = 0) throws -> String? {
             let piece = TextFragment(sender: anna, textID: id, index: index, count: count, text: "\(index)")!
@@ -156,7 +156,7 @@ struct ConversationStoreTests {
         #expect(try store.entries(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
     }
 
-    @Test("X1: texts that would steer SQLite are texts")
+    @Test("D4: texts with SQL are stored as texts")
     func injection() throws {
         let text = "'; DROP TABLE line; --"
         _ = try store.insert(line(text, in: .peer(anna), by: anna, text))

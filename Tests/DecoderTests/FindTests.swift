@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test("M1: what once broke a decoder breaks it no more", arguments: names) func finds(_ name: String) throws {
+    @Test("R7: what once broke a decoder breaks it no more", arguments: names) func finds(_ name: String) throws {
         let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(2).joined(separator: "/")
         let folder = "\(root)/Fuzz/finds/\(name)"
         // Nothing was ever found where there is no folder.
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test("M1: seeds, changed at random, keep every decoder's property", arguments: names) func mutations(_ name: String) throws
+    @Test("R7: seeds, changed at random, keep every decoder's property", arguments: names) func mutations(_ name: String) throws
     {
         let property = Self.property(name)
         for seed in UInt64(0)..<300 {

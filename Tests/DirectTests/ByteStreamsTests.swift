@@ -147,7 +147,7 @@ import Testing
         for _ in 0..<3 { _ = try a.open(.bytes, name) }
         try exchange(&a, &b)
         let told = a.drainEvents()
-        #expect(told == [.reset(StreamID(rawValue: 5), .tooMany)])
+        #expect(told == [.reset(StreamID(rawValue: 5), .streamLimit)])
         for _ in 0..<3 { _ = try b.open(.bytes, name) }
         #expect(throws: StreamError.tooMany) { _ = try b.open(.bytes, name) }
     }

@@ -161,7 +161,7 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
     @Test func `the decay is the exponential function`() {
         #expect(Exponential.decay(0) == 1 && Exponential.decay(1_000) == 0)
         #expect(abs(Exponential.decay(1) - 0.367_879_441) < 1e-6)
-        let values = (0...240).map { Exponential.decay(Double($0) / 10) }
+        let values = (0...400).map { Exponential.decay(Double($0) / 10) }
         #expect(zip(values, values.dropFirst()).allSatisfy { $0 >= $1 && $1 >= 0 })
     }
 }

@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test(
-        "M1: changed frames are refused or decoded, and never terminate the process", arguments: 0..<1000 as Range<UInt64>)
+        "R7: changed frames are refused or decoded, and never terminate the process", arguments: 0..<1000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let bytes = Samples.frames.randomElement(using: &random)!.encoded.mutated(using: &random)

@@ -138,7 +138,7 @@ import Testing
         .open(id, .bytes, StreamName("")!), .open(id, .messages, StreamName("log")!),
         .open(id, .relay, StreamName(String(repeating: "x", count: 255))!), .data(id, [1]),
         .data(id, [UInt8](repeating: 5, count: StreamFrame.maximumDataByteCount)[...]), .credit(id, upTo: .max), .finish(id),
-        .reset(id, .cancelled), .reset(id, .refused), .reset(id, .tooMany),
+        .reset(id, .cancelled), .reset(id, .refused), .reset(id, .streamLimit),
     ]
 
     @Test(arguments: frames) func comesBackAsItWas(_ frame: StreamFrame) throws {

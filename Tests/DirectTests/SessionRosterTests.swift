@@ -186,7 +186,7 @@ import Testing
         #expect(news(&roster)?.first { $0.id == member(1).id }?.incarnation == 6)
     }
 
-    @Test("A4: claims of others do not remove a member that we have a link to") func falseClaims() {
+    @Test("S4: claims of others do not remove a member that we have a link to") func falseClaims() {
         var roster = roster(1, with: 2, 3)
         roster.recordConnection(to: member(2).id, via: nil)
         roster.recordConnection(to: member(3).id, via: nil)

@@ -29,7 +29,7 @@ struct DNSMessageTests {
 
     @Test("the question asks for pointers of the type")
     func question() {
-        let message = DNSMessage.question(id: 0x1234, pointersOf: Self.type)
+        let message = DNSMessage.question(id: 0x1234, ptrOf: Self.type)
         #expect(message.prefix(12) == [0x12, 0x34, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0])
         #expect(message.dropFirst(12).elementsEqual(Self.answer[12..<39]))
     }
@@ -38,29 +38,29 @@ struct DNSMessageTests {
     func service() throws {
         let records = try DNSMessage.records(of: Self.answer, answering: 0x1234)
         #expect(records.count == 5)
-        let expected = LegacyUnicastQuery.Service(
+        let expected = DNSService(
             instance: "Anna's", address: .v4(0x0a00_0001), port: 4242,
             txt: [Array("v=1".utf8), Array("id=2".utf8)])
-        #expect(LegacyUnicastQuery.services(of: Self.type, in: records, isIPv6: false, sender: .v4(0x0a00_0009)) == [expected])
-        let over6 = LegacyUnicastQuery.services(
+        #expect(DNSService.services(of: Self.type, in: records, isIPv6: false, sender: .v4(0x0a00_0009)) == [expected])
+        let over6 = DNSService.services(
             of: DNSName("_NearShare._TCP.local"), in: records, isIPv6: true, sender: .v6(0, 0))
         #expect(over6.map(\.address.description) == ["fe80::1"])
         #expect(
-            LegacyUnicastQuery.services(of: DNSName("_other._tcp.local"), in: records, isIPv6: false, sender: .v4(1)).isEmpty)
+            DNSService.services(of: DNSName("_other._tcp.local"), in: records, isIPv6: false, sender: .v4(1)).isEmpty)
     }
 
     @Test("of several addresses the one that answered is taken")
     func sender() {
         let (name, host) = (DNSName([[97]] + Self.type.labels), DNSName("h.local"))
         let records = [
-            DNSRecord(name: Self.type, content: .pointer(name)),
-            DNSRecord(name: name, content: .service(port: 1, host: host)), DNSRecord(name: name, content: .text([])),
+            DNSRecord(name: Self.type, content: .ptr(name)),
+            DNSRecord(name: name, content: .srv(port: 1, host: host)), DNSRecord(name: name, content: .txt([])),
             DNSRecord(name: host, content: .address(.v4(1))), DNSRecord(name: host, content: .address(.v4(2))),
         ]
-        let found = LegacyUnicastQuery.services(of: Self.type, in: records, isIPv6: false, sender: .v4(2))
+        let found = DNSService.services(of: Self.type, in: records, isIPv6: false, sender: .v4(2))
         #expect(found.map(\.address) == [.v4(2)])
         #expect(
-            LegacyUnicastQuery.services(of: Self.type, in: Array(records.dropLast(2)), isIPv6: false, sender: .v4(2)).isEmpty)
+            DNSService.services(of: Self.type, in: Array(records.dropLast(2)), isIPv6: false, sender: .v4(2)).isEmpty)
     }
 
     @Test("an answer to another question, a question, and an error are no answers")
@@ -125,7 +125,7 @@ struct DNSMessageTests {
             message[0] = 0x12
             message[1] = 0x34
             guard let records = try? DNSMessage.records(of: message, answering: 0x1234) else { continue }
-            for service in LegacyUnicastQuery.services(of: Self.type, in: records, isIPv6: false, sender: .v4(1)) {
+            for service in DNSService.services(of: Self.type, in: records, isIPv6: false, sender: .v4(1)) {
                 #expect(service.instance.utf8.count <= 63, "seed \(seed)")
             }
         }

@@ -139,9 +139,9 @@ struct DiscoveryEnvironmentTests {
         func at(_ milliseconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: milliseconds * 1_000_000) }
         let query = LegacyUnicastQuery(for: .nearshare, id: 7, on: [], at: at(0))
         #expect(query.nextDeadline == at(250))
-        query.tick(at: at(249))
+        query.retransmitIfDue(at: at(249))
         #expect(query.nextDeadline == at(250))
-        query.tick(at: at(250))
+        query.retransmitIfDue(at: at(250))
         #expect(query.nextDeadline == at(1500))
         #expect(query.isFinished(at: at(0)), "without sockets there is nothing to wait for")
         #expect(query.descriptors.isEmpty && query.receiveAnswers().isEmpty)

@@ -100,7 +100,7 @@ struct BundlePerformerTests {
         #expect(store.calls.withLock { $0.filter { $0 != "read" }.isEmpty })
     }
 
-    @Test("M6: a bundle that the store rejects is not forwarded")
+    @Test("B5: a bundle that the store rejects is not forwarded")
     func rejected() {
         let store = RecordingStore(quota: BundleStoreQuota(byteCount: 10))
         var performer = performer(store)
@@ -109,7 +109,7 @@ struct BundlePerformerTests {
         #expect(store.calls.withLock { $0.filter { $0.hasPrefix("copy") }.isEmpty })
     }
 
-    @Test("R1: the cache of copies is bounded, and drops the oldest")
+    @Test("B9: the cache of copies is bounded, and drops the oldest")
     func cache() {
         var cache = BundleCopyCache(capacity: 3_000)
         let bundles = (1...20).map { stored($0) }

@@ -1,11 +1,12 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareDirect
-import NearshareEngine
 import NearshareInterfaces
 import NearshareMesh
 import NearshareTesting
 import Testing
+
+@testable import NearshareEngine
 
 /// Nodes that discover each other and exchange frames, in memory and over loopback.
 @Suite(.timeLimit(.minutes(1)), .leavesNothing) struct MeshStoryTests {
@@ -214,17 +215,18 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                for number in 1...InvitationRateLimiter.maximumUnaccepted + 2 {
+                for number in 1...PromptRateLimiter.maximumUnacceptedCount + 2 {
                     let outcome = await (try mesh.send(InMemorySource(file(number)), to: bea)).result.outcome
                     #expect(
-                        outcome == .declined(number <= InvitationRateLimiter.maximumUnaccepted ? .declined : .busy), "\(number)"
+                        outcome == .declined(number <= PromptRateLimiter.maximumUnacceptedCount ? .declined : .busy),
+                        "\(number)"
                     )
                 }
             }
             receiver.beginShutdown()
             await answers
         }
-        #expect(asked.withLock { $0 } == InvitationRateLimiter.maximumUnaccepted)
+        #expect(asked.withLock { $0 } == PromptRateLimiter.maximumUnacceptedCount)
     }
 
     @Test("A8: a cancel is reported on both sides", arguments: Way.allCases, [true, false])

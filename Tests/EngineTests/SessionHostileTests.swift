@@ -1,10 +1,11 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareDirect
-import NearshareEngine
 import NearshareInterfaces
 import NearshareTesting
 import Testing
+
+@testable import NearshareEngine
 
 /// Attacks of an admitted member on the others by false frames.
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionHostileTests {
@@ -213,7 +214,7 @@ import Testing
                 return try await group.next() ?? 0
             }
         }
-        #expect(asked == InvitationRateLimiter.maximumUnaccepted)
+        #expect(asked == PromptRateLimiter.maximumUnacceptedCount)
     }
 
     @Test("R3, S7: a member can open at most 64 streams", arguments: Way.allCases)
@@ -224,9 +225,9 @@ import Testing
                 scene.link.say(StreamFrame.open(StreamID(rawValue: 2 * number + 1), .bytes, StreamName("s")!).encoded)
             }
             let last = StreamID(rawValue: 2 * count + 1)
-            try await scene.link.wait { $0 == StreamFrame.reset(last, .tooMany).encoded }
+            try await scene.link.wait { $0 == StreamFrame.reset(last, .streamLimit).encoded }
             let refused = scene.link.frames.count {
-                if case .reset(_, .tooMany)? = try? StreamFrame(decoding: $0[...]) { true } else { false }
+                if case .reset(_, .streamLimit)? = try? StreamFrame(decoding: $0[...]) { true } else { false }
             }
             // The stream for messages is one of the 64.
             #expect(refused == Int(count) - 63)

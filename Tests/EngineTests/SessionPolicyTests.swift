@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test("K6: the policy for a secret admits a peer that proves it without a question", arguments: Way.allCases)
+    @Test("S12: the policy for a secret admits a peer that proves it without a question", arguments: Way.allCases)
     func secrets(_ way: Way) async throws {
         for (said, expected) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined))]
             as [(String, Result<PeerID, SessionError>)]

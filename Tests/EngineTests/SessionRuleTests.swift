@@ -97,7 +97,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("K6, S12: a policy admits only peers that prove the secret", arguments: Way.allCases) func secrets(_ way: Way)
+    @Test("S12: a policy admits only peers that prove the secret", arguments: Way.allCases) func secrets(_ way: Way)
         async throws
     {
         for (said, outcome) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined)), (nil, .failure(.declined))]

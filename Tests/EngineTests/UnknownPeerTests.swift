@@ -1,10 +1,11 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareDirect
-import NearshareEngine
 import NearshareInterfaces
 import NearshareTesting
 import Testing
+
+@testable import NearshareEngine
 
 @Suite(.timeLimit(.minutes(1)), .leavesNothing) struct UnknownPeerTests {
     /// Reads on a thread that may block until the other side ends the link.
@@ -46,6 +47,35 @@ import Testing
                 }
             }
         }
+    }
+
+    @Test(
+        "R11: of many requests to compare the short code, five unaccepted ones a minute reach the user", arguments: Way.allCases
+    )
+    func verificationRequests(_ way: Way) async throws {
+        let stage = Stage(way)
+        let promptCount = try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            async let prompts: Int = {
+                var count = 0
+                for await request in listener.verificationRequests {
+                    count += 1
+                    request.answer(matches: false)
+                }
+                return count
+            }()
+            try await withNode(stage.sender) { sender in
+                for _ in 0..<2 * PromptRateLimiter.maximumUnacceptedCount {
+                    try await sender.withConnection(to: stage.destination(listener.port)) { connection in
+                        try await connection.requestVerification()
+                        #expect(try await !connection.peerConfirmation)
+                    }
+                }
+            }
+            receiver.beginShutdown()
+            return await prompts
+        }
+        #expect(promptCount == PromptRateLimiter.maximumUnacceptedCount)
     }
 
     @Test("R5: a silent peer is disconnected after the handshake timeout", arguments: Way.allCases)

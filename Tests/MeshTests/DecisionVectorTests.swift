@@ -290,13 +290,13 @@ import Testing
             names[duplicate.iosDedupId] = id
         }
         for message in file.publicMessageIds {
-            let id = DerivedMessageID.publicMessage(
+            let id = DerivedMessageID.idOfPublicMessage(
                 sender: PeerID(fitting: try #require(Hex.decode(message.senderIdHex))),
                 timestamp: try #require(UInt64(message.timestampMs)), text: message.content)
             #expect(id == message.stableId, "\(message.content)")
         }
         for media in file.privateMediaIds {
-            let id = DerivedMessageID.privateMedia(
+            let id = DerivedMessageID.idOfPrivateFile(
                 sender: PeerID(fitting: try #require(Hex.decode(media.senderIdHex))),
                 recipient: PeerID(fitting: try #require(Hex.decode(media.recipientIdHex))), fileName: media.fileName)
             #expect(id == media.stableId, "\(media.fileName)")

@@ -112,7 +112,7 @@ class PhoneStory(RadioStory):
         self.assertCode(0, result)
         anna.wait_for("delivered", timeout=TIMEOUT)
         # The connection ends, too.
-        self.assertTrue(radio.dropped.wait(2 * TIMEOUT), anna.story())
+        self.assertTrue(radio.disconnected.wait(2 * TIMEOUT), anna.story())
 
     def test_a_flood_from_one_peer_does_not_block_another(self):
         anna = self.anna.receive()
@@ -139,7 +139,7 @@ class PhoneStory(RadioStory):
     def test_a_phone_as_central_gets_100_kB(self):
         radio = self.gets_from_annas_node(100_000)
         # Generally discoverable: Linux hides other devices from programs that scan without a filter.
-        self.assertEqual(0x02, radio.heard_flags[0] & 0x02)
+        self.assertEqual(0x02, radio.peer_flags[0] & 0x02)
 
     def test_frames_for_a_phone_fit_its_small_mtu(self):
         radio = self.gets_from_annas_node(20_000, mtu=250)
@@ -151,7 +151,7 @@ class PhoneStory(RadioStory):
         probe = Probe("hci0")
         self.addCleanup(probe.stop)
         probe.wait_for("ready")
-        probe.tell("hang", f"{ADDRESS}/random", BumbleRadio.CHANNEL)
+        probe.tell("hang", f"{ADDRESS}/random", BumbleRadio.PSM)
         probe.wait_for("connected")
 
 

@@ -130,7 +130,7 @@ struct AcceptancePolicyTests {
         #expect(unlimited.reserve(nil, for: peer) == .reserved)
     }
 
-    @Test("The policy of a process: given, configured, or by whether the user can be asked")
+    @Test("X4: the policy of a process: given, configured, or by whether the user can be asked")
     func choice() throws {
         var configuration = Configuration()
         #expect(try configuration.acceptance(given: nil, canAsk: true) == .ask)

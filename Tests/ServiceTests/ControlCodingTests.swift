@@ -126,7 +126,7 @@ struct ControlCodingTests {
     }
 
     @Test(
-        "X2: malformed lines are refused",
+        "C4: malformed lines are refused",
         arguments: [
             "", " ", "null", "[]", "{}", "{\"request\":{}}", "{\"request\":{\"_0\":1}}",
             "{\"request\":{\"_0\":1,\"_1\":{\"fly\":{}}}}", "{\"request\":{\"_0\":1,\"_1\":{\"isPending\":{\"_0\":\"00\"}}}}",

@@ -111,7 +111,7 @@ struct ControlTests {
         }
     }
 
-    @Test("K5: only the owner can open the socket, and a path that is too long is reported")
+    @Test("C1: only the owner can open the socket, and a path that is too long is reported")
     func permissions() async throws {
         try await serving(EchoNode()) {
             var status = stat()
@@ -146,7 +146,7 @@ struct ControlTests {
     }
 
     @Test(
-        "X2: lines that are no requests close their own connection only",
+        "C4: lines that are no requests close their own connection only",
         arguments: [
             "hello\n", "{}\n", "{\"request\":{\"_0\":1}}\n", "\u{0}\n", String(repeating: "x", count: (1 << 20) + 4_096),
             String(repeating: "[", count: 100_000) + "\n",

@@ -32,6 +32,6 @@ struct DiagnosisTests {
     func none() {
         let findings = MachineDiagnosis.findings([])
         #expect(findings.map(\.severity) == [.note])
-        #expect([MachineDiagnosis.Finding.Severity.note, .problem, .fine].max() == .problem)
+        #expect([DiagnosticSeverity.note, .problem, .fine].max() == .problem)
     }
 }

@@ -81,7 +81,8 @@ struct PeerResolverTests {
                 return found
             }
         }
-        return try await first.listening(answer: { _ in }) { _ in
+        return try await first.listening { _ in
+        } _: { _ in
             try await resolve(texts, for: user, among: Array(others.dropFirst()))
         }
     }
@@ -131,7 +132,8 @@ struct PeerResolverTests {
 
     @Test func `a search that finds nothing names the peers nearby`() async throws {
         let (ada, cleo) = (try stage.user("ada"), try stage.user("cleo\u{1b}[2J"))
-        let failure = try await cleo.listening(answer: { _ in }) { _ in
+        let failure = try await cleo.listening { _ in
+        } _: { _ in
             var settings = try ada.settings()
             let clock = SkippingClock()
             settings.clock = { clock.now() }
@@ -147,7 +149,8 @@ struct PeerResolverTests {
 
     @Test func `a peer that goes away during the search is not found, and the error says what to try`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
-        let failure = try await bea.listening(answer: { _ in }) { listener in
+        let failure = try await bea.listening { _ in
+        } _: { listener in
             var settings = try ada.settings()
             let clock = SkippingClock()
             settings.clock = { clock.now() }
@@ -191,7 +194,8 @@ struct PeerResolverTests {
 
     @Test func `a peer to compare codes with is looked for without a report`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
-        let found = try await bea.listening(answer: { _ in }) { _ in
+        let found = try await bea.listening { _ in
+        } _: { _ in
             try await withNode(try ada.settings()) { node in
                 [
                     try await resolver(ada).resolveForMeeting("bea", on: node).id,

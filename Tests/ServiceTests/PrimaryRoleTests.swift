@@ -40,7 +40,7 @@ struct PrimaryRoleTests {
         #expect(role != nil)
     }
 
-    @Test("While a node answers, another one cannot be claimed, and clients reach it")
+    @Test("C3: while a node answers, another one cannot be claimed, and clients reach it")
     func answered() async throws {
         let machine = try machine()
         let role = try #require(try PrimaryRole.claimIfFree(on: machine))

@@ -239,9 +239,9 @@ struct ReceiveControllerTests {
     ) async throws -> Bool {
         try await withNode(try ada.settings()) { node in
             try await node.withConnection(to: bea.destination(listener)) { connection in
-                try await connection.askComparison()
-                connection.answerComparison(isSame: answer)
-                return try await connection.isSameThere
+                try await connection.requestVerification()
+                connection.answerVerification(matches: answer)
+                return try await connection.peerConfirmation
             }
         }
     }
@@ -253,10 +253,10 @@ struct ReceiveControllerTests {
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
             try await withNode(try ada.settings()) { node in
                 try await node.withConnection(to: bea.destination(listener)) { connection in
-                    try await connection.askComparison()
-                    #expect(try await connection.isSameThere)
+                    try await connection.requestVerification()
+                    #expect(try await connection.peerConfirmation)
                     #expect(try bea.trust(in: ada.fingerprint) == nil)
-                    connection.answerComparison(isSame: true)
+                    connection.answerVerification(matches: true)
                     _ = await reporter.next { if case .notice("ada is verified") = $0 { true } else { nil } }
                 }
             }
@@ -273,8 +273,8 @@ struct ReceiveControllerTests {
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
             try await withNode(try ada.settings()) { node in
                 try await node.withConnection(to: bea.destination(listener)) { connection in
-                    try await connection.askComparison()
-                    connection.answerComparison(isSame: there)
+                    try await connection.requestVerification()
+                    connection.answerVerification(matches: there)
                     _ = await reporter.next { event -> Bool? in
                         switch event {
                         case .notice(let line), .warning(let line): line.contains("not") ? true : nil

@@ -59,7 +59,9 @@ struct SendOperationTests {
         ])
     func declined(reason: DeclineReason, status: NearshareService.ExitStatus) async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
-        let failure = try await bea.listening(answer: { $0.decline(reason) }) { _ in
+        let failure = try await bea.listening {
+            $0.decline(reason)
+        } _: { _ in
             try await run(try operation(ada), ada, to: "bea")
         }
         #expect(failure?.status == status)
@@ -106,7 +108,9 @@ struct SendOperationTests {
         let failure = try await bea.listening {
             _ = await $0.accept(into: sink).result
         } _: { _ in
-            try await cleo.listening(answer: { $0.decline() }) { _ in
+            try await cleo.listening {
+                $0.decline()
+            } _: { _ in
                 try await run(try operation(ada, receivers: 2), ada, to: "bea", "cleo")
             }
         }
@@ -118,8 +122,12 @@ struct SendOperationTests {
 
     @Test func `when all receivers decline the exit code is theirs`() async throws {
         let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
-        let failure = try await bea.listening(answer: { $0.decline(.takesNothing) }) { _ in
-            try await cleo.listening(answer: { $0.decline(.takesNothing) }) { _ in
+        let failure = try await bea.listening {
+            $0.decline(.takesNothing)
+        } _: { _ in
+            try await cleo.listening {
+                $0.decline(.takesNothing)
+            } _: { _ in
                 try await run(try operation(ada, receivers: 2), ada, to: "bea", "cleo")
             }
         }
@@ -175,7 +183,9 @@ struct SendOperationTests {
     @Test("K1: another key than the announced one at the address ends the send")
     func identityMismatch() async throws {
         let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("mallory"))
-        let failure = try await mallory.listening(answer: { $0.decline() }) { listener in
+        let failure = try await mallory.listening {
+            $0.decline()
+        } _: { listener in
             var destination = mallory.destination(listener)
             destination.id = bea.id
             let peer = NearbyPeer(id: bea.id, name: bea.name, addresses: destination.addresses)

@@ -288,7 +288,7 @@ struct ConfigurationTests {
         #expect(ByteSize.parse(text) == nil)
     }
 
-    @Test("places follow the XDG directories, and ignore relative ones")
+    @Test("directories follow the XDG base directory specification; relative paths are ignored")
     func directories() {
         let plain = Directories(environment: ["HOME": "/home/a"], home: "/x")
         #expect(plain.configuration == "/home/a/.config/nearshare" && plain.state == "/home/a/.local/state/nearshare")
@@ -297,6 +297,9 @@ struct ConfigurationTests {
         #expect(set.configuration == "/c/nearshare" && set.state == "/s/nearshare" && set.defaultInbox == "/x/Inbox")
         let relative = Directories(environment: ["XDG_CONFIG_HOME": "c", "HOME": "h"], home: "/x")
         #expect(relative.configuration == "/x/.config/nearshare")
+        #expect(plain.data == "/home/a/.local/share/nearshare" && relative.data == "/x/.local/share/nearshare")
+        let data = Directories(environment: ["XDG_DATA_HOME": "/d", "HOME": "h"], home: "/x").data
+        #expect(data == "/d/nearshare")
     }
 }
 

@@ -67,11 +67,13 @@ struct CheckpointScheduleTests {
         var schedule = CheckpointSchedule(clock: clock.read)
         #expect(!schedule.isCheckpointDue)
         clock.advance(by: .seconds(2))
-        #expect(schedule.isCheckpointDue && !schedule.recordCheckpoint() && !schedule.isCheckpointDue)
+        #expect(schedule.isCheckpointDue && !schedule.isDurableCheckpointDue)
+        schedule.recordCheckpoint()
+        #expect(!schedule.isCheckpointDue)
         clock.advance(by: .seconds(28))
-        #expect(schedule.recordCheckpoint() == true)
+        #expect(schedule.isDurableCheckpointDue)
         schedule.recordDurableCheckpoint()
-        #expect(schedule.recordCheckpoint() == false)
+        #expect(!schedule.isDurableCheckpointDue)
     }
 }
 
@@ -177,7 +179,7 @@ struct CompletedNamesTests {
         #expect(throws: StorageError.self) { try CompletedNames(in: directory(), keeping: .max) }
     }
 
-    @Test("R10: damaged lists are refused", arguments: [[1, 1, 65], [0], [0, 5, 65], [0, 1, 65, 2, 1, 65]] as [[UInt8]])
+    @Test("P13: damaged lists are refused", arguments: [[1, 1, 65], [0], [0, 5, 65], [0, 1, 65, 2, 1, 65]] as [[UInt8]])
     func damaged(_ bytes: [UInt8]) throws {
         try scratch.write(CompletedNames.fileName, bytes)
         #expect(throws: StorageError.self) { try CompletedNames(in: directory(), keeping: UInt64(bytes.count)).lastChain() }

@@ -5,8 +5,8 @@ import Testing
 
 @Suite("status area")
 struct StatusAreaTests {
-    /// A terminal with the control sequences that the status area uses.
-    private struct Terminal {
+    /// Emulates a terminal with the control sequences that the status area uses.
+    private struct TerminalEmulator {
         let columns: Int
         private(set) var rows: [[Character]] = [[]]
         private var row = 0
@@ -31,9 +31,9 @@ struct StatusAreaTests {
             while let character = rest.popFirst() {
                 switch character {
                 case "\r": column = 0
-                // The terminal driver returns the carriage.
+                // The line discipline writes CR LF for a line feed (ONLCR).
                 case "\n": moveDown()
-                case "\u{1b}": control(&rest)
+                case "\u{1b}": parseEscapeSequence(&rest)
                 default: put(character)
                 }
             }
@@ -51,7 +51,7 @@ struct StatusAreaTests {
             column += 1
         }
 
-        private mutating func control(_ rest: inout Substring) {
+        private mutating func parseEscapeSequence(_ rest: inout Substring) {
             switch rest.popFirst() {
             case "7": saved = (row, column)
             case "8": (row, column) = saved
@@ -70,7 +70,7 @@ struct StatusAreaTests {
 
     @Test("text being typed survives an update of the status lines")
     func typing() {
-        var (terminal, area) = (Terminal(columns: 40), StatusArea())
+        var (terminal, area) = (TerminalEmulator(columns: 40), StatusArea())
         terminal.write(area.show(["anna → a  1%", "ben → b  1%"], columns: 40))
         terminal.write(area.ask("accept? ", columns: 40))
         terminal.write("ye")
@@ -81,7 +81,7 @@ struct StatusAreaTests {
 
     @Test("a question and its answer stay above the status lines")
     func answering() {
-        var (terminal, area) = (Terminal(columns: 40), StatusArea())
+        var (terminal, area) = (TerminalEmulator(columns: 40), StatusArea())
         terminal.write(area.show(["anna → a  1%"], columns: 40))
         terminal.write(area.ask("accept? ", columns: 40))
         // The terminal echoes the answer and the line break.
@@ -95,22 +95,22 @@ struct StatusAreaTests {
         #expect(area.recordAnswer("n", columns: 40).isEmpty)
     }
 
-    @Test("after the terminal has become narrower, all folded rows are cleared")
+    @Test("after the terminal has become narrower, all wrapped rows are cleared")
     func narrower() {
-        var (terminal, area) = (Terminal(columns: 20), StatusArea())
+        var (terminal, area) = (TerminalEmulator(columns: 20), StatusArea())
         _ = area.show(["anna → a long line 1%"], columns: 40)
         _ = area.ask("accept this? ", columns: 40)
-        // The screen at half the width.
+        // What a terminal shows that wraps its rows again after it was narrowed to 20 columns.
         terminal.write("anna → a long line 1%\naccept this? ")
         terminal.write(area.show(["anna → 2%"], columns: 20))
         #expect(terminal.shown == ["anna → 2%", "accept this? "])
     }
 
-    @Test("in any order of events: output above, then the lines, then the question", arguments: 0..<200)
+    @Test("output stays above the status lines, and these above the question, in any order of events", arguments: 0..<200)
     func anyOrder(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let columns = Int.random(in: 12...40, using: &random)
-        var (terminal, area) = (Terminal(columns: columns), StatusArea())
+        var (terminal, area) = (TerminalEmulator(columns: columns), StatusArea())
         var (history, lines): ([String], [String]) = ([], [])
         var question: String?
         for step in 0..<40 {
@@ -130,20 +130,21 @@ struct StatusAreaTests {
                 question = nil
                 terminal.write(area.ask(nil, columns: columns))
             default:
-                guard let asked = question, asked.count % columns != 0 else { continue }
-                terminal.write("y\n")
-                terminal.write(area.recordAnswer("y", columns: columns))
-                history.append(asked + "y")
+                guard let asked = question else { break }
+                let answer = String(repeating: "y", count: Int.random(in: 1...30, using: &random))
+                terminal.write(answer + "\n")
+                terminal.write(area.recordAnswer(answer, columns: columns))
+                history.append(asked + answer)
                 question = nil
             }
-            let expected = (history + lines + (question.map { [$0] } ?? [])).flatMap { folded($0, columns) }
+            let expected = (history + lines + (question.map { [$0] } ?? [])).flatMap { wrapped($0, columns) }
             #expect(terminal.shown == expected, "seed \(seed), step \(step)")
-            let last = question.flatMap { folded($0, columns).last }
+            let last = question.flatMap { wrapped($0, columns).last }
             #expect(terminal.cursor.column == last?.count ?? 0, "seed \(seed), step \(step)")
         }
     }
 
-    private func folded(_ text: String, _ columns: Int) -> [String] {
+    private func wrapped(_ text: String, _ columns: Int) -> [String] {
         stride(from: 0, to: text.count, by: columns).map { String(text.dropFirst($0).prefix(columns)) }
     }
 }

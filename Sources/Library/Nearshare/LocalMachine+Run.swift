@@ -25,7 +25,7 @@ extension LocalMachine {
     ) async throws -> Result {
         var settings = try nodeSettings(
             name: name, interface: interface, discovery: findsOthers ? discovery() : nil,
-            radio: usesBluetooth ? LocalMachine.radio() : nil)
+            radio: usesBluetooth ? LocalMachine.bluetoothOpener() : nil)
         settings.encryption = encryption
         return try await withNode(settings, body: body)
     }

@@ -63,10 +63,10 @@ public final class LocalMachine: Sendable {
     package func discovery() throws(DiscoveryError) -> any Discovery { try LinuxDiscovery.make() }
 
     /// Opens a Bluetooth adapter of this machine; nil in a build without Bluetooth.
-    /// - Parameter adapter: such as "hci0"; nil for the first that is switched on.
-    package static func radio(
+    /// - Parameter adapter: such as "hci0"; nil for the first that is powered on.
+    package static func bluetoothOpener(
         adapter: String? = nil, log: Logger = Logger(label: "nearshare")
-    ) -> (@Sendable () throws(DiscoveryError) -> Radio)? {
+    ) -> RadioOpener? {
         #if Bluetooth
             return { () throws(DiscoveryError) in
                 do throws(BluetoothError) {
@@ -82,11 +82,11 @@ public final class LocalMachine: Sendable {
     }
 
     /// Diagnoses this machine's Bluetooth.
-    package static func diagnoseRadio(adapter: String? = nil) -> [RadioDiagnostic] {
+    package static func diagnoseBluetooth(adapter: String? = nil) -> [BluetoothFinding] {
         #if Bluetooth
             return BluetoothDiagnosis.collect(adapter: adapter)
         #else
-            return [RadioDiagnostic(.note, "this nearshare was built without Bluetooth")]
+            return [BluetoothFinding(.note, "this nearshare was built without Bluetooth")]
         #endif
     }
 
@@ -97,7 +97,7 @@ public final class LocalMachine: Sendable {
     ///   - radio: opened when it is first needed; nil for a node that stays on the network.
     package func nodeSettings(
         name: DisplayName? = nil, interface: String? = nil, discovery: (any Discovery)?,
-        radio: (@Sendable () throws(DiscoveryError) -> Radio)? = nil,
+        radio: RadioOpener? = nil,
         log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust

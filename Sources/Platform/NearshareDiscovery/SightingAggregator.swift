@@ -31,7 +31,7 @@ final class SightingAggregator {
 
     /// - Parameter isResolving: whether the engine knows services that it has not resolved yet.
     func tick(at now: MonotonicInstant, isResolving: Bool) {
-        query?.tick(at: now)
+        query?.retransmitIfDue(at: now)
         if let isFinished = query?.isFinished(at: now), isFinished { query = nil }
         emit(table.expire(at: now))
         if settling.tick(at: now, isResolving: isResolving) { continuation.yield(.settled) }
@@ -76,7 +76,7 @@ final class SightingAggregator {
     /// - Returns: the keys of services that had to give way.
     func receiveAnswers() -> [ServiceSighting.Key] {
         guard let answers = query?.receiveAnswers() else { return [] }
-        let deadline = environment.now() + LegacyUnicastQuery.answerLifetime
+        let deadline = environment.now() + LegacyUnicastQuery.answerTTL
         return answers.flatMap { answer in
             record(answer.key, at: answer.service.address, port: answer.service.port, txt: answer.service.txt, until: deadline)
         }

@@ -137,8 +137,8 @@ package struct BundleSimulation {
         let end = Int64(scenario.duration * 1e9)
         var peak = 0
         var nextMeasure: Int64 = 0
-        while let at = queue.next, at <= end {
-            let (at, event) = queue.removeFirst()
+        while let at = queue.nextTime, at <= end {
+            let (at, event) = queue.removeMin()
             now = at
             if at >= nextMeasure {
                 peak = max(peak, routers.lazy.map(\.byteCount).max() ?? 0)

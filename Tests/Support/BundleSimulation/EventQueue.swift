@@ -1,24 +1,27 @@
-/// A priority queue of events: a binary heap, first in first out for one moment.
+/// A priority queue of events: a binary heap. Events at the same time are returned in insertion order.
+///
+/// Times are nanoseconds of the simulation's clock.
 struct EventQueue<Event> {
-    /// Without the events themselves, as the heap moves its entries often.
-    private var heap: [(at: Int64, order: UInt64, place: Int)] = []
+    /// Holds the slots of events, because sifting moves entries often and events are large.
+    private var heap: [(time: Int64, sequenceNumber: UInt64, slot: Int)] = []
     private var events: [Event?] = []
-    private var freePlaces: [Int] = []
-    private var order: UInt64 = 0
+    private var freeSlots: [Int] = []
+    private var lastSequenceNumber: UInt64 = 0
 
-    var next: Int64? { heap.first?.at }
+    /// The time of the earliest event.
+    var nextTime: Int64? { heap.first?.time }
 
-    mutating func insert(_ event: Event, at: Int64) {
-        order += 1
-        let place: Int
-        if let free = freePlaces.popLast() {
-            place = free
-            events[place] = event
+    mutating func insert(_ event: Event, at time: Int64) {
+        lastSequenceNumber += 1
+        let slot: Int
+        if let free = freeSlots.popLast() {
+            slot = free
+            events[slot] = event
         } else {
-            place = events.count
+            slot = events.count
             events.append(event)
         }
-        heap.append((at, order, place))
+        heap.append((time, lastSequenceNumber, slot))
         var child = heap.count - 1
         while child > 0, isBefore(child, (child - 1) / 2) {
             heap.swapAt(child, (child - 1) / 2)
@@ -26,7 +29,8 @@ struct EventQueue<Event> {
         }
     }
 
-    mutating func removeFirst() -> (at: Int64, event: Event) {
+    /// Removes and returns the earliest event. The queue must not be empty.
+    mutating func removeMin() -> (time: Int64, event: Event) {
         let first = heap[0]
         let last = heap.removeLast()
         if !heap.isEmpty {
@@ -42,11 +46,12 @@ struct EventQueue<Event> {
                 parent = smallest
             }
         }
-        freePlaces.append(first.place)
-        return (first.at, events[first.place].take()!)
+        freeSlots.append(first.slot)
+        // Safe: each entry of the heap has a slot of its own, filled by `insert`.
+        return (first.time, events[first.slot].take()!)
     }
 
     private func isBefore(_ a: Int, _ b: Int) -> Bool {
-        heap[a].at != heap[b].at ? heap[a].at < heap[b].at : heap[a].order < heap[b].order
+        heap[a].time != heap[b].time ? heap[a].time < heap[b].time : heap[a].sequenceNumber < heap[b].sequenceNumber
     }
 }

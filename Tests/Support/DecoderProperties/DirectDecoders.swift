@@ -185,7 +185,7 @@ extension DecoderProperty {
         try require(records.count <= DNSMessage.maximumRecords, "\(records.count) records")
         for record in records {
             let length = record.name.labels.reduce(1) { $0 + $1.count + 1 }
-            try require(length <= DNSName.maximumBytes, "a name of \(length) bytes")
+            try require(length <= DNSName.maximumByteCount, "a name of \(length) bytes")
         }
         return true
     }

@@ -75,7 +75,7 @@ private struct ProbeSession {
             for finding in NetworkDiagnosis.collect(
                 engine: discovery.engine, port: words.dropFirst().first.flatMap(UInt16.init)
             ).findings {
-                Probe.say("finding", "\(finding.severity)", finding.subject.rawValue, finding.text, finding.advice ?? "")
+                Probe.say("finding", finding.severity.rawValue, finding.subject.rawValue, finding.text, finding.advice ?? "")
             }
             Probe.say("diagnosed")
         default: Probe.say("error", "no such command")

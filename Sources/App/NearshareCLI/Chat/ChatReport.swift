@@ -15,7 +15,7 @@ struct ChatReport: Sendable {
         if isJSON {
             if let (word, fields) = Self.fields(event, of: conversation) { JSONEvents.emit(word, fields) }
         } else if showsEntries, case .entry(let entry) = event, entry.conversation == conversation {
-            for line in Self.lines(entry, called: name) { Console.result(line) }
+            for line in Self.lines(entry, called: name) { Console.writeResult(line) }
         }
     }
 

@@ -62,7 +62,7 @@ final class ChatTerminal: Sendable {
     func run() async throws {
         let events = try await client.events()
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
-        Console.messageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
+        Console.fullScreenMessageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
         FullScreen.enter(terminal)
         let (ending, screen) = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in
@@ -82,7 +82,7 @@ final class ChatTerminal: Sendable {
         }
         switch ending {
         case .quit: return
-        case .interrupted: throw CommandFailure(.interrupted, "")
+        case .interrupted: throw CommandFailure.silent(.interrupted)
         case .nodeEnded:
             savedScreen.withLock { $0 = screen }
             throw ControlFailure(.gone, "the node has stopped")
@@ -229,7 +229,7 @@ final class ChatTerminal: Sendable {
     // MARK: Voice notes
 
     private func record(for peer: PeerID, name: String) async {
-        let handler = Console.messageHandler.withLock { handler in
+        let handler = Console.fullScreenMessageHandler.withLock { handler in
             defer { handler = nil }
             return handler
         }
@@ -242,7 +242,7 @@ final class ChatTerminal: Sendable {
             sink.yield(.screen(.recorded(conversation, path: nil, reason: CommandFailure(error).message)))
         }
         FullScreen.enter(terminal)
-        Console.messageHandler.withLock { $0 = handler }
+        Console.fullScreenMessageHandler.withLock { $0 = handler }
     }
 
     /// - Returns: the path of the note; nil when the user dropped it.
@@ -250,12 +250,12 @@ final class ChatTerminal: Sendable {
         let settings = NoteSettings(
             bitrate: NoteSettings.speechBitrate, speaker: try machine.name().claimed, recorded: now)
         guard let settings else { throw CommandFailure(.failure, "no note can be recorded with these settings") }
-        let order = RecordingSession.Order(
+        let parameters = RecordingSession.Parameters(
             source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
-            trims: true, receivers: [name], reviews: true)
-        let archive = VoiceArchive(machine)
-        let note = try await RecordingSession(archive: archive, order: order, isJSON: false, isQuiet: false).run()
-        if let note { try? archive.recordSent(note.path, to: [name], at: now) }
+            isTrimmed: true, receivers: [name], needsReview: true)
+        let store = VoiceNoteStore(machine)
+        let note = try await RecordingSession(store: store, parameters: parameters, isJSON: false, isQuiet: false).run()
+        if let note { try? store.recordSent(note.path, to: [name], at: now) }
         return note?.path
     }
 }

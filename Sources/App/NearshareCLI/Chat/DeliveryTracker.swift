@@ -1,99 +1,113 @@
 internal import Nearshare
 internal import NearshareService
 
-/// The delivery states of the lines of a piped conversation. A value.
+/// A state machine that follows the delivery of the messages of a piped conversation.
 struct DeliveryTracker: Sendable {
+    /// A status that was received before the id of its message.
+    private struct UnmatchedStatus {
+        var status: MessageStatus
+        var reason: String?
+    }
+
     let conversation: Conversation
-    /// The state that each line has to reach.
-    let goal: MessageStatus
-    /// States of the accepted lines that have not reached the goal, by id.
-    private(set) var open: [String: MessageStatus] = [:]
+    /// The status that each message has to reach.
+    let requiredStatus: MessageStatus
+    /// Statuses of the accepted messages that have not reached ``requiredStatus``, by id.
+    private(set) var pending: [String: MessageStatus] = [:]
     private(set) var reachedCount = 0
-    /// Reasons of the lines that failed.
+    /// Reasons of the messages that failed.
     private(set) var failures: [String] = []
-    private(set) var hasEnded = false
-    /// States of lines whose ids are not known yet: an event may arrive before the reply.
-    private var early: [String: MessageStatus] = [:]
-    private var reasons: [String: String] = [:]
+    private(set) var inputHasEnded = false
+    /// An event may arrive before the reply that names its message.
+    private var unmatched: [String: UnmatchedStatus] = [:]
+    /// The ids of ``unmatched``, the oldest first.
+    private var unmatchedIDs: [String] = []
 
-    /// Limit on early states.
-    private static let maximumEarly = 10_000
+    /// Limit on unmatched statuses; the oldest is dropped. Stored entries replace it later: see ``update(with:)``.
+    static let maximumUnmatchedCount = 10_000
 
-    init(_ conversation: Conversation, goal: MessageStatus) {
+    init(_ conversation: Conversation, requiredStatus: MessageStatus) {
         self.conversation = conversation
-        self.goal = goal
+        self.requiredStatus = requiredStatus
     }
 
-    var isDone: Bool { hasEnded && open.isEmpty }
+    var isDone: Bool { inputHasEnded && pending.isEmpty }
 
-    /// Records that the node has accepted a line.
-    mutating func accepted(_ id: String) {
-        open[id] = .waiting
-        if let mark = early.removeValue(forKey: id) { self.mark(id, mark) }
+    /// Records that the node has accepted a message.
+    mutating func recordAcceptance(of id: String) {
+        pending[id] = .waiting
+        guard let early = unmatched.removeValue(forKey: id) else { return }
+        unmatchedIDs.removeAll { $0 == id }
+        record(early.status, of: id, reason: early.reason)
     }
 
-    /// Records that the node has rejected a line.
-    mutating func refused(_ reason: String) {
+    /// Records that the node has rejected a message.
+    mutating func recordRejection(reason: String) {
         failures.append(reason)
     }
 
     /// Records the end of the input.
-    mutating func end() {
-        hasEnded = true
+    mutating func recordEndOfInput() {
+        inputHasEnded = true
+        unmatched = [:]
+        unmatchedIDs = []
     }
 
     mutating func handle(_ event: ControlEvent) {
         switch event {
-        case .marked(let id, conversation, let mark, let reason):
-            if let reason, open[id] != nil { reasons[id] = reason }
-            self.mark(id, mark)
+        case .marked(let id, let changed, let status, let reason) where changed == conversation:
+            record(status, of: id, reason: reason)
         case .entry(let entry): update(with: entry)
         default: break
         }
     }
 
-    /// Reads the state that the node has stored: an event may have been lost.
+    /// Reads the status that the node has stored: an event may have been lost.
     mutating func update(with entry: ChatMessage) {
-        if entry.isOurs, entry.conversation == conversation { mark(entry.id, entry.status) }
+        if entry.isOurs, entry.conversation == conversation { record(entry.status, of: entry.id, reason: nil) }
     }
 
-    private mutating func mark(_ id: String, _ mark: MessageStatus) {
-        guard let known = open[id] else {
-            if hasEnded || early.count >= Self.maximumEarly { early.removeAll() }
-            if mark > (early[id] ?? .waiting) { early[id] = mark }
-            return
-        }
-        guard mark > known else { return }
-        if mark == .failed {
-            open[id] = nil
-            failures.append(reasons.removeValue(forKey: id) ?? "could not be delivered")
-        } else if mark >= goal {
-            open[id] = nil
+    private mutating func record(_ status: MessageStatus, of id: String, reason: String?) {
+        guard let known = pending[id] else { return recordUnmatched(status, of: id, reason: reason) }
+        guard status > known else { return }
+        if status == .failed {
+            pending[id] = nil
+            failures.append(reason ?? "could not be delivered")
+        } else if status >= requiredStatus {
+            pending[id] = nil
             reachedCount += 1
         } else {
-            open[id] = mark
+            pending[id] = status
         }
+    }
+
+    private mutating func recordUnmatched(_ status: MessageStatus, of id: String, reason: String?) {
+        // All messages of the input are known when it has ended.
+        guard !inputHasEnded, status > (unmatched[id]?.status ?? .waiting) else { return }
+        if unmatched.updateValue(UnmatchedStatus(status: status, reason: reason), forKey: id) == nil { unmatchedIDs.append(id) }
+        if unmatchedIDs.count > Self.maximumUnmatchedCount { unmatched[unmatchedIDs.removeFirst()] = nil }
     }
 
     /// The failure of the command; nil for success.
     /// - Parameters:
     ///   - name: the receiver's name, escaped for a terminal.
     ///   - isNear: whether the receiver is in range.
-    ///   - seconds: the timeout, when it has expired.
-    func failure(name: String, isNear: Bool = false, timedOutAfter seconds: Double? = nil) -> CommandFailure? {
+    ///   - hasTimedOut: whether the timeout has expired.
+    func failure(name: String, isNear: Bool = false, hasTimedOut: Bool = false) -> CommandFailure? {
         if let reason = failures.first {
             let count = failures.count
             let text = TerminalText.escaped(reason, columns: 400)
-            guard reachedCount + open.count > 0 else { return CommandFailure(.failure, "not sent: \(text)") }
-            return CommandFailure(.partly, "\(count) of \(count + reachedCount + open.count) lines were not sent: \(text)")
-        }
-        guard seconds != nil, !open.isEmpty else { return nil }
-        let waiting = open.values.count { $0 == .waiting }
-        let lines = open.count == 1 ? "the message" : "\(open.count) messages"
-        let (verb, object) = open.count == 1 ? ("is", "it") : ("are", "them")
-        guard waiting > 0 else {
+            guard reachedCount + pending.count > 0 else { return CommandFailure(.failure, "not sent: \(text)") }
             return CommandFailure(
-                .timedOut, "\(lines) \(verb) sent, but not acknowledged by \(name); use a longer --timeout to wait longer")
+                .partly, "\(count) of \(count + reachedCount + pending.count) messages were not sent: \(text)")
+        }
+        guard hasTimedOut, !pending.isEmpty else { return nil }
+        let waitingCount = pending.values.count { $0 == .waiting }
+        let subject = pending.count == 1 ? "the message" : "\(pending.count) messages"
+        let (verb, object) = pending.count == 1 ? ("is", "it") : ("are", "them")
+        guard waitingCount > 0 else {
+            return CommandFailure(
+                .timedOut, "\(subject) \(verb) sent, but not acknowledged by \(name); use a longer --timeout to wait longer")
         }
         let reason =
             if case .publicRoom = conversation {
@@ -101,8 +115,8 @@ struct DeliveryTracker: Sendable {
             } else if isNear {
                 "\(name) is near, but has not accepted \(object); stored, and sent again later"
             } else {
-                "neither \(name) nor a relaying node is in range; stored, and sent when one is"
+                "neither \(name) nor a relaying node is in range; stored, and sent when one of them is"
             }
-        return CommandFailure(.timedOut, "\(lines) \(verb) not sent yet: \(reason)")
+        return CommandFailure(.timedOut, "\(subject) \(verb) not sent yet: \(reason)")
     }
 }

@@ -6,10 +6,10 @@ internal import Synchronization
 
 /// A conversation without a screen: sends the lines of standard input and reports their delivery.
 final class PipedConversation: Sendable {
-    struct Order: Sendable {
+    struct Parameters: Sendable {
         /// The peer as named by the user; nil for the public room.
         var peer: String?
-        var goal: MessageStatus
+        var requiredStatus: MessageStatus
         /// Time to wait after the last line.
         var timeout: Duration
         /// Keeps running after the last line, and shows received lines.
@@ -30,7 +30,7 @@ final class PipedConversation: Sendable {
     }
 
     private let client: any NodeClient
-    private let order: Order
+    private let parameters: Parameters
     private let lines: LineReader
     private let inputs: AsyncStream<Input>
     private let sink: AsyncStream<Input>.Continuation
@@ -42,9 +42,9 @@ final class PipedConversation: Sendable {
     /// wait for it, so at least one reading follows each loss.
     private static let refreshInterval = 512
 
-    init(client: any NodeClient, order: Order, input: Int32 = STDIN_FILENO) {
+    init(client: any NodeClient, parameters: Parameters, input: Int32 = STDIN_FILENO) {
         self.client = client
-        self.order = order
+        self.parameters = parameters
         self.lines = LineReader(input, maximumLineByteCount: ChatMessage.maximumTextByteCount * 2)
         (inputs, sink) = AsyncStream.makeStream(of: Input.self)
     }
@@ -60,16 +60,17 @@ final class PipedConversation: Sendable {
         let events = try await client.events()
         let conversation: Conversation
         var name = "everyone"
-        if let peer = order.peer {
+        if let peer = parameters.peer {
             let person = try await client.find(peer, timeout: Self.findTimeout)
             conversation = .peer(person.id)
             name = person.name.shown
         } else {
             conversation = .publicRoom
         }
-        let report = ChatReport(conversation: conversation, name: name, isJSON: order.isJSON, showsEntries: order.follows)
-        if order.isJSON { report.emit(.contacts(try await client.contacts())) }
-        if order.history > 0 { try await emitHistory(conversation, report) }
+        let report = ChatReport(
+            conversation: conversation, name: name, isJSON: parameters.isJSON, showsEntries: parameters.follows)
+        if parameters.isJSON { report.emit(.contacts(try await client.contacts())) }
+        if parameters.history > 0 { try await emitHistory(conversation, report) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask { [sink] in
@@ -85,7 +86,7 @@ final class PipedConversation: Sendable {
     private func follow(
         _ conversation: Conversation, name: String, _ report: ChatReport, _ group: inout ThrowingTaskGroup<Void, any Error>
     ) async throws {
-        var tracker = DeliveryTracker(conversation, goal: order.goal)
+        var tracker = DeliveryTracker(conversation, requiredStatus: parameters.requiredStatus)
         var eventCount = 0
         for await input in inputs {
             switch input {
@@ -94,28 +95,28 @@ final class PipedConversation: Sendable {
                 report.emit(event)
                 eventCount += 1
                 if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker) }
-                if order.follows, case .entry(let entry) = event, entry.conversation == conversation, !entry.isOurs {
+                if parameters.follows, case .entry(let entry) = event, entry.conversation == conversation, !entry.isOurs {
                     try await client.markRead(conversation)
                 }
             case .accepted(let id, let line):
-                tracker.accepted(id)
+                tracker.recordAcceptance(of: id)
                 report.accepted(id, line: line)
             case .refused(let failure, let line):
-                tracker.refused(failure.description)
+                tracker.recordRejection(reason: failure.description)
                 report.refused(failure, line: line)
             case .ended:
-                tracker.end()
+                tracker.recordEndOfInput()
                 try await refresh(&tracker)
-                if !order.follows {
-                    group.addTask { [sink, order] in
-                        try? await Task.sleep(for: order.timeout)
+                if !parameters.follows {
+                    group.addTask { [sink, parameters] in
+                        try? await Task.sleep(for: parameters.timeout)
                         sink.yield(.timedOut)
                     }
                 }
             case .timedOut:
                 try await refresh(&tracker)
                 let isNear = try await isNear(conversation)
-                if let failure = tracker.failure(name: name, isNear: isNear, timedOutAfter: order.timeout.inSeconds) {
+                if let failure = tracker.failure(name: name, isNear: isNear, hasTimedOut: true) {
                     throw failure
                 }
                 return
@@ -124,7 +125,7 @@ final class PipedConversation: Sendable {
                     .failure, "the node has stopped; run the command again, and check the conversation with `nearshare chat`")
             case .stopped: return
             }
-            if tracker.isDone, !order.follows {
+            if tracker.isDone, !parameters.follows {
                 if let failure = tracker.failure(name: name) { throw failure }
                 return
             }
@@ -133,8 +134,8 @@ final class PipedConversation: Sendable {
 
     /// Reads the states that the node has stored, in case an event was lost.
     private func refresh(_ tracker: inout DeliveryTracker) async throws {
-        guard !tracker.open.isEmpty else { return }
-        let limit = min(Self.maximumHistory, tracker.open.count + 50)
+        guard !tracker.pending.isEmpty else { return }
+        let limit = min(Self.maximumHistory, tracker.pending.count + 50)
         for entry in try await client.history(of: tracker.conversation, limit: limit) { tracker.update(with: entry) }
     }
 
@@ -164,9 +165,9 @@ final class PipedConversation: Sendable {
     }
 
     private func emitHistory(_ conversation: Conversation, _ report: ChatReport) async throws {
-        let entries = try await client.history(of: conversation, limit: order.history)
+        let entries = try await client.history(of: conversation, limit: parameters.history)
         for entry in entries { report.emit(.entry(entry)) }
-        if order.follows, entries.contains(where: { !$0.isOurs && $0.status < .read }) {
+        if parameters.follows, entries.contains(where: { !$0.isOurs && $0.status < .read }) {
             try await client.markRead(conversation)
         }
     }

@@ -25,7 +25,7 @@ struct BrowseCommand: AsyncParsableCommand {
         case lan, bluetooth
     }
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
 
     @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
@@ -33,7 +33,7 @@ struct BrowseCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if via == .bluetooth { try radio.requireBluetooth() }
+        if via == .bluetooth { try bluetooth.requireBluetooth() }
     }
 
     func run() async throws {
@@ -42,7 +42,7 @@ struct BrowseCommand: AsyncParsableCommand {
             let book = try machine.trust.read()
             let settings = try machine.nodeSettings(
                 interface: interface, discovery: via == .bluetooth ? nil : machine.discovery(),
-                radio: via == .lan ? nil : radio.radio(log: global.logger),
+                radio: via == .lan ? nil : bluetooth.makeOpener(log: global.logger),
                 log: global.logger)
             let media: Set<LinkAddress.Medium> =
                 via.map { $0 == .bluetooth ? [.bluetooth] : [.network] }
@@ -112,7 +112,7 @@ private final class BrowsedPeers: Sendable {
         if isJSON {
             JSONEvents.emit(event, describe(peer))
         } else {
-            Console.result(([sign] + row(peer)).joined(separator: "  "))
+            Console.writeResult(([sign] + row(peer)).joined(separator: "  "))
         }
     }
 
@@ -128,7 +128,7 @@ private final class BrowsedPeers: Sendable {
         if isJSON {
             for peer in peers { JSONEvents.emit("found", describe(peer)) }
         } else {
-            for line in Table.lines(peers.map(row)) { Console.result(line) }
+            for line in Table.lines(peers.map(row)) { Console.writeResult(line) }
         }
     }
 

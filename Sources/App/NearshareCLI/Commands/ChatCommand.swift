@@ -47,7 +47,7 @@ struct ChatCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -65,16 +65,16 @@ struct ChatCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "a pipe needs a peer: nearshare chat PEER, or --public")
             }
             let machine = try LocalMachine()
-            let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
+            let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             guard let terminal else {
-                return try await withNodeClient(machine, options, .command) { [order] client in
-                    let piping = PipedConversation(client: client, order: order)
+                return try await withNodeClient(machine, options, .command) { [parameters] client in
+                    let piping = PipedConversation(client: client, parameters: parameters)
                     try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run() }
                 }
             }
             defer {
                 FullScreen.leave()
-                Console.messageHandler.withLock { $0 = nil }
+                Console.fullScreenMessageHandler.withLock { $0 = nil }
             }
             let keyboard = KeyboardReader(terminal)
             let screen = Monitor(ChatScreen(settings))
@@ -101,9 +101,9 @@ struct ChatCommand: AsyncParsableCommand {
         )
     }
 
-    private var order: PipedConversation.Order {
-        PipedConversation.Order(
-            peer: peer, goal: wait == .delivered ? .delivered : .sent, timeout: timeout?.duration ?? .seconds(30),
+    private var parameters: PipedConversation.Parameters {
+        PipedConversation.Parameters(
+            peer: peer, requiredStatus: wait == .delivered ? .delivered : .sent, timeout: timeout?.duration ?? .seconds(30),
             follows: follow, history: history ?? 0, isJSON: json)
     }
 }

@@ -2,7 +2,9 @@ internal import ArgumentParser
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
+internal import Synchronization
 
+/// Runs the checks of ``MachineDiagnosis`` and renders their findings.
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor", abstract: "Find the reason why peers are not found or files do not arrive.")
@@ -13,51 +15,52 @@ struct DoctorCommand: AsyncParsableCommand {
     @Flag(help: "Write one JSON object per line.")
     var json = false
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
 
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let worst = Monitor(MachineDiagnosis.Finding.Severity.fine)
+            let worst = Mutex(DiagnosticSeverity.fine)
             let diagnosis = MachineDiagnosis(machine: machine) { [json] finding in
                 worst.withLock { $0 = max($0, finding.severity) }
-                finding.write(isJSON: json)
+                Self.render(finding, isJSON: json)
             }
             let discovery = try machine.discovery()
             diagnosis.checkNetwork(engine: discovery.engine)
-            if !radio.isOff { diagnosis.checkRadio(adapter: radio.adapter) }
+            if !bluetooth.isOff { diagnosis.checkBluetooth(adapter: bluetooth.adapter) }
             diagnosis.checkInbox(at: inbox)
             diagnosis.checkClock()
             let settings = try machine.nodeSettings(
-                discovery: discovery, radio: radio.radio(log: global.logger), log: global.logger)
+                discovery: discovery, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             try await withNode(settings) { node in
                 try await SignalHandling.run(onSignal: { node.beginShutdown() }) { await diagnosis.checkPeers(on: node) }
             }
-            if worst.withLock({ $0 }) == .problem { throw CommandFailure(.failure, "") }
+            if worst.withLock({ $0 }) == .problem { throw CommandFailure.silent(.failure) }
         }
     }
 }
 
-extension MachineDiagnosis.Finding {
-    fileprivate func write(isJSON: Bool) {
+extension DoctorCommand {
+    private static func render(_ finding: MachineDiagnosis.Finding, isJSON: Bool) {
         if isJSON {
             return JSONEvents.emit(
                 "finding",
                 [
-                    "severity": .text("\(severity)"), "subject": .text(subject), "text": .text(text),
-                    "advice": JSONValue(advice),
+                    "severity": .text(finding.severity.rawValue), "subject": .text(finding.subject),
+                    "text": .text(finding.text),
+                    "advice": JSONValue(finding.advice),
                 ])
         }
         let sign =
-            switch severity {
+            switch finding.severity {
             case .fine: "ok     "
             case .note: "note   "
             case .warning: "warning"
             case .problem: "PROBLEM"
             }
-        Console.result("\(sign)  \(subject): \(text)")
-        if let advice { Console.result("         → \(advice)") }
+        Console.writeResult("\(sign)  \(finding.subject): \(finding.text)")
+        if let advice = finding.advice { Console.writeResult("         → \(advice)") }
     }
 }

@@ -33,19 +33,19 @@ struct FriendsListCommand: AsyncParsableCommand {
                             "fingerprint": .text(fingerprint.hex), "id": .text(fingerprint.peerID.hex),
                             "name": .text(entry.name.claimed), "claimed_name": .text(entry.claimedName.claimed),
                             "verified": .flag(entry.trust == .verified), "keys": .flag(contacts.entry(of: fingerprint) != nil),
-                            "last_seen": .number(UInt64(max(0, entry.lastSeen.milliseconds))),
+                            "last_seen": .number(entry.lastSeen.unixMilliseconds),
                         ])
                 }
                 return
             }
-            if friends.isEmpty { Console.say("no friends yet; `nearshare friends add` adds one") }
+            if friends.isEmpty { Console.notice("no friends yet; `nearshare friends add` adds one") }
             let rows = friends.map { fingerprint, entry in
                 [
                     entry.name.shown, fingerprint.peerID.hex, entry.trust == .verified ? "verified" : "not verified",
                     entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
                 ]
             }
-            for line in Table.lines(rows) { Console.result(line) }
+            for line in Table.lines(rows) { Console.writeResult(line) }
         }
     }
 }
@@ -67,7 +67,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
@@ -83,7 +83,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
                 throw CommandFailure(.notTrusted, "\(friend.name.shown) is blocked; run `nearshare peers unblock` first")
             }
             if friend.known?.isFriend == true {
-                return Console.say("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend already")
+                return Console.notice("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend already")
             }
             if friend.known?.trust != .verified, !unverified { try await ask(friend) }
             let now = SystemClock.wall()
@@ -94,7 +94,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
             guard isKept else {
                 throw CommandFailure(.noSpace, "the address book is full; remove a peer with `nearshare peers forget`")
             }
-            Console.say("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend now")
+            Console.notice("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend now")
         }
     }
 
@@ -109,9 +109,9 @@ struct FriendsAddCommand: AsyncParsableCommand {
 
     /// Finds a peer nearby and authenticates it. The peer is neither asked nor notified.
     private func meet(from machine: LocalMachine) async throws -> Candidate {
-        Console.say("looking for \(TerminalText.escaped(peer))…")
+        Console.notice("looking for \(TerminalText.escaped(peer))…")
         let meeting = PeerConnector(
-            machine: machine, interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
+            machine: machine, interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
         return try await meeting.connect(to: peer, interruption: SignalInterruption()) { connection in
             let name = try await connection.peerName
             let known = try machine.trust.read()[connection.proven.fingerprint]
@@ -167,7 +167,7 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
                     "\(TerminalText.escaped(peer)) is not among your friends; `nearshare friends` lists them")
             }
             _ = try machine.trust.update { $0.setFriend(found.fingerprint, false) }
-            Console.say("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
+            Console.notice("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
         }
     }
 }

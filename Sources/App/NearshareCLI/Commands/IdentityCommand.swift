@@ -24,7 +24,7 @@ struct IdentityShowCommand: AsyncParsableCommand {
             // Showing must not generate a key: a machine that was never used has no identity.
             guard machine.state.hasIdentity else {
                 if json { return JSONEvents.emit("identity", ["exists": .flag(false)]) }
-                return Console.say("no identity yet; the first send or receive, or `nearshare keys export`, generates it")
+                return Console.notice("no identity yet; the first send or receive, or `nearshare keys export`, generates it")
             }
             let identity = try machine.state.identity()
             let name = try machine.name()
@@ -40,7 +40,7 @@ struct IdentityShowCommand: AsyncParsableCommand {
             let rows = [
                 ["name", name.shown], ["id", identity.peerID.hex], ["fingerprint", identity.fingerprint.hex],
             ]
-            for line in Table.lines(rows) { Console.result(line) }
+            for line in Table.lines(rows) { Console.writeResult(line) }
         }
     }
 }
@@ -58,9 +58,9 @@ struct IdentityRenameCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             try machine.rename(to: name.name)
             if let configured = machine.configuration.name, configured != name.name {
-                Console.complain("config.toml sets the name \(configured.shown), which takes precedence; change it there")
+                Console.warn("config.toml sets the name \(configured.shown), which takes precedence; change it there")
             }
-            Console.say("the name of this machine is now \(name.name.shown)")
+            Console.notice("the name of this machine is now \(name.name.shown)")
         }
     }
 }
@@ -78,11 +78,11 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            if try machine.state.isEmpty { return Console.say("there is no identity and no stored state") }
+            if try machine.state.isEmpty { return Console.notice("there is no identity and no stored state") }
             try machine.state.checkUnused()
             if !yes { try await ask(machine) }
             try machine.state.destroy()
-            Console.say("the identity and all stored state are removed")
+            Console.notice("the identity and all stored state are removed")
         }
     }
 

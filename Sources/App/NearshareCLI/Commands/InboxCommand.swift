@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 struct InboxCommand: AsyncParsableCommand {
@@ -24,7 +25,7 @@ struct InboxCommand: AsyncParsableCommand {
                     JSONEvents.emit(
                         "arrived",
                         [
-                            "when": .number(UInt64(max(0, entry.when.milliseconds))), "peer": .text(entry.peer.peerID.hex),
+                            "when": .number(entry.when.unixMilliseconds), "peer": .text(entry.peer.peerID.hex),
                             "peer_name": .text(entry.peerName.claimed), "name": .text(entry.claimedName),
                             "path": .text(entry.path), "size": .number(entry.size), "type": JSONValue(entry.type),
                             "kind": .text(entry.isFolder ? "folder" : "file"),
@@ -33,16 +34,16 @@ struct InboxCommand: AsyncParsableCommand {
                 for path in pending { JSONEvents.emit("waiting", ["path": .text(path)]) }
                 return
             }
-            if entries.isEmpty, pending.isEmpty { Console.say("no files received yet") }
+            if entries.isEmpty, pending.isEmpty { Console.notice("no files received yet") }
             let rows = entries.map { entry in
                 [
                     entry.when.localText, entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "", TerminalText.escaped(entry.path, columns: 4096),
                 ]
             }
-            for line in Table.lines(rows) { Console.result(line) }
+            for line in Table.lines(rows) { Console.writeResult(line) }
             for path in pending {
-                Console.result("waits for the inbox: \(TerminalText.escaped(path, columns: 4096))")
+                Console.writeResult("waits for the inbox: \(TerminalText.escaped(path, columns: 4096))")
             }
         }
     }

@@ -33,14 +33,14 @@ struct KeysListCommand: AsyncParsableCommand {
                         [
                             "fingerprint": .text(contact.fingerprint.hex), "id": .text(contact.fingerprint.peerID.hex),
                             "name": .text(contact.name.claimed), "origin": .text(contact.entry.origin.rawValue),
-                            "since": .number(UInt64(max(0, contact.entry.since.milliseconds))),
+                            "since": .number(contact.entry.since.unixMilliseconds),
                             "friend": .flag(contact.isFriend),
                         ])
                 }
                 return
             }
             if contacts.isEmpty {
-                Console.say("no keys yet; they are stored when a peer is met in the mesh, or by `nearshare keys import`")
+                Console.notice("no keys yet; they are stored when a peer is met in the mesh, or by `nearshare keys import`")
             }
             let rows = contacts.map { contact in
                 [
@@ -49,7 +49,7 @@ struct KeysListCommand: AsyncParsableCommand {
                     contact.isFriend ? "friend" : "",
                 ]
             }
-            for line in Table.lines(rows) { Console.result(line) }
+            for line in Table.lines(rows) { Console.writeResult(line) }
         }
     }
 }
@@ -126,9 +126,9 @@ struct KeysImportCommand: AsyncParsableCommand {
                 )
             }
             if let before, before.signingKey != keys.contact.signingKey {
-                Console.complain("the signing key of \(name.shown) has changed, and is replaced")
+                Console.warn("the signing key of \(name.shown) has changed, and is replaced")
             }
-            Console.say("the keys of \(name.shown) (\(fingerprint.peerID)) are imported")
+            Console.notice("the keys of \(name.shown) (\(fingerprint.peerID)) are imported")
         }
     }
 
@@ -179,7 +179,7 @@ struct KeysForgetCommand: AsyncParsableCommand {
                     .peerNotFound, "there are no keys of \(TerminalText.escaped(peer)); `nearshare keys` lists them")
             }
             try machine.contacts.update { $0.remove(found.fingerprint) }
-            Console.say("the keys of \(found.name.shown) (\(found.fingerprint.peerID)) are removed")
+            Console.notice("the keys of \(found.name.shown) (\(found.fingerprint.peerID)) are removed")
         }
     }
 }

@@ -57,10 +57,10 @@ struct MeshRunCommand: AsyncParsableCommand {
 
     private static func greet(_ status: NodeStatus, isJSON: Bool) {
         if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.describe(status)) }
-        Console.say(
+        Console.notice(
             "\(status.name.shown) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
                 + "on port \(status.port)")
-        Console.say("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends it")
+        Console.notice("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends it")
     }
 
     static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }
@@ -80,8 +80,8 @@ struct MeshStatusCommand: AsyncParsableCommand {
             try await withStandingNode { client in
                 let status = try await client.status()
                 if json { return JSONEvents.emit("status", Self.describe(status)) }
-                for line in Table.lines(Self.rows(status)) { Console.result(line) }
-                guard !status.neighbours.isEmpty else { return Console.result("no peers nearby") }
+                for line in Table.lines(Self.rows(status)) { Console.writeResult(line) }
+                guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
                 let rows = status.neighbours.map { neighbour in
                     [
                         "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.label,
@@ -89,8 +89,8 @@ struct MeshStatusCommand: AsyncParsableCommand {
                         status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
                     ]
                 }
-                Console.result("nearby:")
-                for line in Table.lines(rows) { Console.result(line) }
+                Console.writeResult("nearby:")
+                for line in Table.lines(rows) { Console.writeResult(line) }
             }
         }
     }
@@ -165,7 +165,7 @@ struct MeshStopCommand: AsyncParsableCommand {
                     // A node that stops may close the connection before it replies.
                     guard error.kind == .gone else { throw error }
                 }
-                Console.say("the node (process \(status.process)) is shutting down")
+                Console.notice("the node (process \(status.process)) is shutting down")
             }
         }
     }

@@ -59,7 +59,7 @@ struct MessageCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -95,7 +95,7 @@ struct MessageCommand: AsyncParsableCommand {
             let path = try file.map(AbsolutePath.of)
             // Invalid input is reported before a node is looked for or started.
             let value = try json.map(StructuredJSON.value)
-            let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
+            let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             let said = text == "-" ? try Self.readStandardInput() : text
             let operation = MessageOperation(
                 value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,

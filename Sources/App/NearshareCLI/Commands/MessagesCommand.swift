@@ -20,7 +20,7 @@ struct MessagesCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -29,7 +29,7 @@ struct MessagesCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let reporter: any Reporter = json ? JSONReporter() : TextReporter()
             guard follow else { return try await list(machine, reporter) }
-            let options = NodeOptions(interface: interface, radio: radio.radio(log: global.logger), log: global.logger)
+            let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             let last = Monitor(after)
             try await withNodeClient(machine, options, .command, continues: true) { client in
                 try await Self.follow(after: last, through: client, reporter)

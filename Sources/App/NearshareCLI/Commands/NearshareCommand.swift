@@ -44,7 +44,7 @@ package struct NearshareCommand: AsyncParsableCommand {
             let text = fullMessage(for: error)
             if code.isSuccess {
                 // The requested output: help or version.
-                if !text.isEmpty { Console.result(text) }
+                if !text.isEmpty { Console.writeResult(text) }
                 Glibc.exit(ExitStatus.ok.rawValue)
             }
             if !text.isEmpty { DescriptorOutput.write(text + "\n", to: STDERR_FILENO) }
@@ -63,7 +63,7 @@ func runCommand(_ body: () async throws -> Void) async throws {
     } catch {
         let failure = CommandFailure(error)
         StatusDisplay.shared.clear()
-        if !failure.message.isEmpty { Console.complain(failure.message) }
+        if !failure.message.isEmpty { Console.warn(failure.message) }
         throw ExitCode(failure.status.rawValue)
     }
 }

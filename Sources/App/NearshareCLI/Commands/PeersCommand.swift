@@ -34,12 +34,14 @@ struct PeersListCommand: AsyncParsableCommand {
                             "fingerprint": .text(fingerprint.hex), "id": .text(fingerprint.peerID.hex),
                             "name": .text(entry.name.claimed), "claimed_name": .text(entry.claimedName.claimed),
                             "trust": .text(entry.trust.rawValue), "friend": .flag(entry.isFriend),
-                            "last_seen": .number(UInt64(max(0, entry.lastSeen.milliseconds))),
+                            "last_seen": .number(entry.lastSeen.unixMilliseconds),
                         ])
                 }
                 return
             }
-            if entries.isEmpty { Console.say("no peers yet; a peer is stored when a file is sent to it or accepted from it") }
+            if entries.isEmpty {
+                Console.notice("no peers yet; a peer is stored when a file is sent to it or accepted from it")
+            }
             let rows = entries.map { fingerprint, entry in
                 [
                     entry.name.shown, fingerprint.peerID.hex,
@@ -48,7 +50,7 @@ struct PeersListCommand: AsyncParsableCommand {
                     entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
                 ]
             }
-            for line in Table.lines(rows) { Console.result(line) }
+            for line in Table.lines(rows) { Console.writeResult(line) }
         }
     }
 }
@@ -73,53 +75,23 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "comparing the short code needs a terminal")
             }
             let machine = try LocalMachine()
-            let meeting = PeerConnector(
-                machine: machine, interface: nil, radio: LocalMachine.radio(log: global.logger), log: global.logger)
-            try await meeting.connect(to: peer, interruption: SignalInterruption()) { connection in
-                let code = try await connection.shortCode
-                let name = try await connection.peerName
-                terminal.write(
-                    "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask, do not guess.\n"
-                        + "are they the same? [y]es, [n]o: ")
-                try await connection.askComparison()
-                let answer = try await Self.answer(on: terminal, unlessDeniedOver: connection)
-                if let isSame = answer { connection.answerComparison(isSame: isSame) }
-                if answer == false {
-                    try machine.trust.update { $0.recordMismatch(with: connection.proven) }
-                    throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
+            let connector = PeerConnector(
+                machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
+            let operation = VerificationOperation(trust: machine.trust, reporter: TextReporter())
+            try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
+                try await operation.run(over: connection) { code, name in
+                    terminal.write(
+                        "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask, do not guess.\n"
+                            + "are they the same? [y]es, [n]o: ")
+                    return await YesNoPrompt.answer(on: terminal)
                 }
-                if answer == true { Console.say("waiting for \(name.shown) to confirm it as well…") }
-                guard try await connection.isSameThere else {
-                    throw CommandFailure(
-                        .notTrusted, "not verified: \(name.shown) says that the codes are not the same")
-                }
-                try machine.trust.update { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
-                Console.say("\(name.shown) is verified")
             }
         }
     }
 }
 
-extension PeersVerifyCommand {
-    /// The local user's answer; nil when the peer has answered no in the meantime.
-    /// - Throws: when the connection ends first.
-    private static func answer(on terminal: TerminalDevice, unlessDeniedOver connection: Connection) async throws -> Bool? {
-        try await withThrowingTaskGroup(of: Bool?.self) { group in
-            defer { group.cancelAll() }
-            group.addTask { await YesNoPrompt.answer(on: terminal) }
-            group.addTask {
-                // A yes of the peer leaves the question open; the end of the connection closes it.
-                guard try await connection.isSameThere else { return nil }
-                throw try await connection.ending
-            }
-            // Safe: the group has two children, and this takes the first result.
-            return try await group.next()!
-        }
-    }
-}
-
-/// A peer of the address book, as named by the user.
-struct KnownPeer: ParsableArguments {
+/// The argument that names a peer of the address book.
+struct KnownPeerArgument: ParsableArguments {
     @Argument(
         help: ArgumentHelp("A name, an unambiguous prefix of one, or an id.", valueName: "peer"),
         completion: .custom(PeerArgument.completions),
@@ -130,40 +102,41 @@ struct KnownPeer: ParsableArguments {
 struct PeersRenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rename", abstract: "Give a peer a local name, which no other peer can claim.")
-    @OptionGroup var known: KnownPeer
+    @OptionGroup var peerArgument: KnownPeerArgument
     @Argument(help: ArgumentHelp("Local name; without it the local name is removed.", valueName: "name"))
     var name: NameArgument?
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        let what = name.map { "is now called \($0.name.shown)" } ?? "has its own name again"
-        try await changePeer(known.peer, what) { $0.rename($1, to: name?.name) }
+        let successText = name.map { "is now called \($0.name.shown)" } ?? "no longer has a local name"
+        try await changePeer(peerArgument.peer, successText: successText) { $0.rename($1, to: name?.name) }
     }
 }
 
 struct PeersBlockCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "block", abstract: "Receive nothing more from a peer.")
-    @OptionGroup var known: KnownPeer
+    static let configuration = CommandConfiguration(
+        commandName: "block", abstract: "Block a peer: receive nothing more from it.")
+    @OptionGroup var peerArgument: KnownPeerArgument
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(known.peer, "is blocked") { $0.setBlocked($1, true) }
+        try await changePeer(peerArgument.peer, successText: "is blocked") { $0.setBlocked($1, true) }
     }
 }
 
 struct PeersUnblockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "unblock", abstract: "Unblock a peer.")
-    @OptionGroup var known: KnownPeer
+    @OptionGroup var peerArgument: KnownPeerArgument
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try machine.trust.read().requirePeer(named: known.peer)
-            let who = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
-            guard found.entry.trust == .blocked else { return Console.say("\(who) is not blocked") }
+            let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
+            let shownPeer = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
+            guard found.entry.trust == .blocked else { return Console.notice("\(shownPeer) is not blocked") }
             _ = try machine.trust.update { $0.setBlocked(found.fingerprint, false) }
-            Console.say("\(who) is no longer blocked")
+            Console.notice("\(shownPeer) is no longer blocked")
         }
     }
 }
@@ -171,25 +144,32 @@ struct PeersUnblockCommand: AsyncParsableCommand {
 struct PeersForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget", abstract: "Remove a peer and its keys; it is new the next time.")
-    @OptionGroup var known: KnownPeer
+    @OptionGroup var peerArgument: KnownPeerArgument
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let found = try machine.trust.read().requirePeer(named: known.peer)
+            let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
             try machine.contacts.update { $0.remove(found.fingerprint) }
             try machine.trust.update { $0.remove(found.fingerprint) }
-            Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
+            Console.notice("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
         }
     }
 }
 
-private func changePeer(_ text: String, _ done: String, _ change: (inout TrustStore, Fingerprint) -> Bool) async throws {
+/// Changes a peer of the address book.
+/// - Parameter change: returns false when the peer is not known, as after another process has removed it.
+private func changePeer(
+    _ text: String, successText: String, _ change: (inout TrustStore, Fingerprint) -> Bool
+) async throws {
     try await runCommand {
         let machine = try LocalMachine()
         let found = try machine.trust.read().requirePeer(named: text)
-        _ = try machine.trust.update { change(&$0, found.fingerprint) }
-        Console.say("\(found.entry.name.shown) (\(found.fingerprint.peerID)) \(done)")
+        let shownPeer = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
+        guard try machine.trust.update({ change(&$0, found.fingerprint) }) else {
+            throw CommandFailure(.failure, "\(shownPeer) is not known any more; another command has removed it")
+        }
+        Console.notice("\(shownPeer) \(successText)")
     }
 }

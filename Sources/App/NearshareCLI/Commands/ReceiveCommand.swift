@@ -36,12 +36,12 @@ struct ReceiveCommand: AsyncParsableCommand {
             let display: TerminalPromptDisplay? = .terminal
             let settings = try machine.nodeSettings(
                 name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
-                radio: receiving.radio.radio(log: log), log: log)
+                radio: receiving.bluetooth.makeOpener(log: log), log: log)
             let reporter: any Reporter = json ? JSONReporter(showsProgress: true) : TextReporter()
             let controller = ReceiveController(
                 machine: machine, destination: destination,
                 accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),
-                quota: receiving.quota(machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
+                quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
             // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
             let role = try PrimaryRole.claimIfFree(on: machine)
             try await withNode(settings) { [options = receiving, json] node in
@@ -58,7 +58,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                 try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
-                            await Self.reportRadio(listener, isJSON: json, isRequested: options.radio.adapter != nil)
+                            await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
                         }
                         if let role, let service { group.addTask { try await role.run(service, on: node, listener) } }
                         try await controller.serve(listener, on: node)
@@ -70,14 +70,14 @@ struct ReceiveCommand: AsyncParsableCommand {
     }
 
     private func makeDestination(_ machine: LocalMachine) throws -> ReceiveDestination {
-        let limits = receiving.limits(machine)
+        let limits = receiving.makeLimits(for: machine)
         if stdout { return .standardOutput(limit: limits.maximumSize) }
         let inbox = try machine.inbox(receiving.inbox, limits: limits)
         do {
             try inbox.check()
         } catch {
             // Accepted items are not lost: they wait in the spool.
-            Console.complain("\(error); received items wait in the spool until the inbox is available")
+            Console.warn("\(error); received items wait in the spool until the inbox is available")
         }
         inbox.removeStaleTransfers(now: SystemClock.wall())
         return .inbox(inbox)
@@ -94,23 +94,24 @@ struct ReceiveCommand: AsyncParsableCommand {
                     "discovery": JSONValue(engine),
                 ])
         }
-        Console.say("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(listener.port)")
+        Console.notice("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(listener.port)")
         switch destination {
-        case .inbox(let inbox): Console.say("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
-        case .standardOutput: Console.say("received content goes to standard output; Ctrl-C ends this")
+        case .inbox(let inbox):
+            Console.notice("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
+        case .standardOutput: Console.notice("received content goes to standard output; Ctrl-C ends this")
         }
     }
 
     /// - Parameter isRequested: whether the user has named an adapter; otherwise a machine without Bluetooth is not worth a
     ///   message.
-    private static func reportRadio(_ listener: Listener, isJSON: Bool, isRequested: Bool) async {
+    private static func reportBluetooth(_ listener: Listener, isJSON: Bool, isRequested: Bool) async {
         switch await listener.radio {
         case .on(let channel)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .text("on"), "channel": .number(UInt64(channel))]) }
-            if !isJSON { Console.say("peers in range find it over Bluetooth, too") }
+            if !isJSON { Console.notice("peers in range find it over Bluetooth, too") }
         case .unavailable(let reason)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .text("unavailable"), "reason": .text(reason)]) }
-            if isRequested, !isJSON { Console.complain("Bluetooth is not available:  \(reason)") }
+            if isRequested, !isJSON { Console.warn("Bluetooth is not available:  \(reason)") }
         case nil: break
         }
     }

@@ -41,7 +41,7 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning, even if the receiver has a part already.")
     var noResume = false
 
-    @OptionGroup var way: TransportOptions
+    @OptionGroup var transport: TransportOptions
 
     @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
@@ -57,10 +57,10 @@ struct SendCommand: AsyncParsableCommand {
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input cannot be combined with files") }
         if sentName != nil, files != ["-"] { throw ValidationError("--as needs standard input as the only file: -") }
-        if way.via == .mesh, peers.isEmpty {
+        if transport.via == .mesh, peers.isEmpty {
             throw ValidationError("--via mesh needs --to")
         }
-        try way.validate(for: peers)
+        try transport.validate(for: peers)
         if peers.isEmpty, files == ["-"] { throw ValidationError("--to is needed when standard input is sent") }
     }
 
@@ -69,17 +69,20 @@ struct SendCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
             let source = try makeSource(receivers: max(1, peers.count))
-            for file in source.skipped { Console.complain("left out: \(file)") }
-            let settings = try way.nodeSettings(machine, for: peers, log: global.logger)
+            for file in source.skipped { Console.warn("left out: \(file)") }
+            let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
-                timeout: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30),
-                resumes: !noResume, transport: way.via)
-            try await withNode(settings) { [peers, way] node in
+                timeout: machine.configuration.answerTimeout(timeout?.duration),
+                resumes: !noResume, transport: transport.via)
+            try await withNode(settings) { [peers, transport] node in
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                     let wanted =
                         peers.isEmpty
-                        ? [try await PeerPicker.pick(on: node, Transport.media(for: way.via), knowing: machine.trust.read())]
+                        ? [
+                            try await PeerPicker.pick(
+                                on: node, Transport.media(for: transport.via), knowing: machine.trust.read())
+                        ]
                         : peers.map { .text($0) }
                     try await operation.run(to: wanted, on: node)
                 }

@@ -76,7 +76,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Send the note without a review.")
     var yes = false
 
-    @OptionGroup var way: TransportOptions
+    @OptionGroup var transport: TransportOptions
 
     @Option(
         help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"),
@@ -93,8 +93,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         peers = PeerArgument.unique(peers)
-        if way.via != nil, peers.isEmpty { throw ValidationError("--via needs --to") }
-        try way.validate(for: peers)
+        if transport.via != nil, peers.isEmpty { throw ValidationError("--via needs --to") }
+        try transport.validate(for: peers)
         if raw, input == nil { throw ValidationError("--raw needs --input") }
         if input != nil, device != nil { throw ValidationError("give either --input or --device, not both") }
         if input != nil, rate != nil, !raw {
@@ -115,21 +115,21 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         try await runCommand {
             if listDevices { return try listAllDevices() }
             let machine = try LocalMachine()
-            let order = try makeOrder(machine)
+            let parameters = try makeParameters(machine)
             if peers.isEmpty {
-                guard let note = try await makeRecordingSession(machine, order).run() else { return }
-                if !json { Console.result(note.path) }
+                guard let note = try await makeRecordingSession(machine, parameters).run() else { return }
+                if !json { Console.writeResult(note.path) }
             } else {
-                try await recordAndSend(order, from: machine)
+                try await recordAndSend(parameters, from: machine)
             }
         }
     }
 
-    private func makeRecordingSession(_ machine: LocalMachine, _ order: RecordingSession.Order) -> RecordingSession {
-        RecordingSession(archive: VoiceArchive(machine), order: order, isJSON: json, isQuiet: quiet || json)
+    private func makeRecordingSession(_ machine: LocalMachine, _ parameters: RecordingSession.Parameters) -> RecordingSession {
+        RecordingSession(store: VoiceNoteStore(machine), parameters: parameters, isJSON: json, isQuiet: quiet || json)
     }
 
-    private func makeOrder(_ machine: LocalMachine) throws -> RecordingSession.Order {
+    private func makeParameters(_ machine: LocalMachine) throws -> RecordingSession.Parameters {
         let settings = NoteSettings(
             bitrate: bitrate?.bitsPerSecond ?? NoteSettings.speechBitrate, speaker: try machine.name().claimed,
             recorded: SystemClock.wall(), limit: limit.flatMap { NoteSizeLimit(byteCount: $0.bytes) })
@@ -140,73 +140,77 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             case let path?: raw ? .rawFile(path) : .file(path)
             case nil: .microphone(device)
             }
-        return RecordingSession.Order(
+        return RecordingSession.Parameters(
             source: source, rate: rate ?? AudioFormat.speech.rate, settings: settings, output: output,
-            duration: duration?.duration, trims: !noTrim, receivers: peers, reviews: !yes && !json && input == nil)
+            duration: duration?.duration, isTrimmed: !noTrim, receivers: peers, needsReview: !yes && !json && input == nil)
     }
 
-    private func recordAndSend(_ order: RecordingSession.Order, from machine: LocalMachine) async throws {
-        let settings = try way.nodeSettings(machine, for: peers, log: global.logger)
+    private func recordAndSend(_ parameters: RecordingSession.Parameters, from machine: LocalMachine) async throws {
+        let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
         // One node for the whole command: neighbours stay connected during the recording.
         try await withNode(settings) { node in
-            var order = order
-            let reach: VoiceNoteReach = try await SignalHandling.run(onSignal: { SignalHandling.exitNow() }) {
-                try await self.reach(from: machine, on: node)
+            var parameters = parameters
+            let receivers: VoiceNoteReceivers = try await SignalHandling.run(onSignal: { SignalHandling.exitNow() }) {
+                try await lookUpReceivers(from: machine, on: node)
             }
-            for remark in reach.remarks where !quiet && !json { Console.say(remark) }
-            order.settings.limit = NoteSizeLimit.smaller(order.settings.limit, reach.limit)
-            guard let note = try await makeRecordingSession(machine, order).run() else { return }
+            for notice in receivers.notices where !quiet && !json { Console.notice(notice) }
+            parameters.settings.limit = NoteSizeLimit.smaller(parameters.settings.limit, receivers.limit)
+            guard let note = try await makeRecordingSession(machine, parameters).run() else { return }
             try await send(note, from: machine, on: node)
         }
     }
 
-    /// Looks for the receivers before the recording: the transports limit the size of the note.
-    private func reach(from machine: LocalMachine, on node: Node) async throws -> VoiceNoteReach {
+    /// Looks for the receivers before the recording: the paths to them limit the size of the note.
+    private func lookUpReceivers(from machine: LocalMachine, on node: Node) async throws -> VoiceNoteReceivers {
         // A temporary line; a permanent one follows when the note is sent.
         let names = peers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
         if !quiet, !json, TerminalProperties.isTerminal(STDERR_FILENO) { StatusDisplay.shared.show(["looking for \(names)…"]) }
         defer { StatusDisplay.shared.show([]) }
-        let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: way.via)
+        let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: transport.via)
         // An input file can be sent later; a recording cannot be repeated, so it does not wait for its receivers.
-        return try await VoiceNoteReach.resolve(peers, with: resolver, on: node, requiresAll: input != nil)
+        return try await VoiceNoteReceivers.resolve(peers, with: resolver, on: node, requiresAll: input != nil)
     }
 
     private func send(_ note: VoiceNote, from machine: LocalMachine, on node: Node) async throws {
         let source = try FileSource(paths: [note.path])
-        let named = SendSource(
+        let sendSource = SendSource(
             sources: Array(repeating: source, count: peers.count), content: .files([note.path]),
             label: "voice note, \(note.duration.asClock)", canResume: true)
         let operation = SendOperation(
-            machine: machine, source: named, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
-            timeout: timeout?.duration ?? machine.configuration.timeout ?? .seconds(30), resumes: true, transport: way.via)
+            machine: machine, source: sendSource, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
+            timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.via)
         do {
             let targets = peers.map { SendOperation.Target.text($0) }
             try await SignalHandling.run(onSignal: operation.cancelOrExit) { try await operation.run(to: targets, on: node) }
         } catch {
-            // The recording is kept when the receivers cannot be reached.
-            Console.complain(
+            // The note exists, whatever has kept it from the receivers.
+            Console.warn(
                 "the note is kept; send it later with `nearshare send \(TerminalText.escaped(note.path, columns: 4096))`")
             throw error
         }
-        try? VoiceArchive(machine).recordSent(note.path, to: peers, at: SystemClock.wall())
+        do {
+            try VoiceNoteStore(machine).recordSent(note.path, to: peers, at: SystemClock.wall())
+        } catch {
+            Console.warn("the note was sent, but is not listed by `nearshare voice list`: \(error)")
+        }
     }
 
     private func listAllDevices() throws {
         let audio = try LinuxAudio.make(for: device)
         let devices = try audio.devices()
         if json {
-            for device in devices {
+            for found in devices {
                 JSONEvents.emit(
                     "device",
                     [
-                        "name": .text(device.name), "title": .text(device.title),
-                        "direction": .text(device.direction == .input ? "input" : "output"),
-                        "is_default": .flag(device.isDefault), "system": .text(audio.title),
+                        "name": .text(found.name), "title": .text(found.title),
+                        "direction": .text(found.direction == .input ? "input" : "output"),
+                        "is_default": .flag(found.isDefault), "system": .text(audio.title),
                     ])
             }
             return
         }
-        Console.say("audio system: \(TerminalText.escaped(audio.title))")
+        Console.notice("audio system: \(TerminalText.escaped(audio.title))")
         for (direction, heading) in [(AudioDevice.Direction.input, "recording"), (.output, "playback")] {
             let rows = devices.filter { $0.direction == direction }.map { device in
                 [
@@ -214,9 +218,9 @@ struct VoiceRecordCommand: AsyncParsableCommand {
                     TerminalText.escaped(device.title),
                 ]
             }
-            Console.result("\(heading):")
-            if rows.isEmpty { Console.result("  none") }
-            for line in Table.lines(rows) { Console.result("\(line)") }
+            Console.writeResult("\(heading):")
+            if rows.isEmpty { Console.writeResult("  none") }
+            for line in Table.lines(rows) { Console.writeResult(line) }
         }
     }
 }

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 struct VoiceListCommand: AsyncParsableCommand {
@@ -14,35 +15,35 @@ struct VoiceListCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let entries = try VoiceArchive(LocalMachine()).entries()
+            let entries = try VoiceNoteStore(LocalMachine()).entries()
             if json {
                 for entry in entries {
                     JSONEvents.emit(
                         "note",
                         entry.note.json.merging([
-                            "way": .text(entry.way), "when": .number(UInt64(max(0, entry.when.milliseconds))),
+                            "way": .text(entry.originText), "when": .number(entry.time.unixMilliseconds),
                             "is_received": .flag(entry.isReceived),
                         ]) { $1 })
                 }
                 return
             }
-            if entries.isEmpty { Console.say("no voice notes yet; `nearshare voice` records one") }
+            if entries.isEmpty { Console.notice("no voice notes yet; `nearshare voice` records one") }
             for line in Self.lines(
                 entries,
                 columns: TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
             ) {
-                Console.result(line)
+                Console.writeResult(line)
             }
         }
     }
 
     /// - Parameter columns: width of the terminal; nil for other outputs. File names replace paths that do not fit.
-    private static func lines(_ entries: [VoiceArchive.Entry], columns: Int?) -> [String] {
+    private static func lines(_ entries: [VoiceNoteStore.Entry], columns: Int?) -> [String] {
         func table(_ shownPath: (String) -> String) -> [String] {
             Table.lines(
                 entries.map { entry in
                     [
-                        entry.note.id, entry.when.localText, entry.way, entry.note.duration.asClock,
+                        entry.note.id, entry.time.localText, entry.originText, entry.note.duration.asClock,
                         entry.note.summary.byteCount.asByteCount,
                         TerminalText.escaped(shownPath(entry.note.path), columns: 4096),
                     ]
@@ -51,5 +52,18 @@ struct VoiceListCommand: AsyncParsableCommand {
         let whole = table { $0 }
         guard let columns, whole.contains(where: { TerminalText.width(of: $0) > columns }) else { return whole }
         return table { String($0.split(separator: "/").last ?? "") }
+    }
+}
+
+extension VoiceNoteStore.Entry {
+    fileprivate var isReceived: Bool { if case .received = origin { true } else { false } }
+
+    /// "from anna", "to ben" or "kept", escaped for a terminal.
+    fileprivate var originText: String {
+        switch origin {
+        case .received(let name): "from \(name.shown)"
+        case .sent(let receivers): "to " + receivers.map { TerminalText.escaped($0, columns: 40) }.joined(separator: ", ")
+        case .recorded: "kept"
+        }
     }
 }

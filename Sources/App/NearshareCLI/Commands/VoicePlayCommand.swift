@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
 internal import NearshareAudio
+internal import NearshareService
 internal import NearshareTerminal
 
 struct VoicePlayCommand: AsyncParsableCommand {
@@ -20,7 +21,7 @@ struct VoicePlayCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let found = try VoiceArchive(LocalMachine()).find(note)
+            let found = try VoiceNoteStore(LocalMachine()).find(note)
             let keyboard = TerminalProperties.isTerminal(STDERR_FILENO) ? TerminalDevice().map { SharedKeyboard($0) } : nil
             let player = VoicePlayer(
                 note: found, device: device, keyboard: keyboard,

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 struct VoiceShowCommand: AsyncParsableCommand {
@@ -18,7 +19,7 @@ struct VoiceShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let found = try VoiceArchive(LocalMachine()).find(note)
+            let found = try VoiceNoteStore(LocalMachine()).find(note)
             if json { return JSONEvents.emit("note", found.json) }
             var rows: [[String]] = [["file", TerminalText.escaped(found.path, columns: 4096)], ["id", found.id]]
             if let speaker = found.speaker { rows.append(["speaker", speaker]) }
@@ -27,12 +28,12 @@ struct VoiceShowCommand: AsyncParsableCommand {
                 ["length", found.duration.asClock], ["bit rate", found.bitrateText],
                 ["size", found.summary.byteCount.asByteCount],
             ]
-            for line in Table.lines(rows) { Console.result(line) }
-            if found.summary.isCut { Console.complain("its end is missing: it was truncated in transit") }
+            for line in Table.lines(rows) { Console.writeResult(line) }
+            if found.summary.isCut { Console.warn("its end is missing: it was truncated in transit") }
             let columns = TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : 80
             let picture = VoiceScreen.summary(
                 found, columns: columns, style: ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO)))
-            for line in picture { Console.result(line) }
+            for line in picture { Console.writeResult(line) }
         }
     }
 }

@@ -4,41 +4,41 @@ internal import Nearshare
 
 /// Options of every command.
 struct GlobalOptions: ParsableArguments {
-    @Flag(name: .customShort("v"), help: "Log more; give it twice for still more.")
+    @Flag(name: .customShort("v"), help: "Log info messages (-v), debug messages (-vv) or trace messages (-vvv).")
     var verbosity: Int
 
-    @Option(help: "Log level on standard error: error, info, debug or trace.")
+    @Option(help: "Log level on standard error: error, warning, info, debug or trace.")
     var logLevel: LogLevel?
 
+    /// The level that the user has chosen. ``logLevel`` precedes ``verbosity``.
+    var effectiveLogLevel: Logger.Level {
+        if let logLevel { return logLevel.level }
+        switch verbosity {
+        case 0: return .warning
+        case 1: return .info
+        case 2: return .debug
+        default: return .trace
+        }
+    }
+
     var logger: Logger {
-        let level: Logger.Level =
-            switch (logLevel, verbosity) {
-            case (.error?, _): .error
-            case (.info?, _), (nil, 1): .info
-            case (.debug?, _), (nil, 2): .debug
-            case (.trace?, _), (nil, 3...): .trace
-            default: .error
-            }
         var logger = Logger(label: "nearshare") { _ in ConsoleLogHandler() }
-        logger.logLevel = level
+        logger.logLevel = effectiveLogLevel
         return logger
     }
 }
 
+/// The log levels that users can choose.
 enum LogLevel: String, ExpressibleByArgument, CaseIterable {
-    case error, info, debug, trace
-}
+    case error, warning, info, debug, trace
 
-/// Writes log lines in the form of the tool's other messages.
-private struct ConsoleLogHandler: LogHandler {
-    var metadata = Logger.Metadata()
-    var logLevel = Logger.Level.error
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-        Console.complain("\(event.level): \(TerminalText.escaped("\(event.message)", columns: 500))")
+    var level: Logger.Level {
+        switch self {
+        case .error: .error
+        case .warning: .warning
+        case .info: .info
+        case .debug: .debug
+        case .trace: .trace
+        }
     }
 }

@@ -17,12 +17,12 @@ struct ReceivingOptions: ParsableArguments {
             valueName: "policy"))
     var accept: Configuration.Accept?
 
-    @Option(help: ArgumentHelp("Decline larger transfers, such as 500MB.", valueName: "size"))
+    @Option(help: ArgumentHelp("Maximum size of a transfer, such as 500MB; larger ones are declined.", valueName: "size"))
     var maxSize: SizeArgument?
 
     @Option(
         help: ArgumentHelp(
-            "Limit on what is accepted from each peer without asking while this runs, such as 2GB.", valueName: "size"))
+            "Maximum bytes accepted from one peer without asking, until the program ends, such as 2GB.", valueName: "size"))
     var maxPerPeer: SizeArgument?
 
     @Option(help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"))
@@ -31,21 +31,19 @@ struct ReceivingOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Be reachable on this network interface only.", valueName: "interface"))
     var interface: String?
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
 
-    func limits(_ machine: LocalMachine) -> InboxLimits {
-        var limits = InboxLimits()
-        limits.maximumSize = maxSize?.bytes ?? machine.configuration.maximumSize
-        return limits
+    func makeLimits(for machine: LocalMachine) -> InboxLimits {
+        machine.configuration.inboxLimits(maximumSize: maxSize?.bytes)
     }
 
-    func quota(_ machine: LocalMachine) -> PeerQuota {
-        PeerQuota(limit: maxPerPeer?.bytes ?? machine.configuration.maximumPerPeer)
+    func makeQuota(for machine: LocalMachine) -> PeerQuota {
+        machine.configuration.peerQuota(maximumPerPeer: maxPerPeer?.bytes)
     }
 
-    /// The options of a node that the user runs.
+    /// The options of the node of `nearshare mesh run`.
     func nodeOptions(log: Logger) -> NodeOptions {
-        var options = NodeOptions(purpose: .standing, interface: interface, radio: radio.radio(log: log), log: log)
+        var options = NodeOptions(purpose: .standing, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
         (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)
         (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
         return options

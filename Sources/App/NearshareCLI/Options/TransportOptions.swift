@@ -15,7 +15,7 @@ struct TransportOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
     var interface: String?
 
-    @OptionGroup var radio: RadioOptions
+    @OptionGroup var bluetooth: BluetoothOptions
 
     /// Checks that the transport can reach the named receivers.
     func validate(for peers: [String]) throws {
@@ -24,7 +24,7 @@ struct TransportOptions: ParsableArguments {
         case .mesh:
             if let address { throw ValidationError("\(address) is an address; the mesh needs a name or an id") }
         case .bluetooth:
-            try radio.requireBluetooth()
+            try bluetooth.requireBluetooth()
             if let address { throw ValidationError("\(address) is an address; Bluetooth needs a name or an id") }
         case .lan, nil: break
         }
@@ -35,7 +35,7 @@ struct TransportOptions: ParsableArguments {
         let needsDiscovery = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
             interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery() : nil,
-            radio: via == .lan ? nil : radio.radio(log: log), log: log)
+            radio: via == .lan ? nil : bluetooth.makeOpener(log: log), log: log)
     }
 }
 

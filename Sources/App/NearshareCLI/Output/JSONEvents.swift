@@ -41,7 +41,7 @@ enum JSONEvents {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? encoder.encode(JSONValue.object(object)) else { return }
-        Console.result(harmless(String(decoding: data, as: UTF8.self)))
+        Console.writeResult(harmless(String(decoding: data, as: UTF8.self)))
     }
 
     /// A line of JSON may end up on a terminal: control characters are escaped, which does not change its meaning (T5, T7).

@@ -9,9 +9,9 @@ struct JSONReporter: Reporter {
 
     func report(_ event: OperationEvent) {
         switch event {
-        case .result(let line): Console.result(line)
-        case .notice(let line), .node(.notice(let line)): Console.say(line)
-        case .warning(let line): Console.complain(line)
+        case .result(let line): Console.writeResult(line)
+        case .notice(let line), .node(.notice(let line)): Console.notice(line)
+        case .warning(let line): Console.warn(line)
         default: if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
         }
     }

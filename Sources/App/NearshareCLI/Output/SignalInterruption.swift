@@ -10,7 +10,7 @@ struct SignalInterruption: InterruptionHandler {
         do {
             return try await SignalHandling.run(onSignal: onInterrupt, body)
         } catch is SignalHandling.Interrupted {
-            throw CommandFailure(.interrupted, "")
+            throw CommandFailure.silent(.interrupted)
         }
     }
 }

@@ -20,18 +20,18 @@ final class RecordingSession: Sendable {
         }
     }
 
-    /// The request.
-    struct Order: Sendable {
+    /// The user's request.
+    struct Parameters: Sendable {
         var source: Source
         /// Sample rate of microphones and raw samples, in Hz.
         var rate: Int
         var settings: NoteSettings
         var output: String?
         var duration: Duration?
-        var trims: Bool
+        var isTrimmed: Bool
         var receivers: [String]
-        /// The user decides about the note, if there is a terminal.
-        var reviews: Bool
+        /// Whether the user decides about the note, if there is a terminal.
+        var needsReview: Bool
     }
 
     private struct State {
@@ -48,22 +48,22 @@ final class RecordingSession: Sendable {
         case accept, play, redo, drop, quit
     }
 
-    private let archive: VoiceArchive
-    private let order: Order
+    private let store: VoiceNoteStore
+    private let parameters: Parameters
     private let isJSON: Bool
     private let isQuiet: Bool
     private let keyboard: SharedKeyboard?
     private let state = Mutex(State())
     private let style = ANSIStyle(isEnabled: TerminalProperties.hasColor(STDERR_FILENO))
 
-    init(archive: VoiceArchive, order: Order, isJSON: Bool, isQuiet: Bool) {
-        self.archive = archive
-        self.order = order
+    init(store: VoiceNoteStore, parameters: Parameters, isJSON: Bool, isQuiet: Bool) {
+        self.store = store
+        self.parameters = parameters
         self.isJSON = isJSON
         self.isQuiet = isQuiet
         // Keys are read only where their effect is visible.
         keyboard =
-            order.source.isMicrophone && TerminalProperties.isTerminal(STDERR_FILENO)
+            parameters.source.isMicrophone && TerminalProperties.isTerminal(STDERR_FILENO)
             ? TerminalDevice().map { SharedKeyboard($0) } : nil
     }
 
@@ -107,7 +107,7 @@ final class RecordingSession: Sendable {
 
     private func record() async throws -> VoiceNote {
         let file = try createFile()
-        let recording = Recording(trims: order.trims, maximumDuration: order.duration)
+        let recording = Recording(trims: parameters.isTrimmed, maximumDuration: parameters.duration)
         state.withLock { $0.recording = recording }
         defer { state.withLock { $0.recording = nil } }
         let result: Recording.Result
@@ -129,13 +129,13 @@ final class RecordingSession: Sendable {
     }
 
     private func run(_ recording: Recording, into file: NoteFile) throws -> Recording.Result {
-        var settings = order.settings
+        var settings = parameters.settings
         let input: any AudioInput
         var system = "file"
-        switch order.source {
+        switch parameters.source {
         case .microphone(let device):
             let audio = try LinuxAudio.make(for: device)
-            guard let format = AudioFormat(rate: order.rate, channels: 1) else {
+            guard let format = AudioFormat(rate: parameters.rate, channels: 1) else {
                 throw CommandFailure(.usage, "--rate goes from 8000 to 192000 samples a second")
             }
             input = try audio.openInput(device: LinuxAudio.bareName(device), format: format)
@@ -143,11 +143,11 @@ final class RecordingSession: Sendable {
             if keyboard == nil { say("recording from \(TerminalText.escaped(system)); Ctrl-C ends the recording") }
         case .file(let path): input = try SoundFileInput(NoteFile.open(path))
         case .pipe(let descriptor): input = try SoundFileInput(PipeSpooler.spool(descriptor))
-        case .rawFile(let path): input = try RawSampleInput(file: NoteFile.open(path), rate: order.rate)
-        case .rawSamples(let descriptor): input = try RawSampleInput(descriptor: descriptor, rate: order.rate)
+        case .rawFile(let path): input = try RawSampleInput(file: NoteFile.open(path), rate: parameters.rate)
+        case .rawSamples(let descriptor): input = try RawSampleInput(descriptor: descriptor, rate: parameters.rate)
         }
         // A crash loses nothing while the source file exists.
-        if !order.source.isMicrophone { settings.lookAhead = 2 }
+        if !parameters.source.isMicrophone { settings.lookAhead = 2 }
         defer { input.close() }
         return try recording.run(from: input, into: file, settings: settings) {
             guard isJSON else { return }
@@ -162,7 +162,9 @@ final class RecordingSession: Sendable {
     }
 
     private func createFile() throws -> NoteFile {
-        guard let output = order.output else { return try archive.create(at: order.settings.recorded ?? SystemClock.wall()) }
+        guard let output = parameters.output else {
+            return try store.createFile(recordedAt: parameters.settings.recorded ?? SystemClock.wall())
+        }
         guard let file = try NoteFile.create(output) else {
             throw CommandFailure(.failure, "\(shown(output)) already exists; choose another file, or remove it")
         }
@@ -175,7 +177,7 @@ final class RecordingSession: Sendable {
             let columns = TerminalProperties.size(of: STDERR_FILENO).columns
             let now = recording.snapshot
             StatusDisplay.shared.show(
-                order.source.isMicrophone
+                parameters.source.isMicrophone
                     ? VoiceScreen.recorder(now, columns: columns, style: style)
                     : ["encoding  \(now.elapsed.asClock)  \(now.byteCount.asByteCount)"])
             try? await Task.sleep(for: .milliseconds(50))
@@ -218,21 +220,21 @@ final class RecordingSession: Sendable {
                 note.json.merging(["ending": .text(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 })
         }
         if result.lostFrames > 0 {
-            Console.complain("\(result.lostFrames) samples were lost by the device, and replaced by silence")
+            Console.warn("\(result.lostFrames) samples were lost by the device, and replaced by silence")
         }
         switch result.reason {
         case .failed(let error):
-            Console.complain("\(error)")
+            Console.warn("\(error)")
             let kept = "the recording until then, \(lengthText), is kept in \(shown(file.path))"
             // With a terminal the user decides about the note; a script needs the failure.
             guard canAsk else { throw CommandFailure(CommandFailure(error).status, kept) }
-            Console.complain(kept)
+            Console.warn(kept)
         case .terminated:
             throw CommandFailure(
                 .interrupted, "ended by a signal; the recording, \(lengthText), is kept in \(shown(file.path))")
         case .limit:
             say(
-                "the size limit of \(order.settings.limit?.byteCount.asByteCount ?? "") is reached after \(lengthText); the recording is kept"
+                "the size limit of \(parameters.settings.limit?.byteCount.asByteCount ?? "") is reached after \(lengthText); the recording is kept"
             )
         case .requested, .interrupted, .duration, .sourceEnded: break
         }
@@ -244,7 +246,7 @@ final class RecordingSession: Sendable {
 
     // MARK: Review
 
-    private var canAsk: Bool { order.reviews && keyboard != nil }
+    private var canAsk: Bool { parameters.needsReview && keyboard != nil }
 
     private func review(_ note: VoiceNote) async throws -> Decision {
         guard canAsk, let keyboard else { return .accept }
@@ -258,7 +260,7 @@ final class RecordingSession: Sendable {
                 try await VoicePlayer(note: note, device: nil, keyboard: keyboard, style: style).run(playback)
             } catch {
                 // The note can be sent even if it cannot be played.
-                Console.complain(CommandFailure(error).message)
+                Console.warn(CommandFailure(error).message)
             }
             if state.withLock({ $0.isLeft }) { return .quit }
         }
@@ -305,8 +307,8 @@ final class RecordingSession: Sendable {
 
     private func question(_ note: VoiceNote) -> [String] {
         let columns = TerminalProperties.size(of: STDERR_FILENO).columns
-        let receivers = order.receivers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
-        let isKept = order.receivers.isEmpty
+        let receivers = parameters.receivers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
+        let isKept = parameters.receivers.isEmpty
         let words = "[l]isten · [r]edo · [d]rop"
         let choices = [
             isKept ? "[k]eep · \(words)" : "[s]end to \(receivers) · \(words)", isKept ? "k l r d" : "[s]end · \(words)",
@@ -317,7 +319,7 @@ final class RecordingSession: Sendable {
     }
 
     private func say(_ line: String) {
-        if !isQuiet { Console.say(line) }
+        if !isQuiet { Console.notice(line) }
     }
 
     private func shown(_ path: String) -> String { TerminalText.escaped(path, columns: 4096) }

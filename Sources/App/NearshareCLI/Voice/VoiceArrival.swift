@@ -1,12 +1,13 @@
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 /// Output of a received voice note.
 enum VoiceArrival {
     /// - Returns: nil when the item is not a voice note.
     static func note(in item: DeliveredItem) -> VoiceNote? {
-        guard item.kind == .file, item.detectedType == "audio/ogg" else { return nil }
+        guard item.kind == .file, item.detectedType == VoiceNote.mediaType else { return nil }
         return try? VoiceNote(path: item.path)
     }
 

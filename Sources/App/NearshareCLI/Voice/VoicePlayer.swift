@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Nearshare
 internal import NearshareAudio
+internal import NearshareService
 internal import NearshareTerminal
 
 /// Plays a note; on a terminal, with a status display and keys.

@@ -1,5 +1,6 @@
 internal import Nearshare
 internal import NearshareAudio
+internal import NearshareService
 internal import NearshareTerminal
 
 /// The status lines of the recorder and the player, laid out for a width.

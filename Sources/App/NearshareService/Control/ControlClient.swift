@@ -84,12 +84,12 @@ package final class ControlClient: NodeClient {
 
     package func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> {
         let stream = subscribers.subscribe()
-        let isFirst = state.withLock { state in
+        let wasOpen = state.withLock { state in
             defer { state.isSubscribed = true }
             return !state.isSubscribed
         }
         // One subscription on the connection serves all readers of this client.
-        if isFirst { _ = try await submit(.subscribe) }
+        if wasOpen { _ = try await submit(.subscribe) }
         return stream
     }
 }

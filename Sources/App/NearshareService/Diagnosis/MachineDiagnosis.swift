@@ -6,18 +6,12 @@ internal import NearshareDiscovery
 package struct MachineDiagnosis: Sendable {
     /// One finding, and a suggested remedy.
     package struct Finding: Sendable, Hashable {
-        package enum Severity: Int, Sendable, Hashable, Comparable {
-            case fine, note, warning, problem
-
-            package static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }
-        }
-
-        package var severity: Severity
+        package var severity: DiagnosticSeverity
         package var subject: String
         package var text: String
         package var advice: String?
 
-        package init(_ severity: Severity, _ subject: String, _ text: String, advice: String? = nil) {
+        package init(_ severity: DiagnosticSeverity, _ subject: String, _ text: String, advice: String? = nil) {
             self.severity = severity
             self.subject = subject
             self.text = text
@@ -50,7 +44,7 @@ package struct MachineDiagnosis: Sendable {
     /// Time in which peers announce themselves on the network.
     private static let networkTime = Duration.seconds(2)
     /// Over Bluetooth a name is learnt by connecting.
-    private static let radioTime = Duration.seconds(5)
+    private static let bluetoothTime = Duration.seconds(5)
     /// A phone discards packets of a sender whose clock differs by more (bitchat specification, section 3).
     private static let maximumClockDifference = Duration.seconds(120)
 
@@ -62,27 +56,14 @@ package struct MachineDiagnosis: Sendable {
     /// - Parameter engine: the name of the discovery engine.
     package func checkNetwork(engine: String) {
         for finding in NetworkDiagnosis.collect(engine: engine).findings {
-            let severity: Finding.Severity =
-                switch finding.severity {
-                case .fine: .fine
-                case .note: .note
-                case .warning: .warning
-                case .problem: .problem
-                }
-            report(Finding(severity, finding.subject.rawValue, finding.text, advice: finding.advice))
+            report(Finding(finding.severity, finding.subject.rawValue, finding.text, advice: finding.advice))
         }
     }
 
-    /// - Parameter adapter: nil for the first one that is switched on.
-    package func checkRadio(adapter: String?) {
-        for finding in LocalMachine.diagnoseRadio(adapter: adapter) {
-            let severity: Finding.Severity =
-                switch finding.severity {
-                case .fine: .fine
-                case .note: .note
-                case .problem: .problem
-                }
-            report(Finding(severity, "bluetooth", finding.text, advice: finding.advice))
+    /// - Parameter adapter: nil for the first one that is powered on.
+    package func checkBluetooth(adapter: String?) {
+        for finding in LocalMachine.diagnoseBluetooth(adapter: adapter) {
+            report(Finding(finding.severity, "bluetooth", finding.text, advice: finding.advice))
         }
     }
 
@@ -152,7 +133,7 @@ package struct MachineDiagnosis: Sendable {
                     // Findings about the network give the reason.
                 }
             }
-            group.addTask { try? await Task.sleep(for: node.hasRadio ? Self.radioTime : Self.networkTime) }
+            group.addTask { try? await Task.sleep(for: node.hasRadio ? Self.bluetoothTime : Self.networkTime) }
             await group.next()
             group.cancelAll()
         }

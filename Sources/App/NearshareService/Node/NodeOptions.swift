@@ -24,12 +24,12 @@ package struct NodeOptions: Sendable {
     package var port: UInt16?
     package var interface: String?
     /// nil for no Bluetooth.
-    package var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
+    package var radio: RadioOpener?
     package var log: Logger
 
     package init(
         purpose: Purpose = .command, interface: String? = nil,
-        radio: (@Sendable () throws(DiscoveryError) -> Radio)?, log: Logger
+        radio: RadioOpener?, log: Logger
     ) {
         self.purpose = purpose
         self.interface = interface

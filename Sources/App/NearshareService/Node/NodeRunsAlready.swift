@@ -78,13 +78,11 @@ package func runNode(
     let accept =
         isStanding
         ? try configuration.acceptance(given: options.accept, canAsk: display != nil) : configuration.unattendedAcceptance
-    var limits = InboxLimits()
-    limits.maximumSize = options.maximumSize ?? configuration.maximumSize
     let settings = try machine.nodeSettings(
         name: options.name, interface: options.interface, discovery: machine.discovery(), radio: options.radio, log: options.log
     )
-    let inbox = try machine.inbox(options.inbox, limits: limits)
-    let quota = PeerQuota(limit: options.maximumPerPeer ?? configuration.maximumPerPeer)
+    let inbox = try machine.inbox(options.inbox, limits: configuration.inboxLimits(maximumSize: options.maximumSize))
+    let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
         let listener = try node.listen(port: options.port ?? configuration.port ?? 0)
         let facts = NodeService.Facts(

@@ -11,6 +11,9 @@ package struct CommandFailure: Error, Sendable {
         self.message = message
     }
 
+    /// A failure that has been reported already, or needs no message.
+    package static func silent(_ status: ExitStatus) -> CommandFailure { CommandFailure(status, "") }
+
     /// Converts an error of any module below.
     package init(_ error: any Error) {
         switch error {

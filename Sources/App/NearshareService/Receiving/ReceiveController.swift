@@ -58,7 +58,7 @@ package final class ReceiveController: Sendable {
             group.addTask { await self.reporter.showProgress(of: self.running) }
             group.addTask { await self.spool?.run() }
             let verification = VerificationResponder(trust: trust, reporter: reporter, prompts: prompts)
-            group.addTask { await verification.run(listener.comparisons) }
+            group.addTask { await verification.run(listener.verificationRequests) }
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
                     answers.addTask {
@@ -70,7 +70,7 @@ package final class ReceiveController: Sendable {
             group.cancelAll()
         }
         let status = status.withLock { $0 }
-        if status != .ok, endsAfterFirst { throw CommandFailure(status, "") }
+        if status != .ok, endsAfterFirst { throw CommandFailure.silent(status) }
     }
 
     /// Declines open invitations, cancels running transfers at both ends, and shuts the node down.

@@ -5,14 +5,14 @@ package import Nearshare
 package struct PeerConnector: Sendable {
     private let machine: LocalMachine
     private let interface: String?
-    private let radio: (@Sendable () throws(DiscoveryError) -> Radio)?
+    private let radio: RadioOpener?
     private let log: Logger
 
     /// - Parameters:
     ///   - interface: nil for the configured one.
     ///   - radio: nil for the network only.
     package init(
-        machine: LocalMachine, interface: String?, radio: (@Sendable () throws(DiscoveryError) -> Radio)?, log: Logger
+        machine: LocalMachine, interface: String?, radio: RadioOpener?, log: Logger
     ) {
         self.machine = machine
         self.interface = interface

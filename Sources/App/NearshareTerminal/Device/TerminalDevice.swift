@@ -22,7 +22,7 @@ package final class TerminalDevice: Sendable {
 
     /// Writes whole lines above the status area.
     package func write(_ text: String) {
-        StatusDisplay.shared.around { DescriptorOutput.write(text, to: descriptor) }
+        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(text, to: descriptor) }
     }
 
     /// Discards input that was typed and not read.

@@ -7,7 +7,7 @@ internal import NearshareBase
 package struct StatusArea: Sendable {
     private var lines: [String] = []
     private var question: String?
-    /// Widths of the lines on the screen, which a terminal that has become narrower folds into more rows.
+    /// Widths of the lines on the screen, which a terminal that has become narrower wraps into more rows.
     private var drawnWidths: [Int] = []
     /// Width of the question on the screen; nil while there is none.
     private var questionWidth: Int?
@@ -36,7 +36,8 @@ package struct StatusArea: Sendable {
     /// Moves the question, with its answer, above the status area. Called after Enter was pressed.
     package mutating func recordAnswer(_ answer: String, columns: Int) -> String {
         guard let question, let questionWidth else { return "" }
-        let questionRows = Self.rowCount(width: questionWidth, columns: columns)
+        // The terminal wraps the question and the echoed answer as one line.
+        let questionRows = Self.rowCount(width: questionWidth + TerminalText.width(of: answer), columns: columns)
         let erased = Self.upAndClear(questionRows + drawnRowCount(columns: columns))
         (self.question, self.questionWidth, drawnWidths) = (nil, nil, [])
         return erased + "\(question)\(answer)\n" + draw(columns: columns)

@@ -33,7 +33,7 @@ package final class StatusDisplay: Sendable {
     }
 
     /// Runs `body`, which writes whole lines, while the area is cleared.
-    package func around(_ body: () -> Void) {
+    package func withAreaCleared(_ body: () -> Void) {
         state.withLock { state in
             DescriptorOutput.write(state.area.erase(columns: state.columns), to: state.descriptor)
             body()

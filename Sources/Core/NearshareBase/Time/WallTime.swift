@@ -8,5 +8,8 @@ package struct WallTime: Sendable, Hashable, Comparable, Codable {
         self.milliseconds = milliseconds
     }
 
+    /// Milliseconds since 1970 as JSON events and bitchat's packets hold them; 0 for earlier times.
+    package var unixMilliseconds: UInt64 { UInt64(max(0, milliseconds)) }
+
     package static func < (left: Self, right: Self) -> Bool { left.milliseconds < right.milliseconds }
 }

@@ -76,7 +76,7 @@ final class MachineDriver<Driven: Machine>: Sendable {
     func next<Work>(_ work: (inout Driven) -> Work?) -> Work {
         let start = clock()
         var isFirst = true
-        return state.waitUntilReady { machine, isTimeOver in
+        return state.waitWithDeadlines { machine, isTimeOver in
             // Also when a thread with much work never gets to wait.
             let isOverdue = isFirst && machine.deadline.map { $0 <= start.monotonic } ?? false
             isFirst = false

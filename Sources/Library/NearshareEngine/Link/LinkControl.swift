@@ -43,8 +43,8 @@ struct LinkControl: Sendable {
                 case .send: break
                 case .helloReceived(let name, let time): eventContinuation.yield(.greeted(name, time: time))
                 case .authenticationStringReady(let text): eventContinuation.yield(.shortCode(text))
-                case .verificationRequested: eventContinuation.yield(.comparisonAsked)
-                case .verificationAnswered(let isSame): eventContinuation.yield(.comparisonAnswered(isSame: isSame))
+                case .verificationRequested: eventContinuation.yield(.verificationRequested)
+                case .verificationAnswered(let isSame): eventContinuation.yield(.verificationAnswered(matches: isSame))
                 case .offerReceived(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
                 case .offerAccepted(let id): transfers.source(id)?.transfer.enter(.comparing)
                 case .startSending(let id, let point):

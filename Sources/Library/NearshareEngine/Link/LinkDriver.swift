@@ -8,8 +8,8 @@ enum LinkEvent: Sendable {
     case established(AuthenticatedPeer, LinkSecrets)
     case greeted(DisplayName, time: WallTime)
     case shortCode(ShortAuthenticationDigits)
-    case comparisonAsked
-    case comparisonAnswered(isSame: Bool)
+    case verificationRequested
+    case verificationAnswered(matches: Bool)
     case invited(TransferOffer, until: MonotonicInstant)
     /// An invitation ended without being accepted.
     case invitationEnded(TransferID, TransferOutcome)
@@ -180,12 +180,12 @@ final class LinkDriver: Sendable {
     /// Whether no transfer is active or offered.
     var isIdle: Bool { control.driver.read { $0.isIdle } }
 
-    func askComparison() {
+    func requestVerification() {
         control.decide { connection, _ in connection.requestVerification() }
     }
 
-    func answerComparison(isSame: Bool) {
-        control.decide { connection, _ in connection.answerVerification(matches: isSame) }
+    func answerVerification(matches: Bool) {
+        control.decide { connection, _ in connection.answerVerification(matches: matches) }
     }
 
     func close(_ reason: CloseReason) {

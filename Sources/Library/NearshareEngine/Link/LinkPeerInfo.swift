@@ -20,7 +20,7 @@ struct LinkPeerInfo {
         case .established(let peer, let secrets): (proven, self.secrets) = (peer, secrets)
         case .greeted(let claimed, _): name = claimed
         case .shortCode(let text): shortCode = text
-        case .comparisonAsked, .comparisonAnswered, .invited, .invitationEnded, .session, .closed: break
+        case .verificationRequested, .verificationAnswered, .invited, .invitationEnded, .session, .closed: break
         }
     }
 

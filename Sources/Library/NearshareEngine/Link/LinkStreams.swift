@@ -278,7 +278,7 @@ final class LinkStreams: Sendable {
                     if !state.isWelcoming {
                         state.streams.reset(id, reason: .refused)
                     } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
-                        state.streams.reset(id, reason: .tooMany)
+                        state.streams.reset(id, reason: .streamLimit)
                     }
                 case .readable(let id), .writable(let id), .reset(let id, _):
                     waiting += state.waiting.removeValue(forKey: id) ?? []

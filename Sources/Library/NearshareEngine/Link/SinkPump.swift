@@ -135,15 +135,14 @@ final class SinkPump: Sendable {
     }
 
     private func nextPieces() -> [Piece]? {
-        let next: [Piece]? = state.wait { state -> [Piece]?? in
+        state.waitUntilReady { state -> MonitorWait<[Piece]?> in
             // Content received before the end is still stored, so that a repeated transfer resumes after it.
             guard state.pieces.isEmpty else {
                 defer { state.pieces = [] }
-                return .some(state.pieces)
+                return .ready(state.pieces)
             }
-            return state.ending == nil ? nil : .some(nil)
+            return state.ending == nil ? .waiting() : .ready(nil)
         }
-        return next
     }
 }
 

@@ -140,11 +140,10 @@ final class SourcePump: Sendable {
     /// Waits until more content may be sent.
     /// - Returns: the number of bytes of the content stream that may be sent; nil when the pump is to stop.
     private func waitForAllowance(sent: UInt64) -> UInt64? {
-        let allowance: UInt64? = state.wait { state -> UInt64?? in
-            if state.isStopped { return .some(nil) }
-            return state.limit > sent ? .some(state.limit - sent) : nil
+        state.waitUntilReady { state -> MonitorWait<UInt64?> in
+            if state.isStopped { return .ready(nil) }
+            return state.limit > sent ? .ready(state.limit - sent) : .waiting()
         }
-        return allowance
     }
 }
 

@@ -39,7 +39,7 @@ struct IncomingMeshTransfers {
     private var offeredTexts: [(key: TextKey, isAccepted: Bool)] = []
     /// Size of the files that were received without an offer and await the user's decision.
     private var undecidedByteCount = 0
-    private var limiter = InvitationRateLimiter()
+    private var promptLimiter = PromptRateLimiter()
 
     /// The transfers of all accepted files.
     var transfers: [Transfer] { files.values.map(\.transfer) }
@@ -68,11 +68,15 @@ struct IncomingMeshTransfers {
 
     // MARK: Rate limit
 
-    /// - Parameter source: the key under which refused offers are counted.
-    /// - Returns: false when too many offers were refused recently.
-    mutating func allowsInvitation(from source: String, now: MonotonicInstant) -> Bool { limiter.allows(source, now: now) }
+    /// - Parameter source: the key under which unaccepted offers are counted.
+    /// - Returns: false when too many of its offers were declined or not answered recently.
+    mutating func allowsPrompt(from source: String, now: MonotonicInstant) -> Bool {
+        promptLimiter.allowsPrompt(from: source, now: now)
+    }
 
-    mutating func recordRefusal(of source: String, now: MonotonicInstant) { limiter.recordRefusal(of: source, now: now) }
+    mutating func recordUnaccepted(from source: String, now: MonotonicInstant) {
+        promptLimiter.recordUnaccepted(from: source, now: now)
+    }
 
     // MARK: Files without an offer
 

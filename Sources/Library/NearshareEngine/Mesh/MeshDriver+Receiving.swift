@@ -46,7 +46,7 @@ extension MeshDriver {
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _ in self?.accept(offer, key, transfer, sink) },
             decline: { [weak self] reason in
-                self?.recordRefusal(of: inviter)
+                self?.recordUnaccepted(from: inviter)
                 self?.update { router, now in
                     router.refuse(key, because: MeshFileControl.Refusal(reason), now: now)
                 }
@@ -72,7 +72,7 @@ extension MeshDriver {
         guard invitations != nil, !status.isBlocked else { return nil }
         // Keys cost nothing, and peers of the mesh have no addresses, so all untrusted ones share one limit.
         let source = status.isFriend ? authenticated.id.hex : "mesh"
-        let isAllowed = status.isFriend || incoming.withLock { $0.allowsInvitation(from: source, now: settings.clock()) }
+        let isAllowed = status.isFriend || incoming.withLock { $0.allowsPrompt(from: source, now: settings.clock()) }
         return Inviter(
             peer: Peer(proven: authenticated, name: name, trustStatus: status, address: nil), source: source,
             isAllowed: isAllowed)
@@ -84,8 +84,8 @@ extension MeshDriver {
         DisplayName(truncating: id.hex)!
     }
 
-    private func recordRefusal(of inviter: Inviter) {
-        incoming.withLock { $0.recordRefusal(of: inviter.source, now: settings.clock()) }
+    private func recordUnaccepted(from inviter: Inviter) {
+        incoming.withLock { $0.recordUnaccepted(from: inviter.source, now: settings.clock()) }
     }
 
     private func makeInvitation(
@@ -213,7 +213,7 @@ extension MeshDriver {
             },
             decline: { [weak self] _ in
                 self?.incoming.withLock { $0.release(size) }
-                self?.recordRefusal(of: inviter)
+                self?.recordUnaccepted(from: inviter)
             })
         invitations?.yield(makeInvitation(item, from: inviter.peer, resumeKey: resumeKey, answering: answering))
         return true

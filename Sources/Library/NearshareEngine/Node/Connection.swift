@@ -10,7 +10,7 @@ public final class Connection: Sendable {
         var name: DisplayName?
         var clockDifference: Duration?
         var code: ShortAuthenticationDigits?
-        var isSameThere: Bool?
+        var peerConfirmation: Bool?
         var end: NodeError?
     }
 
@@ -58,22 +58,22 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.code } }
     }
 
-    /// Asks the other user to compare the short authentication strings. Both users answer: see ``answerComparison(isSame:)``
-    /// and ``isSameThere``.
-    package func askComparison() async throws {
+    /// Asks the other user to compare the short authentication strings. Both users answer: see ``answerVerification(matches:)``
+    /// and ``peerConfirmation``.
+    package func requestVerification() async throws {
         _ = try await shortCode
-        driver.askComparison()
+        driver.requestVerification()
     }
 
     /// Sends the local user's answer about the short authentication string.
-    package func answerComparison(isSame: Bool) {
-        driver.answerComparison(isSame: isSame)
+    package func answerVerification(matches: Bool) {
+        driver.answerVerification(matches: matches)
     }
 
     /// Waits for the other user's answer about the short authentication string.
     /// - Throws: ``NodeError`` when the link ended before.
-    package var isSameThere: Bool {
-        get async throws { try await waitFor { $0.isSameThere } }
+    package var peerConfirmation: Bool {
+        get async throws { try await waitFor { $0.peerConfirmation } }
     }
 
     /// Waits until the link has ended, and returns the reason.
@@ -139,10 +139,10 @@ public final class Connection: Sendable {
                     state.clockDifference = difference.overflow ? nil : .milliseconds(difference.partialValue)
                 case .shortCode(let code): state.code = code
                 case .closed(let end): state.end = NodeError(end)
-                case .comparisonAnswered(let isSame): state.isSameThere = isSame
+                case .verificationAnswered(let matches): state.peerConfirmation = matches
                 case .established, .invitationEnded, .session: break
                 // Only the side that opened the link may ask.
-                case .comparisonAsked: driver.answerComparison(isSame: false)
+                case .verificationRequested: driver.answerVerification(matches: false)
                 // A sending link takes no offers: a peer that offers something opens a link.
                 case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
                 }

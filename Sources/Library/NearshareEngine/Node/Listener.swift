@@ -7,12 +7,12 @@ internal import Synchronization
 public struct Listener: Sendable {
     struct Continuations: Sendable {
         let invitations: AsyncStream<Invitation>.Continuation
-        let comparisons: AsyncStream<VerificationRequest>.Continuation
+        let verificationRequests: AsyncStream<VerificationRequest>.Continuation
         let sessions: AsyncStream<SessionInvitation>.Continuation
 
         func finish() {
             invitations.finish()
-            comparisons.finish()
+            verificationRequests.finish()
             sessions.finish()
         }
     }
@@ -22,7 +22,7 @@ public struct Listener: Sendable {
     /// Offers of peers, for one reader. An invitation released unanswered is declined.
     public let invitations: AsyncStream<Invitation>
     /// Requests of peers to compare the short code.
-    package let comparisons: AsyncStream<VerificationRequest>
+    package let verificationRequests: AsyncStream<VerificationRequest>
     /// Invitations into sessions, for one reader. An invitation released unanswered is declined.
     public let sessionInvitations: AsyncStream<SessionInvitation>
     let advertisement: (any RunningAdvertisement)?
@@ -88,7 +88,10 @@ package struct VerificationRequest: Sendable {
     package let shortCode: ShortAuthenticationDigits
     let link: LinkDriver
     let end: Promise<TransferOutcome>
-    let seenThere: Promise<Bool>
+    let peerConfirmed: Promise<Bool>
+    /// Called before the answer that the codes differ is sent.
+    let onMismatch: @Sendable () -> Void
+    private let localAnswer = Promise<Bool>()
 
     /// Waits until the link, and with it the request, has ended; nil when the task is cancelled first.
     package var ended: TransferOutcome? {
@@ -97,21 +100,39 @@ package struct VerificationRequest: Sendable {
 
     /// Waits for the other user's answer; nil when the link ends first, or the task is cancelled. A key is verified once both
     /// users have said yes.
-    package var isSameThere: Bool? {
+    package var peerConfirmation: Bool? {
         get async {
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = await seenThere.value }
+                group.addTask { _ = await peerConfirmed.value }
                 group.addTask { _ = await end.value }
                 await group.next()
                 group.cancelAll()
             }
-            return seenThere.current
+            return peerConfirmed.current
         }
     }
 
+    /// Whether the local user has answered.
+    var isAnswered: Bool { localAnswer.current != nil }
+
+    init(
+        peer: Peer, shortCode: ShortAuthenticationDigits, link: LinkDriver, end: Promise<TransferOutcome>,
+        peerConfirmed: Promise<Bool>,
+        onMismatch: @escaping @Sendable () -> Void
+    ) {
+        self.peer = peer
+        self.shortCode = shortCode
+        self.link = link
+        self.end = end
+        self.peerConfirmed = peerConfirmed
+        self.onMismatch = onMismatch
+    }
+
     /// Sends the local user's answer.
-    package func answer(isSame: Bool) {
-        link.answerComparison(isSame: isSame)
+    package func answer(matches: Bool) {
+        localAnswer.fulfil(matches)
+        if !matches { onMismatch() }
+        link.answerVerification(matches: matches)
     }
 }
 

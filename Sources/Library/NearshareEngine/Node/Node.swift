@@ -30,7 +30,7 @@ public final class Node: Sendable {
     private struct State {
         var links = LinkRegistry()
         var listeners = ListenerRegistry()
-        var limiter = InvitationRateLimiter()
+        var promptLimiter = PromptRateLimiter()
         var mesh: MeshDriver?
         var radio: Radio?
         var sessions: [SessionID: Session] = [:]
@@ -117,10 +117,10 @@ public final class Node: Sendable {
             }
         }
         let (invitations, invitationContinuation) = AsyncStream.makeStream(of: Invitation.self)
-        let (comparisons, comparisonContinuation) = AsyncStream.makeStream(of: VerificationRequest.self)
+        let (requests, requestContinuation) = AsyncStream.makeStream(of: VerificationRequest.self)
         let (sessions, sessionContinuation) = AsyncStream.makeStream(of: SessionInvitation.self)
         let waiting = Listener.Continuations(
-            invitations: invitationContinuation, comparisons: comparisonContinuation, sessions: sessionContinuation)
+            invitations: invitationContinuation, verificationRequests: requestContinuation, sessions: sessionContinuation)
         state.withLock { $0.listeners.insert(listener, advertisement) }
         let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation) : nil
         do throws(NodeError) {
@@ -134,7 +134,7 @@ public final class Node: Sendable {
         if usesRadio, settings.radio != nil { startRadio(mesh, waiting, radioState) }
         let record = SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info))
         return Listener(
-            port: listener.port, invitations: invitations, comparisons: comparisons, sessionInvitations: sessions,
+            port: listener.port, invitations: invitations, verificationRequests: requests, sessionInvitations: sessions,
             advertisement: advertisement, record: record, radioEvent: radioState)
     }
 
@@ -337,8 +337,9 @@ public final class Node: Sendable {
             var known = LinkPeerInfo(link.remote)
             var open = OpenInvitations()
             let linkEnd = Promise<TransferOutcome>()
-            let seenThere = Promise<Bool>()
+            let peerConfirmed = Promise<Bool>()
             let visit = IncomingSessionLink(driver, link, linkEnd)
+            var verification: VerificationRequest?
             defer { linkEnd.fulfil(.interrupted) }
             for await event in driver.events {
                 known.learn(from: event)
@@ -346,15 +347,23 @@ public final class Node: Sendable {
                 case .established(let peer, _):
                     if settings.trustStatus(peer, nil).isBlocked { driver.close(.blocked) }
                 case .greeted: break
-                case .comparisonAnswered(let isSame): seenThere.fulfil(isSame)
+                case .verificationAnswered(let matches): peerConfirmed.fulfil(matches)
                 case .shortCode(let code):
                     open.shortCodeIsReady(code)
                     visit.shortCodeIsReady(code)
                 case .session(let frame): receive(frame, of: visit, known, waiting)
-                case .comparisonAsked:
+                case .verificationRequested:
                     guard let peer = known.peer(settings), let code = known.shortCode else { continue }
-                    waiting?.comparisons.yield(
-                        VerificationRequest(peer: peer, shortCode: code, link: driver, end: linkEnd, seenThere: seenThere))
+                    guard let waiting, allowsPrompt(from: peer, at: link.remote) else {
+                        driver.answerVerification(matches: false)
+                        continue
+                    }
+                    let request = VerificationRequest(
+                        peer: peer, shortCode: code, link: driver, end: linkEnd, peerConfirmed: peerConfirmed,
+                        // Recorded first: the peer may ask again as soon as it has read the answer.
+                        onMismatch: { [self] in recordUnaccepted(from: link.remote) })
+                    verification = request
+                    waiting.verificationRequests.yield(request)
                 case .invited(let offer, let expiry):
                     if let (session, sessionLink) = visit.joined {
                         session.take(offer, until: expiry, on: driver, known, &open, sessionLink)
@@ -362,7 +371,7 @@ public final class Node: Sendable {
                     }
                     // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
                     guard let peer = known.peer(settings), let waiting else { continue }
-                    guard mayAsk(peer, link.remote) else {
+                    guard allowsPrompt(from: peer, at: link.remote) else {
                         driver.decline(offer.id, because: .busy)
                         continue
                     }
@@ -370,10 +379,11 @@ public final class Node: Sendable {
                     open.insert(invitation, as: offer.id, known.shortCode)
                     waiting.invitations.yield(invitation)
                 case .invitationEnded(let id, let outcome):
-                    if outcome == .expired || outcome == .declined(.declined) { noteRefusal(link.remote) }
+                    if outcome == .expired || outcome == .declined(.declined) { recordUnaccepted(from: link.remote) }
                     open.end(id, outcome)
                 case .closed(let end):
                     settings.log.debug("link from \(link.remote) ended: \(end)")
+                    if let verification, !verification.isAnswered { recordUnaccepted(from: link.remote) }
                     open.endAll()
                     visit.end()
                 }
@@ -381,13 +391,15 @@ public final class Node: Sendable {
         }
     }
 
-    /// Whether a peer may ask the user now: untrusted peers of one address are limited after refusals (R11).
-    func mayAsk(_ peer: Peer, _ address: LinkAddress) -> Bool {
-        peer.trustStatus.isFriend || state.withLock { $0.limiter.allows(address.host, now: settings.clock()) }
+    /// Whether the user may be asked on behalf of a peer: all peers of one address but friends share a limit (R11).
+    func allowsPrompt(from peer: Peer, at address: LinkAddress) -> Bool {
+        peer.trustStatus.isFriend
+            || state.withLock { $0.promptLimiter.allowsPrompt(from: address.host, now: settings.clock()) }
     }
 
-    func noteRefusal(_ address: LinkAddress) {
-        state.withLock { $0.limiter.recordRefusal(of: address.host, now: settings.clock()) }
+    /// Records that a prompt of a peer at this address was declined or not answered.
+    func recordUnaccepted(from address: LinkAddress) {
+        state.withLock { $0.promptLimiter.recordUnaccepted(from: address.host, now: settings.clock()) }
     }
 
     func makeInvitation(

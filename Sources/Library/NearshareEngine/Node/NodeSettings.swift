@@ -17,7 +17,7 @@ package struct NodeSettings: Sendable {
     /// The network interface to which listening and browsing are restricted; nil for all.
     package var interface: String?
     /// Opens the radio, which may take a moment; nil for a node without one. The error suggests what to try.
-    package var radio: (@Sendable () throws(DiscoveryError) -> Radio)?
+    package var radio: RadioOpener?
     /// Limits on the resources that untrusted peers can use.
     package var limits = NodeLimits()
     /// The encryption preference of all links.

@@ -106,7 +106,7 @@ extension Node {
                 return start { await self.welcome(peer, back: session, visit, known) }
             }
             guard let waiting, session(id) == nil else { return visit.driver.send(.refuse(id, .unknown)) }
-            guard mayAsk(peer, visit.link.remote) else { return visit.driver.send(.refuse(id, .declined)) }
+            guard allowsPrompt(from: peer, at: visit.link.remote) else { return visit.driver.send(.refuse(id, .declined)) }
             let invitation = SessionInvitation(
                 peer: peer, session: id, context: context, proof: proof, handshakeHash: secrets.handshakeHash,
                 join: { [self] settings, asksTrust throws(SessionError) in
@@ -123,7 +123,7 @@ extension Node {
                 },
                 refuse: { [self] reason in
                     // Recorded first: the peer may send the next invitation as soon as it has read the refusal.
-                    noteRefusal(visit.link.remote)
+                    recordUnaccepted(from: visit.link.remote)
                     visit.driver.send(.refuse(id, reason))
                 })
             let expiry = settings.clock() + timeout

@@ -162,7 +162,7 @@ extension Session {
                     open.endAll()
                     if let sessionLink = approach.end() { lose(sessionLink) }
                     approach.outcome.fulfil(.failure(SessionError(NodeError(end))))
-                case .greeted, .comparisonAsked, .comparisonAnswered: break
+                case .greeted, .verificationRequested, .verificationAnswered: break
                 }
             }
         }

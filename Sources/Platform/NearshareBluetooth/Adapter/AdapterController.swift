@@ -15,7 +15,7 @@ internal import NearshareInterfaces
 ///     BlueChatCentral       texts with BlueChat's peers
 final class AdapterController: EventLoop {
     let bus: SystemBus
-    let environment: AdapterEnvironment
+    let dependencies: AdapterDependencies
     private(set) var adapter: AdapterProperties
     private(set) var server: GATTServer
     private(set) var chat: BlueChatCentral
@@ -35,10 +35,10 @@ final class AdapterController: EventLoop {
     /// A new daemon takes its name in the middle of its start.
     private static let daemonStartTime = Duration.seconds(1)
 
-    /// - Parameter name: such as "hci0"; nil for the first that is switched on.
-    init(adapter name: String?, wakeup: EventFD, environment: AdapterEnvironment) throws(BluetoothError) {
+    /// - Parameter name: such as "hci0"; nil for the first that is powered on.
+    init(adapter name: String?, wakeup: EventFD, dependencies: AdapterDependencies) throws(BluetoothError) {
         self.wakeup = wakeup
-        self.environment = environment
+        self.dependencies = dependencies
         requestedAdapter = name
         do throws(DBusError) {
             bus = try SystemBus()
@@ -46,10 +46,10 @@ final class AdapterController: EventLoop {
             throw .noBus(error.text)
         }
         let objects = try BlueZ.objects(over: bus)
-        adapter = try AdapterProperties(named: name, in: objects)
+        adapter = try AdapterProperties.select(name, in: objects)
         do throws(DBusError) {
-            server = try GATTServer(bus: bus, environment: environment)
-            chat = try BlueChatCentral(bus: bus, environment: environment)
+            server = try GATTServer(bus: bus, dependencies: dependencies)
+            chat = try BlueChatCentral(bus: bus, dependencies: dependencies)
         } catch {
             throw BluetoothError(error)
         }
@@ -100,7 +100,7 @@ final class AdapterController: EventLoop {
             }
             guard path.hasPrefix(adapter.path + "/") else { continue }
             if let properties = interfaces[BlueZ.device] {
-                perform(connections.add(path, properties, isNew: areNew, at: environment.now(), in: context))
+                perform(connections.add(path, properties, isNew: areNew, at: dependencies.clock(), in: context))
                 deviceChanged(path, properties)
             }
             if let uuid = interfaces[BlueZ.characteristic]?["UUID"]?.string, let device = BlueZ.devicePath(of: path) {
@@ -119,7 +119,7 @@ final class AdapterController: EventLoop {
         case BlueZ.characteristic:
             if let value = changed["Value"]?.bytes { chat.valueChanged(path, value) }
         case BlueZ.device where path.hasPrefix(adapter.path + "/"):
-            perform(connections.update(path, changed, invalidated: invalidated, at: environment.now(), in: context))
+            perform(connections.update(path, changed, invalidated: invalidated, at: dependencies.clock(), in: context))
             deviceChanged(path, changed)
         default: break
         }
@@ -146,7 +146,7 @@ final class AdapterController: EventLoop {
     private func setPowered(_ isPowered: Bool) {
         guard adapter.isPowered != isPowered else { return }
         adapter.isPowered = isPowered
-        if isPowered { renewalDue = environment.now() } else { suspend() }
+        if isPowered { renewalDue = dependencies.clock() } else { suspend() }
     }
 
     /// BlueZ's name has another owner, or none: all objects and registrations of the old daemon are gone.
@@ -154,7 +154,7 @@ final class AdapterController: EventLoop {
     private func daemonChanged(hasOwner: Bool) {
         suspend()
         adapter.isPowered = false
-        renewalDue = hasOwner ? environment.now() + Self.daemonStartTime : nil
+        renewalDue = hasOwner ? dependencies.clock() + Self.daemonStartTime : nil
     }
 
     /// Discards all state that depended on the daemon, the adapter or the bus.
@@ -165,14 +165,14 @@ final class AdapterController: EventLoop {
         discovery.reset()
     }
 
-    /// Reads BlueZ's objects and registers everything again. An adapter that is missing or switched off is announced by a signal later.
+    /// Reads BlueZ's objects and registers everything again. An adapter that is missing or powered off is announced by a signal later.
     private func renew(at now: MonotonicInstant) {
         renewalDue = nil
         guard let objects = try? bus.call(BlueZ.getObjects, timeout: Self.callTimeout).objects() else {
             renewalDue = now + Self.callTimeout
             return
         }
-        guard let found = try? AdapterProperties(named: requestedAdapter ?? adapter.name, in: objects) else { return }
+        guard let found = try? AdapterProperties.select(requestedAdapter ?? adapter.controllerName, in: objects) else { return }
         adapter = found
         add(objects, areNew: false)
         server.renew(on: adapter.path)
@@ -183,7 +183,7 @@ final class AdapterController: EventLoop {
 
     private var context: ConnectionScheduler.Context {
         ConnectionScheduler.Context(
-            localAddress: adapter.address, adapterName: adapter.name, isPowered: adapter.isPowered,
+            localAddress: adapter.address, adapterName: adapter.controllerName, isPowered: adapter.isPowered,
             wantsFrames: frames.isSubscribed, wantsPeers: !browsers.isEmpty, isAdvertising: server.isAdvertising,
             isOtherConnecting: chat.isConnecting, heldAddresses: discovery.heldAddresses,
             servedPaths: server.centrals.paths, chattingPaths: chat.linkedPaths)
@@ -210,10 +210,10 @@ final class AdapterController: EventLoop {
             case .removed(let path):
                 server.disconnected(path)
                 chat.remove(path)
-            case .adapterConnectionsChanged: server.connectionsChanged(at: environment.now())
+            case .adapterConnectionsChanged: server.connectionsChanged(at: dependencies.clock())
             case .emit(let event): browsers.emit(event)
-            case .log(let text): environment.log(text)
-            case .warn(let text): environment.warn(text)
+            case .log(let text): dependencies.log(text)
+            case .warn(let text): dependencies.warn(text)
             }
         }
     }
@@ -223,7 +223,7 @@ final class AdapterController: EventLoop {
         let complete: (AdapterController, DeviceReply) -> Void = { controller, reply in
             controller.perform(
                 controller.connections.complete(
-                    reply, attempt: attempt, of: path, at: controller.environment.now(), in: controller.context))
+                    reply, attempt: attempt, of: path, at: controller.dependencies.clock(), in: controller.context))
         }
         // BlueZ's own attempts end with the scheduler's deadline, so the reply may take a little longer.
         let timeout = ConnectionScheduler.connectTimeout + .seconds(1)
@@ -247,7 +247,7 @@ final class AdapterController: EventLoop {
         let call = BlueZ.call(path, BlueZ.properties, "GetAll", [.string(BlueZ.device)])
         try? bus.call(call, timeout: Self.callTimeout) { [unowned self] result in
             guard let properties = (try? result.get())?.dictionary(), connections.devices[path] == nil else { return }
-            perform(connections.add(path, properties, isNew: false, at: environment.now(), in: context))
+            perform(connections.add(path, properties, isNew: false, at: dependencies.clock(), in: context))
             deviceChanged(path, properties)
         }
     }
@@ -268,13 +268,13 @@ final class AdapterController: EventLoop {
         let filter: DBusValue = .dictionary([
             "UUIDs": .strings(services), "Transport": .string("le"), "DuplicateData": .boolean(true),
         ])
-        environment.log("discovery starts")
+        dependencies.log("discovery starts")
         do throws(DBusError) {
             _ = try bus.call(
                 BlueZ.call(adapter.path, BlueZ.adapter, "SetDiscoveryFilter", [filter]), timeout: Self.callTimeout)
             _ = try bus.call(BlueZ.call(adapter.path, BlueZ.adapter, "StartDiscovery"), timeout: Self.callTimeout)
         } catch {
-            discovery.startFailed(at: environment.now())
+            discovery.startFailed(at: dependencies.clock())
         }
     }
 
@@ -294,16 +294,16 @@ final class AdapterController: EventLoop {
         guard let device = connections.devices[path], let writing = descriptors.writing.release(),
             let notifications = descriptors.notifications.release()
         else { return }
-        let link = CentralLink(
+        let link = GATTClientLink(
             writing: writing, notifications: notifications,
             maximumFrameByteCount: GATTProfile.frameLimit(mtu: descriptors.mtu), remote: device.address.linkAddress(port: 0),
-            onClose: { [environment] in environment.post { $0.linkClosed(path, attempt: attempt) } })
+            onClose: { [dependencies] in dependencies.post { $0.linkClosed(path, attempt: attempt) } })
         frames.add(link, for: path)
     }
 
     private func linkClosed(_ path: String, attempt: Int) {
         frames.removeClosed(path)
-        perform(connections.linkClosed(path, attempt: attempt, at: environment.now(), in: context))
+        perform(connections.linkClosed(path, attempt: attempt, at: dependencies.clock(), in: context))
     }
 
     private func admitsFrames(from path: String) -> Bool {
@@ -319,7 +319,7 @@ final class AdapterController: EventLoop {
     // MARK: Peers
 
     func browse(_ continuation: AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation) -> UInt64 {
-        browsers.add(continuation, sightings: connections.devices.all.compactMap(\.sighting), at: environment.now())
+        browsers.add(continuation, sightings: connections.devices.all.compactMap(\.sighting), at: dependencies.clock())
     }
 
     func endBrowsing(_ id: UInt64) { browsers.remove(id) }
@@ -338,7 +338,7 @@ final class AdapterController: EventLoop {
 
     func releaseDiscovery(_ address: BluetoothAddress) {
         discovery.release(address)
-        connections.channelClosed(address, at: environment.now())
+        connections.channelClosed(address, at: dependencies.clock())
     }
 
     // MARK: BlueChat

@@ -17,7 +17,7 @@ final class AdapterThread: Sendable {
             thread = try EventLoopThread(clock: clock) { handle throws(BluetoothError) in
                 try AdapterController(
                     adapter: adapter, wakeup: handle.wakeup,
-                    environment: AdapterEnvironment(now: clock, log: log, warn: warn, post: { handle.post($0) }))
+                    dependencies: AdapterDependencies(clock: clock, log: log, warn: warn, post: { handle.post($0) }))
             }
         } catch {
             switch error {
@@ -36,7 +36,7 @@ final class AdapterThread: Sendable {
         } catch {
             throw LinkError(.unavailable, error.description)
         }
-        guard let address else { throw LinkError(.unavailable, "the Bluetooth adapter is missing or switched off") }
+        guard let address else { throw LinkError(.unavailable, "the Bluetooth adapter is missing or powered off") }
         return address
     }
 

@@ -27,7 +27,7 @@ package enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible 
         case .noDaemon: "bluetoothd is not running"
         case .noAdapter: "this machine has no Bluetooth adapter"
         case .unknownAdapter(let name, _): "there is no Bluetooth adapter \(name)"
-        case .poweredOff(let name): "the Bluetooth adapter \(name) is switched off"
+        case .poweredOff(let name): "the Bluetooth adapter \(name) is powered off"
         case .blocked(let name, true): "the Bluetooth adapter \(name) is blocked by a switch or key on this machine"
         case .blocked(let name, false): "the Bluetooth adapter \(name) is blocked"
         case .notPermitted: "this user may not use Bluetooth: the system bus denies access to bluetoothd"

@@ -5,7 +5,7 @@ package import NearshareInterfaces
 /// streams over L2CAP channels.
 package enum BluetoothRadio {
     /// - Parameters:
-    ///   - adapter: such as "hci0"; nil for the first that is switched on.
+    ///   - adapter: such as "hci0"; nil for the first that is powered on.
     ///   - clock: the monotonic clock.
     ///   - log: receives events for troubleshooting; called on a thread of the adapter's own.
     ///   - warn: receives conditions that do not go away by themselves, with advice; called as `log` is.

@@ -18,7 +18,7 @@ struct DiscoverySession {
 
     /// The current needs of the adapter's other parts.
     struct Context {
-        /// A caller browses, accepts frame links or chats, and the adapter is switched on.
+        /// A caller browses, accepts frame links or chats, and the adapter is powered on.
         var isWanted: Bool
         var isConnecting: Bool
         /// Links that this machine has opened.

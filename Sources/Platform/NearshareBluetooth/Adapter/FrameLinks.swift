@@ -2,7 +2,7 @@ internal import NearshareInterfaces
 
 /// The frame links that this machine has opened, and the subscriber that receives all links.
 struct FrameLinks {
-    private var links: [String: CentralLink] = [:]
+    private var links: [String: GATTClientLink] = [:]
     private var subscriber: (id: Int, continuation: AsyncStream<any FrameLink>.Continuation)?
 
     var isSubscribed: Bool { subscriber != nil }
@@ -36,7 +36,7 @@ struct FrameLinks {
     }
 
     /// Emits a link and remembers it; closes it without a subscriber.
-    mutating func add(_ link: CentralLink, for path: String) {
+    mutating func add(_ link: GATTClientLink, for path: String) {
         links[path] = link
         if !emit(link) { link.close() }
     }

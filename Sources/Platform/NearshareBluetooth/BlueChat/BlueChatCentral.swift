@@ -10,16 +10,16 @@ final class BlueChatCentral {
     /// Called when a device's services may be known better: ``yieldToMesh(_:)`` may follow.
     var onConnected: (String) -> Void = { _ in }
     private let bus: SystemBus
-    private let environment: AdapterEnvironment
+    private let dependencies: AdapterDependencies
     private let peripheral: BlueChatPeripheral
     private var events: AsyncStream<ChatRadioEvent>.Continuation?
     private var peers = BlueChatPeerTable()
     private var texts = TextQueue()
 
-    init(bus: SystemBus, environment: AdapterEnvironment) throws(DBusError) {
+    init(bus: SystemBus, dependencies: AdapterDependencies) throws(DBusError) {
         self.bus = bus
-        self.environment = environment
-        peripheral = try BlueChatPeripheral(bus: bus, now: environment.now)
+        self.dependencies = dependencies
+        peripheral = try BlueChatPeripheral(bus: bus, now: dependencies.clock)
         peripheral.onValue = { [unowned self] value, path in receive(value, from: path) }
         peripheral.onSubscribed = { [unowned self] in identifySubscriber() }
     }
@@ -60,7 +60,7 @@ final class BlueChatCentral {
     /// A device that advertises the service, or offers it once connected.
     func discover(_ device: RemoteDevice) {
         guard isOn else { return }
-        peers.discover(device.path, device.address, name: device.properties.name, at: environment.now())
+        peers.discover(device.path, device.address, name: device.properties.name, at: dependencies.clock())
     }
 
     /// Gives up a device that also offers bitchat's service.
@@ -75,20 +75,20 @@ final class BlueChatCentral {
         peers.addCharacteristic(path, uuid: uuid, of: device)
     }
 
-    func servicesResolved(_ path: String) { perform(peers.subscribeIfResolved(path, at: environment.now())) }
+    func servicesResolved(_ path: String) { perform(peers.subscribeIfResolved(path, at: dependencies.clock())) }
 
     /// A characteristic of a remote device has indicated a value.
     func valueChanged(_ characteristic: String, _ value: [UInt8]) {
         guard let (path, isRequest) = peers.linkedPeer(ofCharacteristic: characteristic), let peer = peers[path] else { return }
         guard isRequest else { return emit(value, from: peer) }
         guard value == BlueChat.leave else { return }
-        environment.log("\(peer.address) asks this central to disconnect")
-        perform(peers.pause(path, at: environment.now()))
+        dependencies.log("\(peer.address) asks this central to disconnect")
+        perform(peers.pause(path, at: dependencies.clock()))
     }
 
     func disconnected(_ path: String) {
         peripheral.disconnected(path)
-        perform(peers.disconnected(path, at: environment.now()))
+        perform(peers.disconnected(path, at: dependencies.clock()))
     }
 
     func remove(_ path: String) {
@@ -113,7 +113,7 @@ final class BlueChatCentral {
             switch reaction {
             case .connect(let path):
                 call(path, BlueZ.call(path, BlueZ.device, "Connect"), BlueChatPeerTable.stepTimeout + .seconds(1)) { central in
-                    central.perform(central.peers.connected(path, at: central.environment.now()))
+                    central.perform(central.peers.connected(path, at: central.dependencies.clock()))
                 }
             case .identify(let path):
                 onConnected(path)
@@ -123,7 +123,7 @@ final class BlueChatCentral {
             case .linked(let path): emitFound(path)
             case .unlinked(let address): events?.yield(.gone(address))
             case .cancelTexts(let path): cancelTexts(for: path)
-            case .log(let text): environment.log(text)
+            case .log(let text): dependencies.log(text)
             }
         }
     }
@@ -145,12 +145,12 @@ final class BlueChatCentral {
                 switch result {
                 case .success: then(self)
                 case .failure(let error):
-                    environment.log("\(call.member) of \(BlueZ.name(of: path)) failed: \(error.text)")
-                    perform(peers.fail(path, at: environment.now()))
+                    dependencies.log("\(call.member) of \(BlueZ.name(of: path)) failed: \(error.text)")
+                    perform(peers.fail(path, at: dependencies.clock()))
                 }
             }
         } catch {
-            perform(peers.fail(path, at: environment.now()))
+            perform(peers.fail(path, at: dependencies.clock()))
         }
     }
 
@@ -163,7 +163,7 @@ final class BlueChatCentral {
 
     private func serve(_ path: String, name: String?) {
         guard isOn else { return }
-        let reactions = peers.serve(path, name: name, at: environment.now())
+        let reactions = peers.serve(path, name: name, at: dependencies.clock())
         if !reactions.isEmpty { peripheral.central = path }
         perform(reactions)
     }
@@ -179,7 +179,7 @@ final class BlueChatCentral {
 
     private func emitFound(_ path: String) {
         guard let peer = peers[path] else { return }
-        environment.log("chatting with \(peer.address)")
+        dependencies.log("chatting with \(peer.address)")
         events?.yield(.found(peer.linkAddress, name: peer.name.flatMap { DisplayName(truncating: $0) }))
     }
 
@@ -233,9 +233,9 @@ final class BlueChatCentral {
 
     func disconnect(from address: LinkAddress) {
         guard let path = peers.path(of: address), let peer = peers[path] else { return }
-        guard peer.state == .served else { return perform(peers.pause(path, at: environment.now())) }
+        guard peer.state == .served else { return perform(peers.pause(path, at: dependencies.clock())) }
         peripheral.requestDisconnect()
-        peers.expectDisconnect(path, at: environment.now())
+        peers.expectDisconnect(path, at: dependencies.clock())
     }
 
     // MARK: Time

@@ -39,7 +39,7 @@ enum BlueZ {
     }
 
     /// Finds the adapter to use among all objects.
-    /// - Parameter name: such as "hci0"; nil for the first that is switched on.
+    /// - Parameter name: such as "hci0"; nil for the first that is powered on.
     static func findAdapter(_ name: String?, in objects: Objects) throws(BluetoothError) -> (
         path: String, properties: Properties
     ) {

@@ -11,7 +11,7 @@ enum ConnectionReaction: Equatable {
     /// Read the properties of a device that is not in the table, and add it with them.
     case readProperties(path: String)
     case stopDiscovery
-    /// Create the ``CentralLink`` of a device.
+    /// Create the ``GATTClientLink`` of a device.
     case openLink(path: String, attempt: Int, FrameDescriptors)
     case closeLink(path: String)
     /// Other parts drop what they have for this device, too.

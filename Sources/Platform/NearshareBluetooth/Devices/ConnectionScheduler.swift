@@ -410,7 +410,7 @@ struct ConnectionScheduler {
     /// A device that has connected and wants neither frames nor a channel nor a chat. A controller supports few connections at once.
     private func isSilent(_ device: RemoteDevice, in context: Context) -> Bool {
         device.origin.hasConnectedToUs && !device.origin.isOutgoing && device.properties.isConnected
-            && !device.properties.isBonded && device.connection.isIdle && !context.heldAddresses.contains(device.address)
+            && !device.properties.isKeptByUser && device.connection.isIdle && !context.heldAddresses.contains(device.address)
             && !context.servedPaths.contains(device.path) && !context.chattingPaths.contains(device.path)
     }
 

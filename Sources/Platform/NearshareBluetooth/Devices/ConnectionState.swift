@@ -22,7 +22,7 @@ enum ConnectionState {
     case acquiringNotifications(ConnectionAttempt)
     /// `AcquireWrite` is under way.
     case acquiringWrites(ConnectionAttempt, notifications: OwnedDescriptor)
-    /// A ``CentralLink`` carries frames.
+    /// A ``GATTClientLink`` carries frames.
     case linked(attempt: Int, since: MonotonicInstant)
 
     /// The attempt that is under way; nil in the states that wait for nothing.

@@ -5,24 +5,27 @@ struct DeviceProperties: Equatable {
     var name: String?
     /// Received signal strength in dBm, as of the last advertisement.
     var rssi = Self.minimumRSSI
-    /// Whether BlueZ has received an advertisement lately: it withdraws the signal strength after a while.
+    /// Whether BlueZ has received an advertisement lately: BlueZ invalidates the property `RSSI` after a while.
     var isInRange = false
-    /// Offers bitchat's service.
+    /// Whether the device advertises or has bitchat's service.
     var offersMesh = false
-    /// Offers BlueChat's service.
+    /// Whether the device advertises or has BlueChat's service.
     var offersBlueChat = false
-    /// BlueZ has discovered the device's services before, and trusts that result more than later advertisements.
+    /// Whether BlueZ has cached the device's services, so that its property `UUIDs` no longer follows advertisements.
     var hasCachedServices = false
-    /// Paired with or trusted by the user: not to be removed.
-    var isBonded = false
+    private var isPaired = false
+    private var isTrusted = false
     var isConnected = false
     var hasResolvedServices = false
 
     /// The weakest signal that a controller reports; also stands for an unknown one.
     static let minimumRSSI = -127
 
+    /// Paired with or trusted by the user: not to be removed from BlueZ's list of devices.
+    var isKeptByUser: Bool { isPaired || isTrusted }
+
     /// Applies everything but `Connected` and `ServicesResolved`, which are transitions: see ``ConnectionScheduler``.
-    /// - Parameter invalidated: names of properties that have no value any more.
+    /// - Parameter invalidated: names of the properties without a value (D-Bus: `invalidated_properties`).
     mutating func apply(_ changed: BlueZ.Properties, invalidated: [String]) {
         if let name = changed["Name"]?.string { self.name = name }
         if let uuids = changed["UUIDs"]?.strings.map({ Set($0.map { $0.lowercased() }) }) {
@@ -30,7 +33,8 @@ struct DeviceProperties: Equatable {
             offersBlueChat = uuids.contains(BlueChat.service)
             hasCachedServices = uuids.contains(GATTProfile.attributeService)
         }
-        if changed["Paired"]?.bool == true || changed["Trusted"]?.bool == true { isBonded = true }
+        if let isPaired = changed["Paired"]?.bool { self.isPaired = isPaired }
+        if let isTrusted = changed["Trusted"]?.bool { self.isTrusted = isTrusted }
         if let rssi = changed["RSSI"]?.integer {
             isInRange = true
             self.rssi = rssi

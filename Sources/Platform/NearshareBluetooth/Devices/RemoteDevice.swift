@@ -36,7 +36,7 @@ struct RemoteDevice {
     /// sender does that now receives.
     var hasStaleServices: Bool {
         properties.isInRange && properties.hasCachedServices && !properties.offersMesh && !properties.offersBlueChat
-            && !properties.isConnected && !properties.isBonded
+            && !properties.isConnected && !properties.isKeptByUser
     }
 
     /// Starts a new attempt, whose replies are told from those to earlier ones by its number.

@@ -4,7 +4,7 @@ package import NearshareInterfaces
 /// Diagnoses this machine's Bluetooth without changing anything.
 package enum BluetoothDiagnosis {
     /// - Parameter adapter: such as "hci0"; nil for the one that would be used.
-    package static func collect(adapter: String? = nil) -> [RadioDiagnostic] {
+    package static func collect(adapter: String? = nil) -> [BluetoothFinding] {
         let bus: SystemBus
         do throws(DBusError) {
             bus = try SystemBus()
@@ -21,32 +21,32 @@ package enum BluetoothDiagnosis {
     }
 
     /// A machine without Bluetooth needs no repair.
-    private static func finding(_ error: BluetoothError) -> RadioDiagnostic {
-        let severity: RadioDiagnostic.Severity =
+    private static func finding(_ error: BluetoothError) -> BluetoothFinding {
+        let severity: DiagnosticSeverity =
             switch error {
             case .noBus, .noDaemon, .noAdapter, .poweredOff: .note
             case .unknownAdapter, .blocked, .notPermitted, .cannotAdvertise, .failed: .problem
             }
-        return RadioDiagnostic(severity, error.cause, advice: error.advice)
+        return BluetoothFinding(severity, error.cause, advice: error.advice)
     }
 
     private static func findings(
         _ name: String, _ properties: BlueZ.Properties, _ interfaces: [String: BlueZ.Properties], _ devices: [BlueZ.Properties]
-    ) -> [RadioDiagnostic] {
+    ) -> [BluetoothFinding] {
         guard properties["Powered"]?.bool == true else {
             return [
                 finding(RFKill.block(of: name).map { .blocked(name, byHardware: $0 == .hardware) } ?? .poweredOff(name))
             ]
         }
-        var found = [RadioDiagnostic(.fine, "the adapter \(name) (\(properties["Address"]?.string ?? "?")) is switched on")]
+        var found = [BluetoothFinding(.fine, "the adapter \(name) (\(properties["Address"]?.string ?? "?")) is powered on")]
         if let version = properties["Modalias"]?.string.flatMap({ BlueZVersion(modalias: $0) }) {
             if version < BlueZVersion.acceptingLongWrites {
                 found.append(
-                    RadioDiagnostic(
+                    BluetoothFinding(
                         .note, "BlueZ \(version) drops writes of phones that are longer than 510 bytes",
                         advice: "nearshare itself sends shorter ones; BlueZ 5.69 and later accept all"))
             } else {
-                found.append(RadioDiagnostic(.fine, "BlueZ \(version) has no known limits"))
+                found.append(BluetoothFinding(.fine, "BlueZ \(version) has no known limits"))
             }
         }
         found += advertising(interfaces[BlueZ.advertisingManager])
@@ -57,22 +57,22 @@ package enum BluetoothDiagnosis {
             case 1: "one device that offers bitchat's service was seen lately"
             default: "\(near.count) devices that offer bitchat's service were seen lately"
             }
-        found.append(RadioDiagnostic(.fine, text))
+        found.append(BluetoothFinding(.fine, text))
         return found
     }
 
-    private static func advertising(_ manager: BlueZ.Properties?) -> [RadioDiagnostic] {
+    private static func advertising(_ manager: BlueZ.Properties?) -> [BluetoothFinding] {
         guard let manager, let used = manager["ActiveInstances"]?.integer, let free = manager["SupportedInstances"]?.integer
         else {
             return [
-                RadioDiagnostic(
+                BluetoothFinding(
                     .problem, "the adapter cannot advertise, so others cannot find this machine over Bluetooth",
                     advice: "use an adapter with Bluetooth Low Energy (4.0 or later)")
             ]
         }
         let text = "\(used == 1 ? "1 advertisement is" : "\(used) advertisements are") on the air, \(free) more possible"
-        guard free == 0 else { return [RadioDiagnostic(.fine, text)] }
-        return [RadioDiagnostic(.problem, text, advice: "stop another program that advertises")]
+        guard free == 0 else { return [BluetoothFinding(.fine, text)] }
+        return [BluetoothFinding(.problem, text, advice: "stop another program that advertises")]
     }
 
     private static func devices(at adapter: String, in objects: BlueZ.Objects) -> [BlueZ.Properties] {

@@ -4,7 +4,7 @@ internal import NearshareInterfaces
 /// The links of centrals that write frames to this machine, by the central's object path.
 struct CentralTable {
     private struct Entry {
-        let link: PeripheralLink
+        let link: GATTServerLink
         var lastWrite: MonotonicInstant
     }
 
@@ -30,7 +30,7 @@ struct CentralTable {
         return true
     }
 
-    mutating func add(_ link: PeripheralLink, for path: String, at now: MonotonicInstant) {
+    mutating func add(_ link: GATTServerLink, for path: String, at now: MonotonicInstant) {
         entries[path] = Entry(link: link, lastWrite: now)
     }
 

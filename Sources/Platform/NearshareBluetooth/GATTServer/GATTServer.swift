@@ -6,7 +6,7 @@ internal import NearshareInterfaces
 /// thread.
 final class GATTServer {
     /// Receives the link of each central that begins to write frames.
-    var onLink: (PeripheralLink) -> Void = { _ in }
+    var onLink: (GATTServerLink) -> Void = { _ in }
     /// Decides whether the frames of a device, by its path, are accepted.
     var admitsFrames: (String) -> Bool = { _ in true }
     private(set) var advertising = AdvertisingState()
@@ -15,7 +15,7 @@ final class GATTServer {
     private let queue: NotificationQueue
     private let bus: SystemBus
     private let application: GATTApplication
-    private let environment: AdapterEnvironment
+    private let dependencies: AdapterDependencies
     private var record: ServiceRecord?
     private var onAdvertised: (@Sendable (BluetoothError?) -> Void)?
 
@@ -31,10 +31,10 @@ final class GATTServer {
     private static let defaultMTU = 23
     private static let pingTimeout = Duration.seconds(5)
 
-    init(bus: SystemBus, environment: AdapterEnvironment) throws(DBusError) {
+    init(bus: SystemBus, dependencies: AdapterDependencies) throws(DBusError) {
         self.bus = bus
-        self.environment = environment
-        queue = NotificationQueue(onReady: { environment.post { $0.server.sendNotifications() } })
+        self.dependencies = dependencies
+        queue = NotificationQueue(onNonEmpty: { dependencies.post { $0.server.sendNotifications() } })
         application = try GATTApplication(bus: bus, root: Path.root, services: Self.services)
         application.onCall = { [unowned self] in reply(to: $0) }
         application.onReleased = { [unowned self] in advertising.released() }
@@ -98,14 +98,15 @@ final class GATTServer {
                 application.register(on: adapter) { [weak self] error in
                     guard let self else { return }
                     perform(
-                        advertising.applicationRegistered(error.map { BluetoothError($0) }, at: environment.now()), on: adapter)
+                        advertising.applicationRegistered(error.map { BluetoothError($0) }, at: dependencies.clock()),
+                        on: adapter)
                 }
             case .registerAdvertisement:
                 application.advertise(on: adapter) { [weak self] error in
                     guard let self else { return }
                     perform(
                         advertising.advertisementRegistered(
-                            error.map { .cannotAdvertise($0.text) }, at: environment.now()), on: adapter)
+                            error.map { .cannotAdvertise($0.text) }, at: dependencies.clock()), on: adapter)
                 }
             case .unregisterAdvertisement: application.unadvertise(on: adapter)
             case .unregisterApplication: application.unregister(on: adapter)
@@ -140,13 +141,13 @@ final class GATTServer {
 
     private func receive(_ bytes: [UInt8], from device: String, mtu: Int) {
         guard admitsFrames(device) else { return }
-        let now = environment.now()
+        let now = dependencies.clock()
         if centrals.deliver(bytes, from: device, at: now) { return }
         // The peer behind the address is known from its frames only.
         guard !centrals.isFull, let address = BlueZ.address(ofDevice: device) else { return }
-        let link = PeripheralLink(
-            device: device, maximumFrameByteCount: GATTProfile.frameLimit(mtu: mtu), remote: address.linkAddress(port: 0),
-            queue: queue, onClose: { [environment] in environment.post { $0.server.removeClosedLink(device) } })
+        let link = GATTServerLink(
+            devicePath: device, maximumFrameByteCount: GATTProfile.frameLimit(mtu: mtu), remote: address.linkAddress(port: 0),
+            queue: queue, onClose: { [dependencies] in dependencies.post { $0.server.removeClosedLink(device) } })
         centrals.add(link, for: device, at: now)
         onLink(link)
         _ = centrals.deliver(bytes, from: device, at: now)
@@ -155,7 +156,7 @@ final class GATTServer {
     private func removeClosedLink(_ device: String) { centrals.removeClosed(device) }
 
     private func sendNotifications() {
-        while window.isOpen, let frame = queue.removeFirst() {
+        while window.isOpen, let frame = queue.popFirst() {
             application.notify(frame, of: Path.frames)
             guard window.recordSent() else { continue }
             let ping = BlueZ.call("/", "org.freedesktop.DBus.Peer", "Ping")

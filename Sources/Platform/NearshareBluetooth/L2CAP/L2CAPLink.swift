@@ -3,20 +3,26 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// A stream over an LE connection-oriented channel.
+/// A stream over an LE connection-oriented channel (docs/PROTOCOL.md, section 2).
 ///
-/// A channel carries messages (SDUs), has no half-close, and drops queued messages when it is closed. So each message begins with its kind:
-/// content, the end of the sender's content, or the acknowledgement of the peer's end. After the end of its own content, closing waits in the
+/// A channel carries messages (SDUs), has no half-close, and drops queued messages when it is closed. So each message begins with its type:
+/// data, the end of the sender's data, or the acknowledgement of the peer's end. After the end of its own data, closing waits in the
 /// background for that acknowledgement.
 final class L2CAPLink: StreamLink {
-    private enum MessageKind {
-        static let content: UInt8 = 0
-        static let end: UInt8 = 1
-        static let endAcknowledged: UInt8 = 2
+    private enum MessageType {
+        static let data: UInt8 = 0
+        static let fin: UInt8 = 1
+        static let finAcknowledged: UInt8 = 2
+    }
+
+    /// Whether a call may block; the values are those of the C functions.
+    private enum Blocking {
+        static let no: Int32 = 0
+        static let yes: Int32 = 1
     }
 
     private struct State {
-        /// Content that was larger than the caller's buffer.
+        /// The rest of a message that did not fit the caller's buffer.
         var buffered: ArraySlice<UInt8> = []
         var hasReceivedEnd = false
         var hasSentEnd = false
@@ -28,13 +34,13 @@ final class L2CAPLink: StreamLink {
     private let descriptor: Int32
     private let wakeup = EventFD()
     private let clock: @Sendable () -> MonotonicInstant
-    /// The longest content of one message, in bytes.
-    private let maximumSendSize: Int
+    /// Limit on the data of one message, in bytes: the peer's MTU without the message type.
+    private let sendMTU: Int
     private let state = Monitor(State())
     private let onClose: @Sendable () -> Void
 
-    /// The longest message that this side accepts, its kind included, in bytes.
-    static let maximumReceiveSize: UInt16 = 4096
+    /// Limit on a received message with its type, in bytes.
+    static let receiveMTU = 4096
     private static let lingerTimeout = Duration.seconds(5)
     /// Keeps control frames from waiting behind seconds of content.
     private static let sendBufferSize: Int32 = 128 << 10
@@ -48,7 +54,7 @@ final class L2CAPLink: StreamLink {
         self.remote = remote
         self.clock = clock
         self.onClose = onClose
-        maximumSendSize = max(1, Int(nearshare_l2cap_send_limit(descriptor)) - 1)
+        sendMTU = max(1, Int(nearshare_l2cap_send_limit(descriptor)) - 1)
         _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_SNDBUF, Self.sendBufferSize)
     }
 
@@ -69,9 +75,9 @@ final class L2CAPLink: StreamLink {
             return count
         }
         if let buffered { return buffered }
-        if buffer.count >= Int(Self.maximumReceiveSize) { return try receive(into: buffer) }
+        if buffer.count >= Self.receiveMTU { return try receive(into: buffer) }
         return try withUnsafeTemporaryAllocation(
-            byteCount: Int(Self.maximumReceiveSize), alignment: 1
+            byteCount: Self.receiveMTU, alignment: 1
         ) { message throws(LinkError) in
             let count = try receive(into: message)
             let copied = min(count, buffer.count)
@@ -81,24 +87,24 @@ final class L2CAPLink: StreamLink {
         }
     }
 
-    /// Waits for content or the end of it.
+    /// Blocks until data arrives; returns 0 at the end of the peer's data.
     private func receive(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
         while true {
             if state.withLock({ $0.isClosed }) { throw LinkError(.closed, "the channel was closed") }
-            guard let (kind, count) = try receiveMessage(into: buffer) else {
+            guard let (type, count) = try receiveMessage(into: buffer) else {
                 _ = DescriptorPoll.wait(for: descriptor, .readable, wakeup: wakeup, timeout: nil)
                 continue
             }
-            switch kind {
-            case MessageKind.content where count > 0: return count
-            case MessageKind.content: continue
-            case MessageKind.endAcknowledged: state.withLock { $0.isEndAcknowledged = true }
-            case MessageKind.end:
+            switch type {
+            case MessageType.data where count > 0: return count
+            case MessageType.data: continue
+            case MessageType.finAcknowledged: state.withLock { $0.isEndAcknowledged = true }
+            case MessageType.fin:
                 state.withLock { $0.hasReceivedEnd = true }
-                // Lost only with the channel, whose end has the same meaning.
-                _ = nearshare_l2cap_send(descriptor, MessageKind.endAcknowledged, nil, 0, 1)
+                // If this cannot be sent, the channel has ended, which the peer takes for an acknowledgement.
+                _ = nearshare_l2cap_send(descriptor, MessageType.finAcknowledged, nil, 0, Blocking.yes)
                 return 0
-            default: throw LinkError(.broken, "\(remote) sends messages of an unknown kind")
+            default: throw LinkError(.broken, "the connection to \(remote) was ended: malformed data")
             }
         }
     }
@@ -106,90 +112,89 @@ final class L2CAPLink: StreamLink {
     /// - Returns: nil when no message has arrived.
     private func receiveMessage(
         into buffer: UnsafeMutableRawBufferPointer
-    ) throws(LinkError) -> (kind: UInt8, count: Int)? {
-        var kind: UInt8 = 0
-        let count = nearshare_l2cap_receive(descriptor, &kind, buffer.baseAddress, UInt32(buffer.count))
+    ) throws(LinkError) -> (type: UInt8, count: Int)? {
+        var type: UInt8 = 0
+        let count = nearshare_l2cap_receive(descriptor, &type, buffer.baseAddress, UInt32(buffer.count))
         switch count {
-        case 0...: return (kind, Int(count))
+        case 0...: return (type, Int(count))
         case -1 where errno == EAGAIN: return nil
-        case -1: throw broken()
+        case -1: throw channelError()
         case -2: throw LinkError(.broken, "\(remote) has disconnected, or is out of range")
-        default: throw LinkError(.broken, "\(remote) sends messages that are too large")
+        default: throw LinkError(.broken, "the connection to \(remote) was ended: malformed data")
         }
     }
 
-    private func broken() -> LinkError {
+    private func channelError() -> LinkError {
         LinkError(.broken, "the channel to \(remote) failed: \(systemErrorText())")
     }
 
-    /// A Bluetooth address has no meaning to peers out of range.
+    /// nil: session members cannot be told to connect to a Bluetooth address, which has no meaning out of range.
     var localHost: String? { nil }
 
     // MARK: Writing
 
     func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
-        var rest = bytes
-        while !rest.isEmpty {
-            let part = UnsafeRawBufferPointer(rebasing: rest.prefix(maximumSendSize))
-            if nearshare_l2cap_send(descriptor, MessageKind.content, part.baseAddress, UInt32(part.count), 0) != 0 {
-                guard errno == EAGAIN else { throw broken() }
-                break
-            }
-            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
-        }
-        return bytes.count - rest.count
+        try write(bytes, Blocking.no)
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
-        var rest = bytes
-        while !rest.isEmpty {
-            let part = UnsafeRawBufferPointer(rebasing: rest.prefix(maximumSendSize))
-            guard nearshare_l2cap_send(descriptor, MessageKind.content, part.baseAddress, UInt32(part.count), 1) == 0 else {
-                throw broken()
+        _ = try write(bytes, Blocking.yes)
+    }
+
+    /// Sends messages of at most ``sendMTU`` bytes.
+    /// - Returns: the number of bytes sent; all of them where it may block.
+    private func write(_ bytes: UnsafeRawBufferPointer, _ blocking: Int32) throws(LinkError) -> Int {
+        var remaining = bytes
+        while !remaining.isEmpty {
+            let part = UnsafeRawBufferPointer(rebasing: remaining.prefix(sendMTU))
+            if nearshare_l2cap_send(descriptor, MessageType.data, part.baseAddress, UInt32(part.count), blocking) != 0 {
+                guard blocking == Blocking.no, errno == EAGAIN else { throw channelError() }
+                break
             }
-            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
+            remaining = UnsafeRawBufferPointer(rebasing: remaining.dropFirst(part.count))
         }
+        return bytes.count - remaining.count
     }
 
     func finishWriting() {
-        let isFirst = state.withLock { state in
+        let wasOpen = state.withLock { state in
             defer { state.hasSentEnd = true }
             return !state.hasSentEnd && !state.isClosed
         }
-        if isFirst { _ = nearshare_l2cap_send(descriptor, MessageKind.end, nil, 0, 1) }
+        if wasOpen { _ = nearshare_l2cap_send(descriptor, MessageType.fin, nil, 0, Blocking.yes) }
     }
 
     // MARK: Closing
 
     func close() {
-        let (isFirst, awaitsAcknowledgement) = state.withLock { state in
+        let (wasOpen, awaitsAcknowledgement) = state.withLock { state in
             defer { state.isClosed = true }
             return (!state.isClosed, state.hasSentEnd && !state.isEndAcknowledged)
         }
-        guard isFirst else { return }
+        guard wasOpen else { return }
         wakeup.signal()
-        guard awaitsAcknowledgement else { return shutDown() }
+        guard awaitsAcknowledgement else { return shutdownSocket() }
         do {
             try BlockingThread.start { [self] in
                 linger()
-                shutDown()
+                shutdownSocket()
             }
         } catch {
             // Without a thread to wait on, queued messages may be lost, as on a channel that breaks.
-            shutDown()
+            shutdownSocket()
         }
     }
 
-    private func shutDown() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+    private func shutdownSocket() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
-    /// Reads and drops messages until the peer has acknowledged the end, has disconnected, or time is over.
+    /// Reads and drops messages until the peer has acknowledged the end, has disconnected, or ``lingerTimeout`` has passed.
     private func linger() {
         let end = clock() + Self.lingerTimeout
-        withUnsafeTemporaryAllocation(byteCount: Int(Self.maximumReceiveSize), alignment: 1) { buffer in
+        withUnsafeTemporaryAllocation(byteCount: Self.receiveMTU, alignment: 1) { buffer in
             while !state.withLock({ $0.isEndAcknowledged }) {
                 let remaining = end - clock()
                 guard remaining > .zero, !DescriptorPoll.wait(for: descriptor, .readable, timeout: remaining).isEmpty,
-                    let message = try? receiveMessage(into: buffer), message.kind != MessageKind.endAcknowledged
+                    let message = try? receiveMessage(into: buffer), message.type != MessageType.finAcknowledged
                 else { return }
             }
         }

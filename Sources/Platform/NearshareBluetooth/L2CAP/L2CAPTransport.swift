@@ -19,7 +19,7 @@ final class L2CAPTransport: StreamTransport {
         let candidates = port == 0 ? Array(Self.dynamicPSMs) : [port]
         for psm in candidates {
             var raw = address.raw
-            let descriptor = nearshare_l2cap_open(&raw, psm, L2CAPLink.maximumReceiveSize)
+            let descriptor = nearshare_l2cap_open(&raw, psm, UInt16(L2CAPLink.receiveMTU))
             if descriptor < 0, errno == EADDRINUSE { continue }
             guard descriptor >= 0 else { throw Self.unavailable() }
             guard Glibc.listen(descriptor, Self.backlog) == 0 else {
@@ -56,7 +56,7 @@ final class L2CAPTransport: StreamTransport {
         from local: BluetoothAddress, to peer: BluetoothAddress, psm: UInt16, timeout: Duration
     ) throws(LinkError) -> Int32 {
         var raw = local.raw
-        let descriptor = nearshare_l2cap_open(&raw, 0, L2CAPLink.maximumReceiveSize)
+        let descriptor = nearshare_l2cap_open(&raw, 0, UInt16(L2CAPLink.receiveMTU))
         guard descriptor >= 0 else { throw unavailable() }
         raw = peer.raw
         let code = SocketCalls.connect(descriptor, timeout: timeout) { nearshare_l2cap_connect(descriptor, &raw, psm) }
@@ -80,7 +80,7 @@ final class L2CAPTransport: StreamTransport {
         switch code {
         case EAFNOSUPPORT:
             LinkError(.unavailable, "Bluetooth is not available in this kernel, container or network namespace")
-        case EADDRNOTAVAIL, ENODEV, ENETDOWN: LinkError(.unavailable, "the Bluetooth adapter is missing or switched off")
+        case EADDRNOTAVAIL, ENODEV, ENETDOWN: LinkError(.unavailable, "the Bluetooth adapter is missing or powered off")
         default: LinkError(.unavailable, "could not create a Bluetooth socket: \(systemErrorText(code))")
         }
     }

@@ -1,20 +1,8 @@
 internal import NearshareBase
+package import NearshareInterfaces
 
 /// Reasons why peers may not be found, as far as this machine alone shows them.
 package struct NetworkDiagnosis: Sendable, Hashable {
-    package enum Severity: Int, Sendable, Hashable, Comparable, CaseIterable {
-        /// As expected.
-        case fine
-        /// Worth knowing, but harmless by itself.
-        case note
-        /// May keep peers from being found.
-        case warning
-        /// Keeps peers from being found.
-        case problem
-
-        package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
-    }
-
     package enum Subject: String, Sendable, Hashable {
         case interfaces
         case engine
@@ -24,14 +12,14 @@ package struct NetworkDiagnosis: Sendable, Hashable {
 
     /// One observation, for the user.
     package struct Finding: Sendable, Hashable {
-        package var severity: Severity
+        package var severity: DiagnosticSeverity
         package var subject: Subject
         /// The observation, in lower case without a full stop.
         package var text: String
         /// What may help; nil where nothing is needed.
         package var advice: String?
 
-        package init(_ severity: Severity, _ subject: Subject, _ text: String, advice: String? = nil) {
+        package init(_ severity: DiagnosticSeverity, _ subject: Subject, _ text: String, advice: String? = nil) {
             self.severity = severity
             self.subject = subject
             self.text = text
@@ -69,7 +57,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
     package var findings: [Finding]
 
     /// The highest severity of the findings.
-    package var severity: Severity { findings.map(\.severity).max() ?? .fine }
+    package var severity: DiagnosticSeverity { findings.map(\.severity).max() ?? .fine }
 
     /// Derives the findings.
     package init(of facts: Facts) {

@@ -20,16 +20,16 @@ package struct DNSName: Hashable {
         labels.map { $0.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 } }
     }
 
-    package static let maximumBytes = 255
+    package static let maximumByteCount = 255
     static let maximumLabelBytes = 63
 }
 
 /// A resource record of a type that browsing needs.
 package struct DNSRecord: Equatable {
     package enum Content: Equatable {
-        case pointer(DNSName)
-        case service(port: UInt16, host: DNSName)
-        case text([[UInt8]])
+        case ptr(DNSName)
+        case srv(port: UInt16, host: DNSName)
+        case txt([[UInt8]])
         case address(IPAddress)
     }
 
@@ -45,7 +45,7 @@ package enum DNSMessage {
     /// Limit on the records of one message; more than any honest responder sends.
     package static let maximumRecords = 128
     /// The largest multicast DNS message (RFC 6762, section 17).
-    static let maximumBytes = 9000
+    static let maximumByteCount = 9000
 
     private static let typePTR: UInt16 = 12
     private static let typeTXT: UInt16 = 16
@@ -57,7 +57,7 @@ package enum DNSMessage {
     private static let classMask: UInt16 = 0x7fff
 
     /// Encodes a question for the PTR records of `name`.
-    static func question(id: UInt16, pointersOf name: DNSName) -> [UInt8] {
+    static func question(id: UInt16, ptrOf name: DNSName) -> [UInt8] {
         var bytes: [UInt8] = []
         func append(_ value: UInt16) { bytes += [UInt8(value >> 8), UInt8(value & 0xff)] }
         append(id)
@@ -74,7 +74,7 @@ package enum DNSMessage {
 
     /// Decodes the records of an answer to the question `id`; records of other types and classes are skipped.
     package static func records(of message: [UInt8], answering id: UInt16) throws(Malformed) -> [DNSRecord] {
-        guard message.count <= maximumBytes else { throw Malformed() }
+        guard message.count <= maximumByteCount else { throw Malformed() }
         var reader = Reader(bytes: message)
         guard try reader.number() == id else { throw Malformed() }
         let flags = try reader.number()
@@ -105,14 +105,14 @@ package enum DNSMessage {
         guard recordClass == classIN else { return nil }
         let content: DNSRecord.Content
         switch type {
-        case typePTR: content = .pointer(try data.name())
+        case typePTR: content = .ptr(try data.name())
         case typeSRV:
             try data.skip(4)
-            content = .service(port: try data.number(), host: try data.name())
+            content = .srv(port: try data.number(), host: try data.name())
         case typeTXT:
             var strings: [[UInt8]] = []
             while !data.isAtEnd { strings.append(try data.string()) }
-            content = .text(strings)
+            content = .txt(strings)
         case typeA, typeAAAA:
             let bytes = try data.rest()
             guard bytes.count == (type == typeA ? 4 : 16), let address = IPAddress(bytes: bytes) else { throw Malformed() }
@@ -190,7 +190,7 @@ package enum DNSMessage {
                     let count = Int(head)
                     try cursor.skip(count)
                     total += count + 1
-                    guard total <= DNSName.maximumBytes else { throw Malformed() }
+                    guard total <= DNSName.maximumByteCount else { throw Malformed() }
                     labels.append(Array(bytes[cursor.position - count..<cursor.position]))
                 case 3:
                     let target = Int(head & 0x3f) << 8 | Int(try cursor.byte())

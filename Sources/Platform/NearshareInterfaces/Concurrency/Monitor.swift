@@ -70,6 +70,11 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         }
     }
 
+    /// As ``waitWithDeadlines(_:)``, for a body without deadlines. For results that may be nil; otherwise ``wait(_:)`` is shorter.
+    package func waitUntilReady<Result>(_ body: (inout State) -> MonitorWait<Result>) -> Result {
+        waitWithDeadlines { state, _ in body(&state) }
+    }
+
     /// As ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
     /// - Returns: nil when time ran out.
     package func wait<Result>(untilNanoseconds deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
@@ -94,7 +99,7 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
     /// Waits until `body` returns a result, and lets it choose each time how long to wait. It is called at once, after each update, and
     /// when the time that it has named last is over.
     /// - Parameter body: may change the state; its second argument is true when its time is over.
-    package func waitUntilReady<Result>(
+    package func waitWithDeadlines<Result>(
         _ body: (inout State, _ isTimeOver: Bool) -> MonitorWait<Result>
     ) -> Result {
         pthread_mutex_lock(mutex)
@@ -128,5 +133,5 @@ package enum MonitorWait<Result> {
     /// Ends the wait.
     case ready(Result)
     /// Waits for the next update, at most until a time of the monotonic clock; nil for any time.
-    case waiting(untilNanoseconds: Int64?)
+    case waiting(untilNanoseconds: Int64? = nil)
 }

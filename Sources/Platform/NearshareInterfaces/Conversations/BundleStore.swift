@@ -30,7 +30,7 @@ package enum BundleStoreChange: Sendable, Hashable {
     case recordDelivery(BundleID, expiry: WallTime)
 }
 
-/// Limits of a store, independent of its caller (M6).
+/// Limits of a store, independent of its caller (B5).
 package struct BundleStoreQuota: Sendable, Hashable {
     package var byteCount: Int
     package var byteCountPerPreviousNode: Int

@@ -11,7 +11,7 @@ package protocol FrameLink: AnyObject, Sendable {
     var delivery: FrameDelivery { get }
 
     /// Blocks until a chunk arrives.
-    /// - Returns: nil when the link is closed.
+    /// - Returns: nil when the link is closed and no chunk that arrived before is left.
     func receive() -> [UInt8]?
 
     /// Blocks while the bounded send queue is full.
@@ -34,6 +34,9 @@ package protocol FrameRadio: Sendable {
     /// Links to neighbours as they open, outgoing and incoming, until the sequence is no longer iterated or the radio ends.
     func links() -> AsyncStream<any FrameLink>
 }
+
+/// Opens a radio, when a node first needs it.
+package typealias RadioOpener = @Sendable () throws(DiscoveryError) -> Radio
 
 /// The services of one radio: frame links to neighbours, streams to peers, and discovery.
 package struct Radio: Sendable {

@@ -37,9 +37,9 @@ package final class InMemoryFrameLink: FrameLink {
     }
 
     package func receive() -> [UInt8]? {
-        incoming.wait { queue -> [UInt8]?? in
-            if !queue.chunks.isEmpty { return .some(queue.chunks.removeFirst()) }
-            return queue.isClosed ? .some(nil) : nil
+        incoming.waitUntilReady { queue -> MonitorWait<[UInt8]?> in
+            if !queue.chunks.isEmpty { return .ready(queue.chunks.removeFirst()) }
+            return queue.isClosed ? .ready(nil) : .waiting()
         }
     }
 

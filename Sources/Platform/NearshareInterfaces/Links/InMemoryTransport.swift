@@ -123,30 +123,30 @@ final class InMemoryPipe: Sendable {
     }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
-        let taken: Int? = state.wait { state -> Int?? in
+        let readCount: Int? = state.waitUntilReady { state -> MonitorWait<Int?> in
             if !state.bytes.isEmpty {
                 let count = min(buffer.count, state.bytes.count)
                 state.bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<count])) }
                 state.bytes.removeFirst(count)
-                return .some(count)
+                return .ready(count)
             }
-            if state.isClosed { return .some(nil) }
-            return state.isFinished ? .some(0) : nil
+            if state.isClosed { return .ready(nil) }
+            return state.isFinished ? .ready(0) : .waiting()
         }
-        guard let taken else { throw LinkError(.broken, "the link was closed") }
-        return taken
+        guard let readCount else { throw LinkError(.broken, "the link was closed") }
+        return readCount
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
         var rest = bytes[...]
         while !rest.isEmpty {
-            let written: Int? = state.wait { state -> Int?? in
-                if state.isClosed || state.isFinished { return .some(nil) }
+            let written: Int? = state.waitUntilReady { state -> MonitorWait<Int?> in
+                if state.isClosed || state.isFinished { return .ready(nil) }
                 let room = capacity - state.bytes.count
-                guard room > 0 else { return nil }
+                guard room > 0 else { return .waiting() }
                 let count = min(room, rest.count)
                 state.bytes.append(contentsOf: rest.prefix(count))
-                return .some(count)
+                return .ready(count)
             }
             guard let written else { throw LinkError(.broken, "the link was closed") }
             rest = rest.dropFirst(written)

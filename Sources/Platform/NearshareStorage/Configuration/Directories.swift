@@ -2,6 +2,8 @@
 package struct Directories: Sendable, Hashable {
     package var configuration: String
     package var state: String
+    /// Files that the user has created and keeps, such as recorded voice notes.
+    package var data: String
     package var defaultInbox: String
     /// Sockets, which live as long as a login session. Inside the state directory where XDG_RUNTIME_DIR is not set.
     package var runtime: String
@@ -17,6 +19,7 @@ package struct Directories: Sendable, Hashable {
             return value
         }
         configuration = base("XDG_CONFIG_HOME", ".config") + "/nearshare"
+        data = base("XDG_DATA_HOME", ".local/share") + "/nearshare"
         state = base("XDG_STATE_HOME", ".local/state") + "/nearshare"
         runtime = environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? "\($0)/nearshare" : nil } ?? "\(state)/run"
         defaultInbox = "\(home)/Inbox"

@@ -6,8 +6,9 @@ struct CheckpointSchedule {
     private var lastCheckpoint: MonotonicInstant
     private var lastDurableCheckpoint: MonotonicInstant
 
+    /// Each checkpoint writes the journal, which costs a few milliseconds.
     private static let interval = Duration.seconds(2)
-    /// Limit on the work that a loss of power may cost in a transfer of many files.
+    /// Limit on the content that has to be received again after a loss of power, in a transfer of many files.
     private static let durableInterval = Duration.seconds(30)
 
     init(clock: @escaping @Sendable () -> MonotonicInstant) {
@@ -18,13 +19,11 @@ struct CheckpointSchedule {
 
     var isCheckpointDue: Bool { clock() - lastCheckpoint >= Self.interval }
 
-    /// Records a checkpoint.
-    /// - Returns: whether it has to be durable.
-    mutating func recordCheckpoint() -> Bool {
-        let now = clock()
-        lastCheckpoint = now
-        return now - lastDurableCheckpoint >= Self.durableInterval
-    }
+    /// Whether the next checkpoint has to survive a loss of power. Stays true while nothing is complete, and no durable one is written.
+    var isDurableCheckpointDue: Bool { clock() - lastDurableCheckpoint >= Self.durableInterval }
+
+    /// Starts the time until the next checkpoint.
+    mutating func recordCheckpoint() { lastCheckpoint = clock() }
 
     mutating func recordDurableCheckpoint() {
         lastDurableCheckpoint = clock()

@@ -195,7 +195,8 @@ final class IncomingTransferSink: ResourceSink {
     // MARK: Checkpoints
 
     private func writeCheckpoint() throws(StorageError) {
-        if schedule.recordCheckpoint(), let completed, completed.count > 0 { try writeDurableCheckpoint() }
+        schedule.recordCheckpoint()
+        if schedule.isDurableCheckpointDue, let completed, completed.count > 0 { try writeDurableCheckpoint() }
         try completed?.flushNames()
         let bytes = checkpoint(bootID: TransferCheckpoint.currentBootID).encoded
         try staged.replace(TransferCheckpoint.fileName, with: bytes, durably: false)

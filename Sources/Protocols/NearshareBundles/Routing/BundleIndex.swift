@@ -115,7 +115,7 @@ struct BundleIndex: Sendable {
 
     // MARK: Quotas
 
-    /// Makes room for a bundle, first among those of the same neighbour (M6), by evicting the oldest bundle of the source with
+    /// Makes room for a bundle, first among those of the same neighbour (B5), by evicting the oldest bundle of the source with
     /// most bundles there. An evicted bundle is accepted again when it arrives again.
     /// - Returns: whether there is room, and the evicted bundles.
     mutating func admit(

@@ -160,7 +160,7 @@ extension BundleRouter {
         var isEpidemic = copy.forwarding == .epidemic
         let entry = index[acknowledgement.id]
         if let entry {
-            // Only the destination has seen the secret: a forged acknowledgement ends nothing (M6).
+            // Only the destination has seen the secret: a forged acknowledgement ends nothing (B5).
             let lock = BundleEntry.HashLock(BundleAcknowledgement.hashLock(for: acknowledgement.secret))
             guard !entry.isAcknowledgement, entry.hashLock == lock else { return }
             isEpidemic = isEpidemic || entry.isEpidemic

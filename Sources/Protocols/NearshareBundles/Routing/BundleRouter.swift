@@ -126,7 +126,7 @@ package struct BundleRouter: Sendable {
 
     // MARK: Neighbours
 
-    /// Adds a node in range. Beyond 64 neighbours it is ignored (R1).
+    /// Adds a node in range. Beyond 64 neighbours it is ignored (B9).
     package mutating func neighbourUp(_ neighbour: EndpointID, link: BundleLink, now: Moment) {
         guard neighbour != address, !forwarder.isNeighbour(neighbour),
             forwarder.neighbourCount < Self.maximumNeighbourCount

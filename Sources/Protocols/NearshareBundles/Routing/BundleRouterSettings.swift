@@ -12,7 +12,7 @@ package struct BundleRouterSettings: Sendable {
     /// Time for which a routed bundle waits for its acknowledgement before epidemic forwarding begins. Up to half as much is
     /// added at random, so that the nodes of a path do not start at once.
     package var acknowledgementTimeout = Duration.seconds(30)
-    /// Token-bucket rate of signature checks for one neighbour. Checking costs more than forging (M2, R9).
+    /// Token-bucket rate of signature checks for one neighbour. Checking costs more than forging (B2, B11).
     package var signaturesPerSecond = 100.0
     package var signatureBurst = 1_000.0
     /// Verifies a signature. A simulation of many nodes in one process verifies each once.
@@ -21,7 +21,7 @@ package struct BundleRouterSettings: Sendable {
     package init() {}
 }
 
-/// Limits of the bundles that are stored for other nodes (M6).
+/// Limits of the bundles that are stored for other nodes (B5).
 package struct BundleQuota: Sendable, Hashable {
     package var bundleCount = 2_000
     package var byteCount = 4 << 20

@@ -74,7 +74,7 @@ struct Forwarder: Sendable {
 
     var areAllLinksRadio: Bool { neighbours.values.allSatisfy { $0.link.isRadio } }
 
-    /// - Returns: false when the neighbour has caused too many signature checks recently (M2, R9).
+    /// - Returns: false when the neighbour has caused too many signature checks recently (B2, B11).
     mutating func admitsSignatureCheck(for id: EndpointID, now: Moment) -> Bool {
         change(id) { $0.signatureChecks.consume(now: now.monotonic) } ?? false
     }

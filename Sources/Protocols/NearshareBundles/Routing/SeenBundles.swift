@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// Duplicate suppression: the bundles that this node has received or sent, until they expire.
 ///
-/// A flood of IDs must not displace others (M7): when the table is full, the neighbour with most entries loses one.
+/// A flood of IDs must not displace others (B6): when the table is full, the neighbour with most entries loses one.
 struct SeenBundles: Sendable {
     private struct Record {
         /// Seconds since 1970; enough until 2106, at half the size of a ``WallTime``.

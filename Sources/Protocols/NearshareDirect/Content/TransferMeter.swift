@@ -49,7 +49,8 @@ package struct TransferMeter: Sendable {
 enum Exponential {
     /// Returns e^-x for x ≥ 0 with an error below 1e-6, by a Taylor series of e^(-x/16).
     static func decay(_ x: Double) -> Double {
-        guard x < 40 else { return 0 }
+        // From here on the series is no longer close, and the result below the error.
+        guard x < 24 else { return 0 }
         let part = x / 16
         let series = 1 - part + part * part / 2 - part * part * part / 6 + part * part * part * part / 24
         let power2 = series * series

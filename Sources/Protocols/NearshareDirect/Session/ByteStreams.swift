@@ -197,7 +197,7 @@ package struct ByteStreams: Sendable {
             throw MalformedInput("stream: opened without reading the replies")
         }
         guard streams.keys.count(where: { !isOwn($0) }) < limits.incoming else {
-            control.append(.reset(id, .tooMany))
+            control.append(.reset(id, .streamLimit))
             return
         }
         streams[id] = Stream()

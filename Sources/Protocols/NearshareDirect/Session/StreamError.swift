@@ -14,7 +14,7 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
         case .notOpen: "the stream is closed"
         case .reset(.cancelled): "the peer has reset the stream"
         case .reset(.refused): "the peer does not accept streams of this name"
-        case .reset(.tooMany): "the peer has too many open streams"
+        case .reset(.streamLimit): "the peer has too many open streams"
         case .tooMany: "too many streams are open; close some first"
         case .finished: "this direction of the stream is already finished"
         }

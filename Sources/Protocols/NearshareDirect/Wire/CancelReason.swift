@@ -1,6 +1,7 @@
-/// The reason why either side cancels a transfer. The raw values are those of the wire format.
+/// The reason why either side cancels a transfer. The raw values are those of the wire format (docs/PROTOCOL.md, section 5); other values count
+/// as ``cancelled``.
 public enum CancelReason: UInt8, Sendable, Hashable, Codable {
-    /// The user cancelled.
+    /// The user of the side that cancels has cancelled.
     case cancelled = 0
     /// The offer was not answered in time.
     case expired = 1
@@ -8,12 +9,12 @@ public enum CancelReason: UInt8, Sendable, Hashable, Codable {
     case sourceChanged = 2
     /// The source cannot be read.
     case sourceUnreadable = 3
-    /// The receiver's disk is full.
+    /// The receiver's file system is full, or its quota used up.
     case noSpace = 4
-    /// The content exceeds the offer, or cannot be stored as requested.
+    /// The content exceeds the offer, or the receiver does not store entries of this type.
     case refused = 5
     /// The receiver cannot write.
     case storageFailed = 6
-    /// One side is shutting down; the transfer may be resumed.
+    /// The side that cancels is shutting down.
     case goingAway = 7
 }

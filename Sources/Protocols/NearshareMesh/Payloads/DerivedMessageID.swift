@@ -3,25 +3,27 @@ internal import NearshareCrypto
 
 /// Message ids that both ends derive instead of sending them (bitchat specification, sections 3 and 9.2).
 package enum DerivedMessageID {
-    /// The id of a public message, as iOS derives it: 32 hexadecimal digits.
-    package static func publicMessage(sender: PeerID, timestamp: UInt64, text: String) -> String {
+    /// The id of a public message, as bitchat on iOS derives it: 32 hexadecimal digits.
+    /// - Parameter timestamp: milliseconds since 1970.
+    package static func idOfPublicMessage(sender: PeerID, timestamp: UInt64, text: String) -> String {
+        // As `trimmingCharacters(in: .whitespacesAndNewlines)` does in the app.
         var trimmed = Substring(text)
         while let first = trimmed.unicodeScalars.first, first.properties.isWhitespace { trimmed.unicodeScalars.removeFirst() }
         while let last = trimmed.unicodeScalars.last, last.properties.isWhitespace { trimmed.unicodeScalars.removeLast() }
         return String(Hex.encode(SHA256Hasher.digest(Array("\(sender.hex)|\(timestamp)|\(trimmed)".utf8))).prefix(32))
     }
 
-    /// The id in the receipts of iOS for a private file; nil for names to which it gives none.
-    package static func privateMedia(sender: PeerID, recipient: PeerID, fileName: String) -> String? {
-        guard isStableMediaName(fileName) else { return nil }
+    /// The id of a private file in the receipts of bitchat on iOS; nil for file names that these receipts do not identify.
+    package static func idOfPrivateFile(sender: PeerID, recipient: PeerID, fileName: String) -> String? {
+        guard isGeneratedFileName(fileName) else { return nil }
         var writer = ByteWriter()
         writer.write("bitchat-private-media-message-v1".utf8)
         for part in [sender.hex, recipient.hex, fileName] { writer.writeCounted(part.utf8, by: UInt32.self) }
         return "media-" + Hex.encode(SHA256Hasher.digest(writer.bytes)).prefix(32)
     }
 
-    /// `img_<UUID>.jpg`, `voice_…_<UUID>.m4a` and `voice_<16 hexadecimal digits>.m4a`.
-    private static func isStableMediaName(_ name: String) -> Bool {
+    /// The names that bitchat's apps generate: `img_<UUID>.jpg`, `voice_…_<UUID>.m4a` and `voice_<16 hexadecimal digits>.m4a`.
+    private static func isGeneratedFileName(_ name: String) -> Bool {
         guard !name.contains("/") else { return false }
         if name.hasPrefix("img_"), name.hasSuffix(".jpg") { return isUUID(name.dropFirst(4).dropLast(4)) }
         guard name.hasPrefix("voice_"), name.hasSuffix(".m4a") else { return false }

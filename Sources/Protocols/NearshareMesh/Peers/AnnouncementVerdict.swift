@@ -20,7 +20,7 @@ package enum AnnouncementVerdict: Sendable, Hashable {
         _ announcement: MeshAnnouncement, sender: PeerID, timestamp: UInt64, now: WallTime, own: PeerID
     ) {
         let limit = UInt64(Self.maximumAge.components.seconds) * 1000
-        let now = UInt64(max(0, now.milliseconds))
+        let now = now.unixMilliseconds
         guard let key = try? AgreementPublicKey(announcement.noiseKey), Fingerprint(of: key).peerID == sender else {
             self = .senderMismatch
             return

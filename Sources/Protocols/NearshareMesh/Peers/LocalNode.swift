@@ -26,7 +26,7 @@ struct LocalNode: Sendable {
     /// The timestamp of the next packet, in milliseconds since 1970. Strictly increasing: phones treat two packets of the same
     /// millisecond with the same beginning as one.
     mutating func nextTimestamp(at now: Moment) -> UInt64 {
-        lastTimestamp = max(UInt64(max(0, now.wall.milliseconds)), lastTimestamp + 1)
+        lastTimestamp = max(now.wall.unixMilliseconds, lastTimestamp + 1)
         return lastTimestamp
     }
 

@@ -1,38 +1,23 @@
 internal import NearshareBase
-internal import NearshareCrypto
 
-/// Identifies a packet for duplicate detection: by its id, and the fields that the id omits although a relay could change them.
-/// A copy with another recipient or signature is therefore a different packet, and cannot suppress the original.
-struct PacketKey: Hashable, Sendable {
-    /// Tens of thousands are stored, so each takes 16 bytes.
-    private let digest: MeshPacketID
-
-    init(of packet: MeshPacket) {
-        var bytes = MeshPacketID(of: packet).bytes
-        // Otherwise one without a recipient, whose signature begins like it, would have the same key.
-        bytes.append(packet.recipient == nil ? 0 : 1)
-        if let recipient = packet.recipient { bytes += recipient.bytes }
-        if let signature = packet.signature { bytes += signature.prefix(8) }
-        digest = MeshPacketID(digest: SHA256Hasher.digest(bytes))
-    }
-}
-
-/// The packets that were received recently.
+/// The packets received within ``lifetime``, at most ``capacity``.
 ///
-/// During a flood, entries are removed early. Their packets must not be accepted again (M7), so from then on all packets are
-/// refused whose timestamp is before the arrival of the last removed entry.
+/// A flood makes the filter drop keys early. Their packets must not be accepted again (M7), so from then on every packet is
+/// refused whose timestamp is before the arrival of the last dropped one. The sender's clock is compared with this node's:
+/// while a flood lasts, genuine packets of a sender whose clock lags are refused as well.
 struct DuplicateFilter: Sendable {
     private struct Arrival: Sendable {
         var key: PacketKey
-        var at: Moment
+        var arrival: Moment
     }
 
     private var known: Set<PacketKey> = []
     private var arrivals: [Arrival] = []
-    private var oldest = 0
+    private var oldestIndex = 0
     private let capacity: Int
     private let lifetime: Duration
-    private(set) var horizon: WallTime?
+    /// Packets with this timestamp or an earlier one are refused; nil before the first key was dropped early.
+    private(set) var latestRefusedTimestamp: WallTime?
 
     /// - Parameter lifetime: time for which packets are remembered; longer than any packet may be in transit.
     init(capacity: Int, lifetime: Duration) {
@@ -44,28 +29,32 @@ struct DuplicateFilter: Sendable {
 
     func contains(_ key: PacketKey) -> Bool { known.contains(key) }
 
-    /// Whether a packet was sent before the horizon, so that the entry of an earlier copy may have been removed.
-    func isForgotten(timestamp: UInt64) -> Bool {
-        horizon.map { timestamp <= UInt64(max(0, $0.milliseconds)) } ?? false
+    /// Whether a packet with this timestamp may be a copy of one whose key was dropped.
+    /// - Parameter timestamp: milliseconds since 1970, as the sender claims.
+    func isBeforeWindow(timestamp: UInt64) -> Bool {
+        latestRefusedTimestamp.map { timestamp <= $0.unixMilliseconds } ?? false
     }
 
     mutating func insert(_ key: PacketKey, at moment: Moment) {
-        while oldest < arrivals.count, moment.monotonic - arrivals[oldest].at.monotonic > lifetime { removeOldest() }
-        guard known.insert(key).inserted else { return }
-        if known.count > capacity {
-            horizon = max(horizon ?? arrivals[oldest].at.wall, arrivals[oldest].at.wall)
+        while oldestIndex < arrivals.count, moment.monotonic - arrivals[oldestIndex].arrival.monotonic > lifetime {
             removeOldest()
         }
-        arrivals.append(Arrival(key: key, at: moment))
+        guard known.insert(key).inserted else { return }
+        if known.count > capacity {
+            latestRefusedTimestamp = max(
+                latestRefusedTimestamp ?? arrivals[oldestIndex].arrival.wall, arrivals[oldestIndex].arrival.wall)
+            removeOldest()
+        }
+        arrivals.append(Arrival(key: key, arrival: moment))
     }
 
     private mutating func removeOldest() {
-        known.remove(arrivals[oldest].key)
-        oldest += 1
+        known.remove(arrivals[oldestIndex].key)
+        oldestIndex += 1
         // Compacting rarely costs less than moving the rest each time.
-        if oldest > 1024, oldest * 2 > arrivals.count {
-            arrivals.removeFirst(oldest)
-            oldest = 0
+        if oldestIndex > 1024, oldestIndex * 2 > arrivals.count {
+            arrivals.removeFirst(oldestIndex)
+            oldestIndex = 0
         }
     }
 }

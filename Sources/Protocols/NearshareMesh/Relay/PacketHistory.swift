@@ -23,9 +23,9 @@ struct PacketHistory: Sendable {
         case .fragment: fragments.contains(key)
         // Regardless of their age, because neighbours are asked for old ones.
         case .message:
-            messages.contains(key) || messages.isForgotten(timestamp: packet.timestamp)
+            messages.contains(key) || messages.isBeforeWindow(timestamp: packet.timestamp)
                 || (!isSyncResponse && packets.contains(key))
-        default: packets.contains(key) || (!isSyncResponse && packets.isForgotten(timestamp: packet.timestamp))
+        default: packets.contains(key) || (!isSyncResponse && packets.isBeforeWindow(timestamp: packet.timestamp))
         }
     }
 }

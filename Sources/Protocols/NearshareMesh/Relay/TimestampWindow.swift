@@ -6,7 +6,7 @@ struct TimestampWindow: Sendable {
     let past: Duration
 
     func contains(_ timestamp: UInt64, now: WallTime) -> Bool {
-        let wall = UInt64(max(0, now.milliseconds))
+        let wall = now.unixMilliseconds
         return timestamp > wall
             ? timestamp - wall <= Self.milliseconds(Self.clockTolerance)
             : wall - timestamp <= Self.milliseconds(past)

@@ -218,7 +218,7 @@ extension MeshRouter {
                     id: key.file, sender: sender, senderName: peers[sender]?.name, authenticatedSender: authenticated,
                     file: file, isPublic: authenticated == nil, wasAccepted: offer != nil, fragmentID: fragmentID)))
         guard offer == nil, let authenticated, let name = file.name,
-            let mediaID = DerivedMessageID.privateMedia(sender: sender, recipient: id, fileName: name)
+            let mediaID = DerivedMessageID.idOfPrivateFile(sender: sender, recipient: id, fileName: name)
         else { return }
         sendSealed(.delivered(messageID: mediaID), to: authenticated.id, now: now)
     }

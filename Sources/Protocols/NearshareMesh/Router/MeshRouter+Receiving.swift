@@ -49,7 +49,7 @@ extension MeshRouter {
             let key = try? SigningPublicKey(announcement.signingKey), isSigned(frame, by: key, from: link, now: now)
         else { return }
         timers.recordClockWarning(now: now.monotonic)
-        let wall = UInt64(max(0, now.wall.milliseconds))
+        let wall = now.wall.unixMilliseconds
         let distance = max(packet.timestamp, wall) - min(packet.timestamp, wall)
         emit(.clockSkewDetected(from: packet.sender, by: .milliseconds(Int64(clamping: distance))))
     }
@@ -199,7 +199,8 @@ extension MeshRouter {
         emit(
             .publicMessage(
                 from: sender,
-                id: DerivedMessageID.publicMessage(sender: packet.sender, timestamp: packet.timestamp, text: text), text: text,
+                id: DerivedMessageID.idOfPublicMessage(sender: packet.sender, timestamp: packet.timestamp, text: text),
+                text: text,
                 sent: WallTime(milliseconds: Int64(clamping: packet.timestamp))))
         return .handled
     }

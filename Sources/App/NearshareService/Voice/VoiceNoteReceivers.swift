@@ -3,31 +3,31 @@ package import NearshareAudio
 internal import NearshareMesh
 
 /// The receivers of a voice note and the limits of their transports, determined before it is recorded.
-package struct VoiceNoteReach: Sendable {
+package struct VoiceNoteReceivers: Sendable {
     /// Limit on the note's size that fits all paths; nil for none.
     package private(set) var limit: NoteSizeLimit?
     /// Messages for the user before the recording.
-    package private(set) var remarks: [String] = []
+    package private(set) var notices: [String] = []
 
     /// Searches for all receivers at once. They are searched for again when the note is sent.
     /// - Parameter requiresAll: throws for a receiver that is not found. Otherwise the limit is the smallest of all transports,
     ///   so that the note fits any of them.
     package static func resolve(
         _ peers: [String], with resolver: PeerResolver, on node: Node, requiresAll: Bool
-    ) async throws -> VoiceNoteReach {
-        try await withThrowingTaskGroup(of: VoiceNoteReach.self) { group in
+    ) async throws -> VoiceNoteReceivers {
+        try await withThrowingTaskGroup(of: VoiceNoteReceivers.self) { group in
             for peer in peers {
                 group.addTask {
                     do {
-                        return VoiceNoteReach(to: try await resolver.resolve(peer, on: node))
+                        return VoiceNoteReceivers(to: try await resolver.resolve(peer, on: node))
                     } catch let error as PeerLookupError {
                         guard case .notFound = error, !requiresAll else { throw error }
-                        return VoiceNoteReach(toAbsent: peer, transport: resolver.transport)
+                        return VoiceNoteReceivers(toAbsent: peer, transport: resolver.transport)
                     }
                 }
             }
-            var all = VoiceNoteReach()
-            for try await reach in group { all.add(reach) }
+            var all = VoiceNoteReceivers()
+            for try await receiver in group { all.add(receiver) }
             return all
         }
     }
@@ -49,17 +49,17 @@ package struct VoiceNoteReach: Sendable {
         limit = NoteSizeLimit(byteCount: maximumByteCount)
         let isNarrow = maximumByteCount < NoteSizeLimit.framePath.byteCount
         let path = isNarrow ? "'s phone accepts" : " is reached through the mesh, which carries"
-        remarks = ["\(name.shown)\(path) notes of at most \(maximumByteCount.asByteCount)"]
+        notices = ["\(name.shown)\(path) notes of at most \(maximumByteCount.asByteCount)"]
     }
 
     init(toAbsent peer: String, transport: Transport?) {
         if transport == nil || transport == .mesh { limit = .framePath }
         let name = TerminalText.escaped(peer)
-        remarks = ["\(name) was not found; the note is kept, and \(name) is searched for again afterwards"]
+        notices = ["\(name) was not found; the note is kept, and \(name) is searched for again afterwards"]
     }
 
-    mutating func add(_ other: VoiceNoteReach) {
+    mutating func add(_ other: VoiceNoteReceivers) {
         limit = NoteSizeLimit.smaller(limit, other.limit)
-        remarks += other.remarks
+        notices += other.notices
     }
 }

@@ -1,24 +1,24 @@
 internal import Glibc
-internal import Nearshare
+package import Nearshare
 
 /// A time in this machine's time zone, as shown to users.
-struct LocalTime: Sendable, Hashable {
+package struct LocalTime: Sendable, Hashable {
     /// "Sat 21 Nov 2026"
-    var day: String
+    package var day: String
     /// "14:05"
-    var clock: String
+    package var clock: String
 
-    init(day: String, clock: String) {
+    package init(day: String, clock: String) {
         self.day = day
         self.clock = clock
     }
 
-    init(_ time: WallTime) {
+    package init(_ time: WallTime) {
         self.init(day: Self.format(time, "%a %-d %b %Y"), clock: Self.format(time, "%H:%M"))
     }
 
     /// - Parameter format: as in strftime(3).
-    static func format(_ time: WallTime, _ format: String) -> String {
+    package static func format(_ time: WallTime, _ format: String) -> String {
         var seconds = time_t(time.milliseconds / 1_000)
         var parts = tm()
         localtime_r(&seconds, &parts)
@@ -30,5 +30,5 @@ struct LocalTime: Sendable, Hashable {
 
 extension WallTime {
     /// Day and minute in this machine's time zone: "2026-11-21 14:05".
-    var localText: String { LocalTime.format(self, "%Y-%m-%d %H:%M") }
+    package var localText: String { LocalTime.format(self, "%Y-%m-%d %H:%M") }
 }

@@ -3,7 +3,7 @@ internal import Logging
 internal import Nearshare
 
 /// The Bluetooth adapter that a command uses.
-struct RadioOptions: ParsableArguments {
+struct BluetoothOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).",
@@ -12,16 +12,16 @@ struct RadioOptions: ParsableArguments {
 
     var isOff: Bool { adapter == "none" }
 
-    /// Checks that Bluetooth can be used, for a command that uses nothing else.
+    /// Checks that Bluetooth can be used, for `--via bluetooth`.
     func requireBluetooth() throws {
         if isOff { throw ValidationError("--via bluetooth needs an adapter; omit --adapter none") }
-        if LocalMachine.radio() == nil {
+        if LocalMachine.bluetoothOpener() == nil {
             throw ValidationError("Bluetooth is not available in this build of nearshare; use another transport")
         }
     }
 
-    /// Opens the adapter when the node first needs it; nil for no Bluetooth.
-    func radio(log: Logger) -> (@Sendable () throws(DiscoveryError) -> Radio)? {
-        isOff ? nil : LocalMachine.radio(adapter: adapter, log: log)
+    /// A closure that opens the adapter; the node calls it when Bluetooth is first needed. nil for no Bluetooth.
+    func makeOpener(log: Logger) -> RadioOpener? {
+        isOff ? nil : LocalMachine.bluetoothOpener(adapter: adapter, log: log)
     }
 }

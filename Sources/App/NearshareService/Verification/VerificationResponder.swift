@@ -1,6 +1,7 @@
 internal import Nearshare
 
-/// Answers peers that ask to compare the short authentication string. Only the user can answer.
+/// The responder's half of verifying a key: asks the local user to compare the short code that a peer wants to compare. Only a user can
+/// confirm it. ``VerificationOperation`` is the other half.
 struct VerificationResponder: Sendable {
     let trust: TrustRecorder
     let reporter: any Reporter
@@ -19,7 +20,7 @@ struct VerificationResponder: Sendable {
         let name = peer.name.shown
         guard let prompts else {
             reporter.report(.warning("\(name) wants to compare the short code, but there is no terminal to ask on"))
-            return request.answer(isSame: false)
+            return request.answer(matches: false)
         }
         let text =
             "\(name) (\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)) wants to compare the short code:\n"
@@ -27,41 +28,44 @@ struct VerificationResponder: Sendable {
         let answer = await prompts.ask(
             text, question: "is it the same on \(name)'s screen?", about: name,
             until: {
-                // A no of the peer ends the question; after a yes of the peer only the end of the link does.
-                if await request.isSameThere == false { return .declined(.declined) }
+                // A denial by the peer ends the question; after its confirmation only the end of the link does.
+                if await request.peerConfirmation == false { return .declined(.declined) }
                 return await request.ended
             })
         switch answer {
         case .yes:
-            request.answer(isSame: true)
-            if await !awaitAnswer(to: request) {
+            request.answer(matches: true)
+            if await !awaitPeer(of: request) {
                 reporter.report(.warning("\(name) is not verified: both users must confirm that the codes are the same"))
             }
         case .no:
-            request.answer(isSame: false)
-            trust.recordDenial(of: peer)
+            // Recorded first: the peer cannot rely on an answer that is not on disk.
+            trust.recordMismatch(with: peer)
+            request.answer(matches: false)
             reporter.report(.notice("\(name) is not verified: the codes were not the same"))
         case .block:
-            request.answer(isSame: false)
-            trust.recordDenial(of: peer)
+            trust.recordMismatch(with: peer)
             trust.block(peer)
+            request.answer(matches: false)
         case .ended(.declined):
-            reporter.report(.warning("\(name) says that the codes are not the same: not verified"))
+            reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: peer.name))"))
         case .ended: reporter.report(.notice("\(name) has withdrawn the request; nothing was compared"))
         }
     }
 
-    /// Waits for the peer's answer after the local yes; the key is verified when both are yes.
-    private func awaitAnswer(to request: VerificationRequest) async -> Bool {
+    /// Waits for the peer's user after the local one has confirmed, and records the verified key.
+    /// - Returns: whether both users have confirmed.
+    private func awaitPeer(of request: VerificationRequest) async -> Bool {
         let peer = request.peer
-        let name = peer.name.shown
-        reporter.report(.notice("waiting for \(name) to confirm it as well…"))
-        switch await request.isSameThere {
+        reporter.report(.notice(VerificationOperation.waitText(for: peer.name)))
+        switch await request.peerConfirmation {
         case true?:
-            if trust.recordVerification(of: peer) { reporter.report(.notice("\(name) is verified")) }
+            if trust.recordVerification(of: peer) {
+                reporter.report(.notice(VerificationOperation.successText(for: peer.name)))
+            }
             return true
-        case false?: reporter.report(.warning("\(name) says that the codes are not the same"))
-        case nil: reporter.report(.warning("\(name) has disconnected without an answer"))
+        case false?: reporter.report(.warning(VerificationOperation.denialText(of: peer.name)))
+        case nil: reporter.report(.warning("the connection to \(peer.name.shown) ended before an answer"))
         }
         return false
     }

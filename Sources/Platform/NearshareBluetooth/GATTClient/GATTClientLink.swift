@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// BlueZ hands out a socket for each direction, whose packets are writes and notifications, so bytes do not pass through the bus. Both
 /// sockets end with the connection.
-final class CentralLink: FrameLink {
+final class GATTClientLink: FrameLink {
     let remote: LinkAddress
     let maximumFrameByteCount: Int
     let delivery = FrameDelivery.stream

@@ -1,7 +1,7 @@
 internal import Nearshare
 
-/// Updates the trust book after a decision of the user or a transfer. A failure is reported and otherwise ignored: received
-/// files must not be lost because of it.
+/// Updates the trust store after the user or a transfer has decided something about a peer. A failure is reported and otherwise
+/// ignored: received files must not be lost because of it.
 struct TrustRecorder: Sendable {
     let machine: LocalMachine
     let reporter: any Reporter
@@ -12,15 +12,18 @@ struct TrustRecorder: Sendable {
         update { $0.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall()) }
     }
 
+    /// Records that both users have confirmed the short code.
+    /// - Returns: whether the store was written.
     func recordVerification(of peer: Peer) -> Bool {
         update { $0.recordVerification(of: peer.proven, named: peer.name, at: SystemClock.wall()) }
     }
 
-    /// Records that the codes were not the same.
-    func recordDenial(of peer: Peer) {
+    /// Records that the short codes differed.
+    func recordMismatch(with peer: Peer) {
         update { $0.recordMismatch(with: peer.proven) }
     }
 
+    /// Blocks the peer, and reports how to undo it.
     func block(_ peer: Peer) {
         update { trust in
             trust.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall())
@@ -29,7 +32,7 @@ struct TrustRecorder: Sendable {
         reporter.report(.notice("\(peer.name.shown) is blocked; `nearshare peers unblock \(peer.id.hex)` unblocks it"))
     }
 
-    /// - Returns: whether the book was written.
+    /// - Returns: whether the store was written.
     @discardableResult
     private func update(_ body: (inout TrustStore) -> Void) -> Bool {
         do {

@@ -4,12 +4,14 @@ import Testing
 
 @testable import NearshareBluetooth
 
-@Suite(.timeLimit(.minutes(1))) struct PeripheralLinkTests {
-    @Test("R7: frames beyond the limit are lost, and the rest arrive in order until the link is closed") func flood() {
-        let queue = NotificationQueue(onReady: {})
+@Suite(.timeLimit(.minutes(1))) struct GATTServerLinkTests {
+    @Test("R7: frames beyond the limit are dropped, and those received before the link is closed arrive in order") func flood()
+    {
+        let queue = NotificationQueue(onNonEmpty: {})
         let closings = Monitor(0)
-        let link = PeripheralLink(
-            device: "a", maximumFrameByteCount: 182, remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), queue: queue,
+        let link = GATTServerLink(
+            devicePath: "a", maximumFrameByteCount: 182, remote: LinkAddress(host: "a", port: 0, medium: .bluetooth),
+            queue: queue,
             onClose: { closings.update { $0 += 1 } })
         let accepted = (0..<1000).filter { link.deliver([UInt8(truncatingIfNeeded: $0)]) }
         #expect(accepted == Array(0..<256))
@@ -18,17 +20,18 @@ import Testing
         #expect(queue.append([1], for: "a"))
         link.close()
         link.close()
-        #expect(link.receive() == nil)
         #expect(!link.deliver([8]))
+        #expect(link.receive() == [7])
+        #expect(link.receive() == nil)
         #expect(throws: LinkError.self) { try link.send([1]) }
         #expect(closings.withLock { $0 } == 1)
     }
 }
 
 /// Links over local sockets of the kind that BlueZ hands out.
-@Suite(.timeLimit(.minutes(1))) struct CentralLinkTests {
+@Suite(.timeLimit(.minutes(1))) struct GATTClientLinkTests {
     /// A link, and the daemon's ends of its two sockets.
-    private func linked() -> (CentralLink, written: Int32, notifies: Int32) {
+    private func linked() -> (GATTClientLink, written: Int32, notifies: Int32) {
         func pair() -> (Int32, Int32) {
             var ends: [Int32] = [0, 0]
             #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
@@ -36,7 +39,7 @@ import Testing
         }
         let (ours, written) = pair()
         let (notified, notifies) = pair()
-        let link = CentralLink(
+        let link = GATTClientLink(
             writing: ours, notifications: notified, maximumFrameByteCount: 510,
             remote: LinkAddress(host: "a", port: 0, medium: .bluetooth), onClose: {})
         return (link, written, notifies)

@@ -1,9 +1,10 @@
 internal import NearshareInterfaces
 
-/// A frame link that a central has opened: it writes to this machine's characteristic and is notified through it.
+/// A frame link that a central has opened to this machine. The central writes frames to this machine's characteristic and receives its
+/// notifications.
 ///
-/// BlueZ delivers each write with its sender, so that each is one frame. Notifications go to all centrals at once: see ``NotificationQueue``.
-final class PeripheralLink: FrameLink {
+/// Each write is one frame (bitchat specification, section 11), and BlueZ names its sender. Notifications go to all centrals at once: see ``NotificationQueue``.
+final class GATTServerLink: FrameLink {
     private struct Incoming {
         var frames: [[UInt8]] = []
         var isClosed = false
@@ -13,28 +14,27 @@ final class PeripheralLink: FrameLink {
     let maximumFrameByteCount: Int
     let delivery = FrameDelivery.whole
     /// The central's object path.
-    let device: String
+    let devicePath: String
     private let incoming = Monitor(Incoming())
     private let queue: NotificationQueue
     private let onClose: @Sendable () -> Void
 
-    /// Limit on frames that wait to be read, each of at most 512 bytes; further ones are lost, as on any radio.
+    /// Limit on frames that wait to be read, each of at most 512 bytes, the longest attribute value of ATT; further ones are dropped; the mesh tolerates loss.
     private static let capacity = 256
 
-    /// - Parameter device: the central's object path.
     init(
-        device: String, maximumFrameByteCount: Int, remote: LinkAddress, queue: NotificationQueue,
+        devicePath: String, maximumFrameByteCount: Int, remote: LinkAddress, queue: NotificationQueue,
         onClose: @escaping @Sendable () -> Void
     ) {
-        self.device = device
+        self.devicePath = devicePath
         self.maximumFrameByteCount = maximumFrameByteCount
         self.remote = remote
         self.queue = queue
         self.onClose = onClose
-        queue.add(device)
+        queue.subscribe(devicePath)
     }
 
-    /// - Returns: false when the frame was lost.
+    /// - Returns: false when the frame was dropped.
     @discardableResult
     func deliver(_ frame: [UInt8]) -> Bool {
         incoming.update { incoming in
@@ -45,25 +45,25 @@ final class PeripheralLink: FrameLink {
     }
 
     func receive() -> [UInt8]? {
-        incoming.wait { incoming -> [UInt8]?? in
-            if incoming.isClosed { return .some(nil) }
-            return incoming.frames.isEmpty ? nil : .some(incoming.frames.removeFirst())
+        incoming.waitUntilReady { incoming -> MonitorWait<[UInt8]?> in
+            if !incoming.frames.isEmpty { return .ready(incoming.frames.removeFirst()) }
+            return incoming.isClosed ? .ready(nil) : .waiting()
         }
     }
 
     func send(_ frame: [UInt8]) throws(LinkError) {
-        guard queue.append(frame, for: device) else { throw LinkError(.broken, "\(remote) has disconnected") }
+        guard queue.append(frame, for: devicePath) else { throw LinkError(.broken, "\(remote) has disconnected") }
     }
 
     var isClosed: Bool { incoming.withLock { $0.isClosed } }
 
     func close() {
-        let isFirst = incoming.update { incoming in
+        let wasOpen = incoming.update { incoming in
             defer { incoming.isClosed = true }
             return !incoming.isClosed
         }
-        guard isFirst else { return }
-        queue.remove(device)
+        guard wasOpen else { return }
+        queue.unsubscribe(devicePath)
         onClose()
     }
 }

@@ -1,0 +1,28 @@
+internal import Nearshare
+internal import NearshareAudio
+internal import NearshareService
+
+extension VoiceNote {
+    var recorded: String? { summary.tags.recorded?.localText }
+
+    var title: String { [speaker ?? "voice note", recorded].compactMap(\.self).joined(separator: ", ") }
+
+    var bitrateText: String {
+        let tenths = (summary.bitrate + 50) / 100
+        return "\(tenths / 10).\(tenths % 10) kbit/s"
+    }
+
+    var json: [String: JSONValue] {
+        [
+            "id": .text(id), "path": .text(path), "seconds": .rate(milliseconds(duration)),
+            "size": .number(summary.byteCount), "bitrate": .number(UInt64(summary.bitrate)),
+            "channels": .number(UInt64(summary.head.channels)), "speaker": JSONValue(summary.tags.speaker),
+            "recorded": summary.tags.recorded.map { .number($0.unixMilliseconds) } ?? .null,
+            "waveform": waveform.map { .list($0.peaks.map { .number(UInt64($0)) }) } ?? .null,
+            "is_cut": .flag(summary.isCut),
+        ]
+    }
+
+    /// Seconds, rounded to milliseconds.
+    private func milliseconds(_ duration: Duration) -> Double { (duration.inSeconds * 1000).rounded() / 1000 }
+}

@@ -1,0 +1,19 @@
+package import Nearshare
+
+/// An option of a command precedes the configuration.
+extension Configuration {
+    /// - Parameter maximumSize: the option; nil for the configured limit. Bytes.
+    package func inboxLimits(maximumSize: UInt64?) -> InboxLimits {
+        var limits = InboxLimits()
+        limits.maximumSize = maximumSize ?? self.maximumSize
+        return limits
+    }
+
+    /// - Parameter maximumPerPeer: the option; nil for the configured limit. Bytes.
+    package func peerQuota(maximumPerPeer: UInt64?) -> PeerQuota {
+        PeerQuota(limit: maximumPerPeer ?? self.maximumPerPeer)
+    }
+
+    /// - Parameter timeout: the option; nil for the configured time to wait for an answer, or 30 seconds.
+    package func answerTimeout(_ timeout: Duration?) -> Duration { timeout ?? self.timeout ?? .seconds(30) }
+}

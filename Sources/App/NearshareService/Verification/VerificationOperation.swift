@@ -1,0 +1,60 @@
+package import Nearshare
+
+/// The initiator's half of verifying a peer's key: both users compare the short code. ``VerificationResponder`` is the other half.
+///
+/// A mismatch is recorded before it is reported, and the key is recorded as verified only after both users have confirmed.
+package struct VerificationOperation: Sendable {
+    private let trust: TrustFile
+    private let reporter: any Reporter
+
+    package init(trust: TrustFile, reporter: any Reporter) {
+        self.trust = trust
+        self.reporter = reporter
+    }
+
+    /// - Parameter ask: asks the local user whether the code is the same at the peer. Cancelled when the peer answers no, or the
+    ///   connection ends.
+    /// - Throws: ``CommandFailure`` with ``ExitStatus/notTrusted`` when one of the users denies; ``NodeError`` when the connection ends.
+    package func run(
+        over connection: Connection, ask: @escaping @Sendable (ShortAuthenticationDigits, DisplayName) async -> Bool
+    ) async throws {
+        let code = try await connection.shortCode
+        let name = try await connection.peerName
+        try await connection.requestVerification()
+        switch try await answer(on: connection, { await ask(code, name) }) {
+        case true?:
+            connection.answerVerification(matches: true)
+            reporter.report(.notice(Self.waitText(for: name)))
+        case false?:
+            connection.answerVerification(matches: false)
+            try trust.update { $0.recordMismatch(with: connection.proven) }
+            throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
+        case nil: break
+        }
+        guard try await connection.peerConfirmation else {
+            throw CommandFailure(.notTrusted, "not verified: \(Self.denialText(of: name))")
+        }
+        try trust.update { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
+        reporter.report(.notice(Self.successText(for: name)))
+    }
+
+    /// The local user's answer; nil when the peer has answered no in the meantime.
+    /// - Throws: ``NodeError`` when the connection ends first.
+    private func answer(on connection: Connection, _ ask: @escaping @Sendable () async -> Bool) async throws -> Bool? {
+        try await withThrowingTaskGroup(of: Bool?.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { await ask() }
+            group.addTask {
+                // A confirmation by the peer leaves the question open; the end of the connection closes it.
+                guard try await connection.peerConfirmation else { return nil }
+                throw try await connection.ending
+            }
+            // Safe: the group has two children, and this takes the first result.
+            return try await group.next()!
+        }
+    }
+
+    static func waitText(for name: DisplayName) -> String { "waiting for \(name.shown) to confirm it as well…" }
+    static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }
+    static func denialText(of name: DisplayName) -> String { "\(name.shown) says that the codes are not the same" }
+}

@@ -1,0 +1,18 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// Identifies a packet for duplicate detection: by its id, and the fields that the id leaves out although a relay could change
+/// them. A copy with another recipient or signature is not a duplicate, so an attacker cannot suppress the original.
+struct PacketKey: Hashable, Sendable {
+    /// Tens of thousands are stored, so each takes 16 bytes.
+    private let digest: MeshPacketID
+
+    init(of packet: MeshPacket) {
+        var bytes = MeshPacketID(of: packet).bytes
+        // Otherwise a packet without a recipient whose signature starts with another packet's recipient would have the same key.
+        bytes.append(packet.recipient == nil ? 0 : 1)
+        if let recipient = packet.recipient { bytes += recipient.bytes }
+        if let signature = packet.signature { bytes += signature.prefix(8) }
+        digest = MeshPacketID(digest: SHA256Hasher.digest(bytes))
+    }
+}
