@@ -184,7 +184,7 @@ public final class LocalMachine: Sendable {
     /// The process's environment.
     package static var environment: [String: String] {
         var values: [String: String] = [:]
-        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
             if let value = getenv(name) { values[name] = String(cString: value) }
         }
         return values

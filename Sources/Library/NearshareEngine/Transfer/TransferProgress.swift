@@ -30,7 +30,7 @@ public struct TransferProgress: Sendable, Hashable {
 
     /// The transfer's identifier.
     package var id: TransferID
-    /// The direction of the transfer.
+    /// Whether this node sends or receives.
     public var direction: Direction
     /// The current stage.
     public var phase: Phase
