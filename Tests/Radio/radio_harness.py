@@ -173,7 +173,7 @@ def wait_for_adapters():
         if len(re.findall(r'string "Powered"\s+variant\s+boolean true', shown)) == len(ADDRESSES):
             return
         time.sleep(0.1)
-    raise AssertionError(f"not all adapters are present and switched on\n{shown}")
+    raise AssertionError(f"not all adapters are present and powered on\n{shown}")
 
 
 def restart_bluetoothd():

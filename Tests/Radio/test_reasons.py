@@ -36,15 +36,15 @@ class ReasonStory(RadioStory):
         browsed = self.ben.run("browse", "--json", "--via", "bluetooth", "--timeout", "20", timeout=TIMEOUT)
         self.assertCode(0, browsed)
         texts = [text for text, _ in self.diagnosis()]
-        self.assertTrue(any("hci1 (00:AA:01:01:00:01) is switched on" in text for text in texts), texts)
+        self.assertTrue(any("hci1 (00:AA:01:01:00:01) is powered on" in text for text in texts), texts)
         self.assertTrue(any(text.startswith("BlueZ ") for text in texts), texts)
         self.assertTrue(any(" on the air, " in text for text in texts), texts)
         self.assertIn("one device that offers bitchat's service was seen lately", texts)
 
-    def test_switched_off(self):
+    def test_powered_off(self):
         self.addCleanup(power, "hci1", True)
         power("hci1", False)
-        self.assertReason("the Bluetooth adapter hci1 is switched off", "`bluetoothctl power on` switches it on")
+        self.assertReason("the Bluetooth adapter hci1 is powered off", "`bluetoothctl power on` switches it on")
 
     def test_blocked(self):
         [switch] = pathlib.Path("/sys/class/bluetooth/hci1").glob("rfkill*/soft")
