@@ -66,7 +66,7 @@ let protocols: [Target] = [
     module("NearshareMesh", "Protocols", ["NearshareBase", "NearshareCrypto", "CZlib"]),
 ]
 
-// What the protocols need from the machine, and the adapters that provide it on Linux.
+// The interfaces that the protocols need from the machine, and the adapters that provide them on Linux.
 let platform: [Target] = [
     module("NearshareInterfaces", "Platform", ["NearshareBase", "CNearshareShims"]),
     module("NearshareTCP", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
@@ -146,7 +146,7 @@ let slowSupport: [Target] = [
         ["CMalloc", "NearshareBase", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
 ]
 
-/// What the decoders' properties need of the platform.
+/// The platform modules that the decoders' properties need.
 let quickPlatform = ["NearshareInterfaces", "NearshareDBus", "NearshareDiscovery"]
 
 // From fast to slow. Those of the first group need neither SQLite nor the command line, see `make quick`.

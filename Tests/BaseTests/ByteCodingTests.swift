@@ -140,7 +140,7 @@ import Testing
             let found = reader.read(count)
             #expect(found == value, "seed \(seed)")
         }
-        // What is left is padding: zeros that do not fill a byte.
+        // The rest is padding: zeros that do not fill a byte.
         let padding = reader.read(writer.bytes.count * 8 - bitCount)
         let beyond = reader.read(1)
         #expect(padding == 0 && beyond == nil, "seed \(seed)")

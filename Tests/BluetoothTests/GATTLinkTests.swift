@@ -59,7 +59,7 @@ import Testing
         let received = Monitor<[UInt8]??>(nil)
         close(notifies)
         try BlockingThread.start {
-            // As after a wait: the end itself does not set errno.
+            // The state after a wait: the end itself does not set errno.
             errno = EAGAIN
             let piece = link.receive()
             received.update { $0 = .some(piece) }

@@ -3,7 +3,8 @@ import NearshareBundles
 import NearshareCrypto
 import NearshareTesting
 
-/// Some routers on virtual time, in one thread. Every packet is encoded and decoded. Each node has a store that outlives its router.
+/// Some routers on virtual time, in one thread. Every packet is encoded and decoded. Each node has a store that outlives its
+/// router.
 struct CarryNetwork: Simulation {
     struct Node {
         let keys: RouterKeys
@@ -67,7 +68,7 @@ struct CarryNetwork: Simulation {
         settle(node)
     }
 
-    /// As `kill -9` does: only the store remains.
+    /// Ends a node like `kill -9`: only the store remains.
     mutating func kill(_ node: Int) {
         nodes[node].router = nil
         timeline.removeEvents { $0.to == node || $0.from == node }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareCLI
 
-/// What the chat screen does with replies and events of the node.
+/// Replies and events of the node, as the chat screen handles them.
 @Suite("the chat screen and its node") struct ChatNodeTests {
     private static let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
     private static let ben = PeerID(hex: "2b2b3c4d5e6f7081")!
@@ -123,7 +123,7 @@ import Testing
         let effects = screen.handle(.event(failed), at: Self.start)
         #expect(effects.isEmpty && screen.views.last?.reasons["l1"] == "too old")
         #expect(screen.views.last?.lastEntry?.status == .failed)
-        // Of a conversation that is not open nothing is kept.
+        // Nothing is stored for a conversation that is not open.
         let unknown = ControlEvent.marked(id: "l9", conversation: .peer(Self.ben), mark: .sent, reason: nil)
         _ = screen.handle(.event(unknown), at: Self.start)
         #expect(screen.views.count == 2)

@@ -302,7 +302,7 @@ private final class ChatHarness {
         let top = chat.lines
         let older = (41...50).map { ChatHarness.entry($0, "text \($0)", mark: .read) }
         chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: true), .success(.entries(older))))
-        // What one reads stays where it is.
+        // The visible lines do not move.
         #expect(chat.lines.dropFirst(3).dropLast(2) == top.dropFirst(3).dropLast(2))
         for _ in 0..<5 {
             chat.press(.pageUp)
@@ -310,7 +310,7 @@ private final class ChatHarness {
         }
         #expect(seen.isSuperset(of: 41...100))
         #expect(chat.press(.pageUp).isEmpty)
-        // What comes meanwhile is told, and found below.
+        // New lines are announced, and stand below.
         chat.handle(.event(.entry(ChatHarness.entry(101, "text 101"))))
         #expect(chat.text.contains("1 new below"))
         #expect(!chat.text.contains("text 101"))
@@ -429,7 +429,7 @@ private final class ChatHarness {
                 chat.press(.paste(text))
                 for line in chat.screen.render().lines {
                     var code = line.encoded(hasColor: true, hasUTF8: hasUTF8)
-                    // What this program steers with: styles, and where a row goes on.
+                    // The control sequences of this program: styles, and the column of a row.
                     code.replace(#/\x1b\[[0-9;]*[mG]/#, with: "")
                     for scalar in code.unicodeScalars {
                         let category = scalar.properties.generalCategory

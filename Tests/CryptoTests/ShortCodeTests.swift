@@ -10,7 +10,7 @@ import Testing
         ShortAuthenticationString(role: role, handshakeHash: hash ?? self.hash, nonce: [UInt8](repeating: byte, count: 32))
     }
 
-    /// What both see after commitments and reveals have been exchanged in order.
+    /// The codes of both sides after commitments and reveals have been exchanged in order.
     private func texts(_ one: ShortAuthenticationString, _ other: ShortAuthenticationString) throws -> (
         ShortAuthenticationDigits, ShortAuthenticationDigits
     ) {

@@ -132,7 +132,7 @@ import Testing
         #expect(book.trustStatus(of: impostor, claiming: otherName) == .nameClash(knownAs: ada.fingerprint))
         let decoded = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
         #expect(decoded == book)
-        // Who is trusted no more has only the name it uses.
+        // A peer that is no longer trusted has only the name that it claims.
         book.setBlocked(ada.fingerprint, true)
         book.setBlocked(ada.fingerprint, false)
         #expect(book.trustStatus(of: try peer(12), claiming: otherName) == .new)

@@ -4,7 +4,7 @@ import NearshareBase
 import NearshareTesting
 import Testing
 
-/// What the fuzzer in `Tests/Fuzz` has ever found, and what it begins with.
+/// The finds and the seeds of the fuzzer in `Tests/Fuzz`.
 @Suite struct FindTests {
     static let names = DecoderProperty.all.map(\.name)
 

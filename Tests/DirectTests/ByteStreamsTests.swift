@@ -73,7 +73,7 @@ import Testing
             written += try a.write(chunk, on: slow)
             try exchange(&a, &b)
         }
-        // As much as the window and the sender's buffer hold.
+        // The window and the sender's buffer are full.
         #expect(written == Int(StreamFrame.initialWindow) + ByteStreams.Limits().sendBuffer)
         var total = 0
         for _ in 0..<20 {

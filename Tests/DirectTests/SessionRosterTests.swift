@@ -211,7 +211,7 @@ import Testing
         #expect(roster.drainChanges() == [.left(member(3).id)] && roster.deadline(after: later(3)) == nil)
     }
 
-    /// What a roster tells others.
+    /// The members that a roster reports to others.
     private func members(_ roster: SessionRoster) throws -> [SessionMember] {
         guard case .roster(_, let members) = roster.frame else { throw NoRoster() }
         return members

@@ -82,7 +82,7 @@ final class ChildProcess: Sendable {
         return status
     }
 
-    /// As if its machine had lost power.
+    /// Ends the process without a goodbye, like a loss of power.
     func kill() {
         Glibc.kill(process, SIGKILL)
         end()

@@ -1,4 +1,4 @@
-// What every engine must do, checked over the in-memory twin and over the real engines between network namespaces.
+// The contract of every engine, checked over the in-memory twin and over the real engines between network namespaces.
 
 import NearshareInterfaces
 import Testing

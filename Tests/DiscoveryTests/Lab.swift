@@ -11,7 +11,7 @@ struct LabError: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// What a suite of contract tests runs over: machines that discover each other.
+/// The environment of a suite of contract tests: machines that discover each other.
 protocol Lab: Sendable {
     /// The interface over which the machines meet.
     var interface: String { get }
@@ -33,7 +33,7 @@ protocol LabAdvertisement: Sendable {
     func stop() async throws
 }
 
-/// What one browser sees.
+/// The sightings of one browser.
 final class Sighter: Sendable {
     let events: Mailbox<DiscoveryEvent>
     private let onEnd: @Sendable () -> Void
@@ -103,7 +103,7 @@ final class MemoryLab: Lab {
 
 private final class MemoryHost: LabHost {
     private let discovery: any Discovery
-    /// As in a process, what is advertised stays until it is stopped.
+    /// The running advertisements: like those of a process, they stay until they are stopped.
     private let running = Mutex<[any RunningAdvertisement]>([])
 
     init(discovery: any Discovery) { self.discovery = discovery }
@@ -296,7 +296,7 @@ extension String {
 /// A discovery-probe in a namespace. See Tests/Support/discovery-probe for what is said.
 final class ProbeHost: LabHost {
     let child: ChildProcess
-    /// As the engine calls itself.
+    /// The engine's name for itself.
     let engine: String
     private let answers: Mailbox<[String]>
     private let sighters: Registry

@@ -255,7 +255,7 @@ struct MessengerStoryTests {
                 // A blocked peer is not told that it is blocked either.
                 #expect(await first(own) { isMark($0, .delivered, of: line.id) } != nil)
             }
-            // As phones send it: in the mesh session, from a peer that relays nothing.
+            // A phone sends it so: in the mesh session, from a peer that relays nothing.
             var phone = stage.settings(ada.identity, "Ada")
             phone.discovery = segment.join(host: "127.0.0.1")
             try await withNode(phone) { phone in

@@ -59,7 +59,7 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.apart.remove([one, other]) }
     }
 
-    /// As if the machine had lost its power: all its links break without a goodbye, and it can no longer be reached.
+    /// Cuts off a machine like a loss of power: all its links break without a goodbye, and it can no longer be reached.
     func cutOff(_ number: Int) {
         let broken = state.update { state in
             state.cutOff.insert(number)

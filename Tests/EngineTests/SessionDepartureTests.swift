@@ -5,8 +5,8 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// Members that leave during an operation, with a goodbye or without: all others are told, operations with the member end, and the
-/// session of the others continues.
+/// Members that leave during an operation, with a goodbye or without: all others are told, operations with the member end, and
+/// the session of the others continues.
 @Suite(.timeLimit(.minutes(3)), .leavesNothing) struct SessionDepartureTests {
     enum Going: CaseIterable, Sendable {
         case leaves

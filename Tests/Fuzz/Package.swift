@@ -1,7 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A package of its own, as its targets only build with `--sanitize=fuzzer`, which brings the main function along. `run` builds it.
+// A package of its own, as its targets only build with `--sanitize=fuzzer`, which brings the main function along. `run` builds
+// it.
 let package = Package(
     name: "nearshare-fuzz",
     dependencies: [.package(name: "nearshare", path: "../..")],

@@ -35,7 +35,7 @@ import Testing
             enum CodingKeys: String, CodingKey {
                 case id, note, fileName, fileSizeOverride, mimeType, content, encoded, encodeFails, transferId, decodeFails,
                     decoded, consensus, android
-                // As the key decoding strategy leaves it.
+                // The result of the key decoding strategy.
                 case inNoisePayload = "inNoisePayload0X20"
             }
             var id: String
@@ -66,7 +66,7 @@ import Testing
         var decodeCases: [Case]
     }
 
-    // What an iPhone makes of names and types when it stores a file is not part of the value.
+    // The names and types that an iPhone chooses when it stores a file are not part of the value.
     @Test(.enabled(if: Vectors.isThere("file_packets.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func files() throws {
         let file = try Vectors.read(Files.self, from: "file_packets.json")

@@ -4,9 +4,8 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-// What the files of bitchat's vectors have in common beside the shapes in NearshareTesting. Every item counts, none is passed
-// over
-// because of what it holds.
+// Properties of all files of bitchat's vectors, beside the shapes in NearshareTesting. Every item counts; none is skipped
+// because of its content.
 
 /// How the two phone apps judge an input.
 enum Consensus: String, Decodable {

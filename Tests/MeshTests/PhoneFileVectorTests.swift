@@ -60,7 +60,7 @@ import Testing
             #expect((type != nil) == vector.recognised, "\(vector.mime)")
             #expect(type?.category.rawValue == vector.category, "\(vector.mime)")
             #expect(type?.fileExtension == vector.defaultExtension, "\(vector.mime)")
-            // Of a long content only the beginning is given.
+            // A long content is given by its beginning only.
             let head = try #require(Hex.decode(vector.contentHeadHex))
             let content = head + [UInt8](repeating: 0, count: max(0, vector.contentLength - head.count))
             #expect(type?.matches(content[...]) ?? false == vector.magicOk, "\(vector.mime), \(vector.contentHeadHex)")

@@ -77,7 +77,7 @@ static int give(int to, const uint8_t *packet, size_t size) {
 
 // Links of a controller that is switched off end without a message; and it does not advertise.
 static int is_listening(int index) {
-    // Of an unknown vendor.
+    // The event of an unknown vendor.
     static const uint8_t nothing[] = {EVENT, VENDOR, 1, 0};
     return give(index, nothing, sizeof nothing);
 }

@@ -124,11 +124,15 @@ class TwoMediaStory(RadioStory):
         self.assertEqual("lan", sending.wait_for("found", timeout=TIMEOUT)["via"])
         sending.wait_for("progress", lambda event: event["done"] > 500_000, timeout=TIMEOUT)
         network(False)
+        self.assert_resumes(sending, anna, photo, "bluetooth")
+
+    def assert_resumes(self, sending, receiving, file, medium):
+        """The sender reconnects over the medium, and goes on where the receiver's part ends."""
         self.assertEqual("interrupted", sending.wait_for("finished", timeout=TIMEOUT)["outcome"])
-        self.assertEqual("bluetooth", sending.wait_for("inviting", timeout=TIMEOUT)["via"])
+        self.assertEqual(medium, sending.wait_for("inviting", timeout=TIMEOUT)["via"])
         self.assertGreater(sending.wait_for("resumed", timeout=TIMEOUT)["offset"], 0)
         self.assertEqual(0, sending.end(2 * TIMEOUT), sending.story())
-        self.assertEqual(digest(photo), digest(anna.wait_for("delivered", timeout=TIMEOUT)["path"]))
+        self.assertEqual(digest(file), digest(receiving.wait_for("delivered", timeout=TIMEOUT)["path"]))
 
     def test_a_send_is_resumed_over_the_network_when_bluetooth_fails(self):
         # A network that delivers nothing for now.
@@ -143,11 +147,7 @@ class TwoMediaStory(RadioStory):
         subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], check=True)
         self.addCleanup(tell_air, "out-of-range", None)
         tell_air("out-of-range", "0 1\n1 0\n")
-        self.assertEqual("interrupted", sending.wait_for("finished", timeout=TIMEOUT)["outcome"])
-        self.assertEqual("lan", sending.wait_for("inviting", timeout=TIMEOUT)["via"])
-        self.assertGreater(sending.wait_for("resumed", timeout=TIMEOUT)["offset"], 0)
-        self.assertEqual(0, sending.end(2 * TIMEOUT), sending.story())
-        self.assertEqual(digest(photo), digest(anna.wait_for("delivered", timeout=TIMEOUT)["path"]))
+        self.assert_resumes(sending, anna, photo, "lan")
 
     def test_a_peer_on_both_media_is_one_peer(self):
         self.anna.receive("--interface", "lo")

@@ -92,7 +92,7 @@ class SessionProtocolStory(unittest.TestCase):
         self.assertEqual([(0, b"hello"), (0, b"welcome back")], member.received)
         again.acknowledge()
         again.say(0x45)
-        self.hear(chat, "is gone")
+        self.hear(chat, " left")
         again.socket.close()
 
     def test_streams_structured_values_and_packets(self):
@@ -124,7 +124,7 @@ class SessionProtocolStory(unittest.TestCase):
             self.assertNotEqual(b"\x01", link.receive_packet())
         link.packets.close()
         link.socket.close()
-        self.hear(sensor, "has gone")
+        self.hear(sensor, " left: ")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ struct AcceptancePolicyTests {
         #expect(detail.contains("60 B") && detail.contains("40 B"))
         #expect(verdict(policy, offer(40)) == .accept)
         #expect(verdict(policy, offer(100), from: other) == .accept)
-        // What was not kept does not count.
+        // Discarded bytes do not count.
         policy.release(offer(40), from: peer)
         #expect(verdict(policy, offer(40)) == .accept)
         guard case .decline(.tooLarge, .some) = verdict(policy, offer(nil)) else {

@@ -27,7 +27,7 @@ struct SimulatedNodes: Simulation {
         let store = InMemoryBundleStore()
         /// nil while the node does not run.
         var process: SimulatedProcess?
-        /// Of all processes.
+        /// The events of all processes of this node.
         var meshEvents: [MeshEvent] = []
         var bundleEvents: [BundleEvent] = []
         var rejections: [BundleRejection] = []
@@ -209,7 +209,7 @@ struct SimulatedNodes: Simulation {
     }
 
     private mutating func transmit(from number: Int) {
-        let bytes = peers[number].takeOutput(now: now).bytes
+        let bytes = peers[number].drainOutput(now: now).bytes
         // A stream loses nothing.
         var conditions = conditions
         conditions.lossOneIn = 0

@@ -103,7 +103,7 @@ struct BreakageTests {
         try rig.scratch.write(path, journal.encoded)
         let believed = try sink().resumePoint().completeEntries
         #expect(believed > 0 && believed < latest)
-        // What the machine has forgotten.
+        // A state that the machine has lost.
         try rig.scratch.write("state/spool/\(staged)/items/0/t/f\(latest - 2)", [])
         _ = try TransferRig().move(source, to: try sink())
         for (number, entry) in entries.enumerated() {
@@ -286,7 +286,7 @@ struct BreakageTests {
             func sink() throws -> any ResourceSink {
                 try inbox.makeSink(for: source.offer, from: anna, resumeKey: someKey, clock: clock.read)
             }
-            // As if the offer had not told its size.
+            // An offer that does not state its size.
             var blind = source.offer
             blind.totalSize = nil
             do {

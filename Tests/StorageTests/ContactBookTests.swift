@@ -77,7 +77,7 @@ struct ContactBookTests {
         #expect(book.entry(of: anna.fingerprint)?.lastMet == time(1) && book.entry(of: anna.fingerprint)?.since == time(0))
         #expect(meet(anna, name: ben.name, at: 1, in: &book))
         #expect(meet(anna, name: ben.name, isProven: true, at: 1, in: &book))
-        // What was proven once stays proven.
+        // A name that was proven stays proven.
         #expect(!meet(anna, name: ben.name, at: 1, in: &book))
         #expect(book.entry(of: anna.fingerprint)?.isProven == true)
     }
@@ -161,7 +161,7 @@ struct ContactBookTests {
         #expect(!meet(anna, isProven: true, friends: friends, at: 9_000, in: &book))
         #expect(!bring(anna, friends: friends, in: &book))
         #expect(Set(book.entries.keys) == friends)
-        // Who is there already needs no room.
+        // A contact that is present needs no further space.
         #expect(bring(Self.crowd[0], friends: friends, in: &book))
     }
 

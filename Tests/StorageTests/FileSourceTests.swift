@@ -165,7 +165,7 @@ struct FileSourceTests {
             }
         }
         switch change {
-        // What is open stays, whatever becomes of its name.
+        // An open file stays readable, whatever happens to its name.
         case .grown, .becameFolder, .removed: #expect(try rest() == 400)
         case .shrunk, .rewritten:
             let failure = #expect(throws: StorageError.self) { try rest() }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareStorage
 
-/// What every sink promises, checked on the twin in memory and on real files.
+/// The contract of every sink, checked on the in-memory twin and on real files.
 @Suite("contract: sink")
 struct SinkContractTests {
     enum Kind: String, CaseIterable, Sendable {
@@ -19,7 +19,7 @@ struct SinkContractTests {
         let stored: () throws -> [String: [UInt8]]
         let setAvailable: (Bool) -> Void
         let deliverPending: () -> Void
-        /// What has to live as long.
+        /// An object that has to live as long as the sink.
         let owner: Any
 
         init(_ kind: Kind) throws {

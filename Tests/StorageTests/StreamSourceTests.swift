@@ -126,7 +126,7 @@ struct StreamSourceTests {
             pipe.closeWriting()
         }
         let quickWorker = Worker { quick.readAll() }
-        // As much as the window and the pipe hold goes ahead of the slow one, and no more: the writer can't have finished.
+        // The writer can't have finished: only the window and the pipe's capacity are ahead of the slow reader.
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 100, alignment: 1)
         defer { buffer.deallocate() }
         for _ in 0..<100 { #expect(try slow.reader.read(into: buffer) == 100) }

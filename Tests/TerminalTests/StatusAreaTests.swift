@@ -100,7 +100,7 @@ struct StatusAreaTests {
         var (terminal, area) = (TerminalEmulator(columns: 20), StatusArea())
         _ = area.show(["anna → a long line 1%"], columns: 40)
         _ = area.ask("accept this? ", columns: 40)
-        // What a terminal shows that wraps its rows again after it was narrowed to 20 columns.
+        // A terminal that wraps its rows again after it was narrowed to 20 columns.
         terminal.write("anna → a long line 1%\naccept this? ")
         terminal.write(area.show(["anna → 2%"], columns: 20))
         #expect(terminal.shown == ["anna → 2%", "accept this? "])

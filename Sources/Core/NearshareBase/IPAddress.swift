@@ -54,8 +54,8 @@ package enum IPAddress: Sendable, Hashable {
     /// Whether connecting needs a zone (interface) besides the address.
     package var needsZone: Bool { isIPv6 && isLinkLocal }
 
-    /// Whether this is a unicast address that a host on the link can have: not unspecified, multicast, broadcast, reserved or an
-    /// IPv4-mapped address.
+    /// Whether this is a unicast address that a host on the link can have: not unspecified, multicast, broadcast, reserved or
+    /// an IPv4-mapped address.
     /// - Parameter onLoopback: Allows loopback addresses, for claims that arrived over loopback.
     package func canBeReached(onLoopback: Bool) -> Bool {
         if isMulticast || (isLoopback && !onLoopback) { return false }

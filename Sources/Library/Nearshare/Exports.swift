@@ -1,5 +1,5 @@
-// `import Nearshare` is all that a program writes. Of these modules it sees only what is public: the types that stand in the signatures
-// of the API. Everything else in them is `package`. See docs/decisions/one-public-module.md.
+// `import Nearshare` is all that a program writes. Of these modules it sees only what is public: the types that stand in the
+// signatures of the API. Everything else in them is `package`. See docs/decisions/one-public-module.md.
 @_exported public import NearshareBase
 @_exported public import NearshareCrypto
 @_exported public import NearshareDirect

@@ -13,7 +13,8 @@ extension Session {
     ///   - context: bytes for the receiving programs, at most 1024.
     ///   - timeout: time that the receivers have to answer, 1 to 600 seconds.
     /// - Returns: a transfer for each member, for its progress and its result.
-    /// - Throws: ``StorageError`` when the path cannot be read, ``SessionError`` when a member is not connected; then nothing is offered.
+    /// - Throws: ``StorageError`` when the path cannot be read, ``SessionError`` when a member is not connected; then nothing
+    /// is offered.
     public func sendResource(
         at path: String, named name: ClaimedFileName? = nil, to members: [PeerID], context: [UInt8] = [],
         timeout: Duration = .seconds(30)

@@ -1,7 +1,8 @@
 internal import CSystemd
 internal import Glibc
 
-/// A D-Bus message that is read from its beginning, or written. Reading past its end, or another type than the next value's, returns nil.
+/// A D-Bus message that is read from its beginning, or written. Reading past its end, or another type than the next value's,
+/// returns nil.
 package final class DBusMessage {
     let raw: OpaquePointer
 

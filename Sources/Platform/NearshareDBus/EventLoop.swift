@@ -10,7 +10,8 @@ package protocol EventLoop: AnyObject, SendableMetatype {
     /// Handles deadlines that have passed.
     func tick(at now: MonotonicInstant)
 
-    /// Blocks until an event arrives, the wake-up descriptor that `init` was given becomes readable, or time is over; handles the events.
+    /// Blocks until an event arrives, the wake-up descriptor that `init` was given becomes readable, or time is over; handles
+    /// the events.
     /// - Parameter timeout: nil for none.
     func wait(timeout: Duration?)
 

@@ -96,8 +96,8 @@ struct Settling {
     /// The time of the next decision; nil once settled.
     private(set) var nextDeadline: MonotonicInstant?
 
-    /// A responder that has just multicast an answer suppresses the same answer for one second (RFC 6762, section 6); measured answers to
-    /// a question in that second arrive after 1.14 to 1.16 s.
+    /// A responder that has just multicast an answer suppresses the same answer for one second (RFC 6762, section 6); measured
+    /// answers to a question in that second arrive after 1.14 to 1.16 s.
     static let minimumTime: Duration = .milliseconds(1500)
     /// Services that announce themselves and do not answer delay settling no longer than this.
     static let maximumTime: Duration = .milliseconds(4000)

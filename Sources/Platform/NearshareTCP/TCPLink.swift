@@ -55,7 +55,8 @@ final class TCPLink: StreamLink {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// Shuts the socket down; deinit closes the descriptor. Closed here, its number could be another file by the time that another thread uses it.
+    /// Shuts the socket down; deinit closes the descriptor. Closed here, its number could be another file by the time that
+    /// another thread uses it.
     func close() {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }

@@ -1,4 +1,5 @@
-/// The best possible delivery of one bundle, and the cost of plain flooding, on the same network with links without loss or delay.
+/// The best possible delivery of one bundle, and the cost of plain flooding, on the same network with links without loss or
+/// delay.
 struct Yardstick {
     let source: Int
     /// Nil for everyone.
@@ -9,7 +10,8 @@ struct Yardstick {
     /// Fewest hops over which the bundle can have reached each node by now; ``never`` for none.
     private(set) var hops: [UInt16]
     private(set) var reachedAt: [Float]
-    /// Transmissions of plain flooding: each node sends the bundle to all neighbours except the previous node, and to each new one.
+    /// Transmissions of plain flooding: each node sends the bundle to all neighbours except the previous node, and to each new
+    /// one.
     private(set) var floodCount = 0
 
     static let never = UInt16.max

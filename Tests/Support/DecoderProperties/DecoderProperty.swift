@@ -1,6 +1,6 @@
 import NearshareBase
 
-/// What one decoder is held to, whatever bytes it is given.
+/// The property of one decoder that holds for all inputs.
 ///
 /// Written once for two readers: the fuzzer in `Tests/Fuzz`, which makes up the bytes, and `WireTests`, which feeds it what the
 /// fuzzer has ever found.

@@ -135,7 +135,7 @@ package struct MemoryReceiver: ContentReceiver, Sendable {
 
     package init() {}
 
-    /// As if an earlier attempt had stopped after this number of complete entries and bytes.
+    /// The content after an earlier attempt that stopped at this number of complete entries and bytes.
     package init(kept content: MemoryContent, entries count: Int, bytes: Int) {
         entries = Array(content.entries.prefix(count))
         complete = count

@@ -1,9 +1,10 @@
 internal import Glibc
 
-/// The threads and descriptors of this process, as the kernel lists them. Only meaningful where no other test runs in the process.
+/// The threads and descriptors of this process, as the kernel lists them. Only meaningful where no other test runs in the
+/// process.
 package struct ProcessResources: Sendable, Hashable {
     package var threadCount: Int
-    /// What each open descriptor refers to.
+    /// The object that each open descriptor refers to.
     package var descriptors: [Int32: String]
 
     /// The present ones.

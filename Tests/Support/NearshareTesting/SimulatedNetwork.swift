@@ -99,7 +99,7 @@ package struct SimulatedNetwork {
         while isBusy {
             isBusy = false
             for index in 0..<2 {
-                let (bytes, notes) = peers[index].takeOutput(now: now)
+                let (bytes, notes) = peers[index].drainOutput(now: now)
                 log += notes.map { "\(now.nanoseconds) \(index) \($0)" }
                 if !bytes.isEmpty { send(bytes, from: index) }
                 if !bytes.isEmpty || !notes.isEmpty { isBusy = true }

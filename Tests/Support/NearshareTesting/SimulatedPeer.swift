@@ -133,8 +133,8 @@ package struct SimulatedPeer: Sendable {
         }
     }
 
-    /// What is to be sent, with as much content as the receiver has granted, and what is to be noted.
-    package mutating func takeOutput(now: MonotonicInstant) -> (bytes: [UInt8], notes: [String]) {
+    /// Removes and returns the bytes to send, with as much content as the receiver has granted, and a line for each event.
+    package mutating func drainOutput(now: MonotonicInstant) -> (bytes: [UInt8], notes: [String]) {
         if closure == nil { for id in outgoing.keys.sorted(by: { $0.rawValue < $1.rawValue }) { pump(id) } }
         defer { (output, notes) = ([], []) }
         return (output, notes)

@@ -2,7 +2,8 @@ package import NearshareBase
 
 /// Machines on virtual time, in one thread: the twin of the engine's `MachineDriver`. One seed is one story.
 ///
-/// A conforming type owns the machines and whatever lies between them. ``run(for:until:)`` jumps from one event or deadline to the next.
+/// A conforming type owns the machines and whatever lies between them. ``run(for:until:)`` jumps from one event or deadline to
+/// the next.
 package protocol Simulation {
     associatedtype Event
 

@@ -2,7 +2,7 @@ internal import NearshareBase
 package import NearshareInterfaces
 internal import Synchronization
 
-/// What the nodes of one story hold: their threads, and the links and listeners of their transports.
+/// The resources of the nodes of one story: their threads, and the links and listeners of their transports.
 ///
 /// Tests run beside each other, so it counts what was made by this story rather than by the process.
 package final class StoryResources: Sendable {

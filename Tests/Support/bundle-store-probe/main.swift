@@ -3,7 +3,8 @@ import NearshareBase
 import NearshareDatabase
 import NearshareInterfaces
 
-// Fills a store as fast as possible, and prints the number of each bundle once it is durable: for a test that kills the process.
+// Fills a store as fast as possible, and prints the number of each bundle once it is durable: for a test that kills the
+// process.
 
 let store = try SQLiteBundleStore(directory: CommandLine.arguments[1])
 var number: UInt64 = 0

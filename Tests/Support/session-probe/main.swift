@@ -5,6 +5,6 @@
 //
 //     begin      invite HOST PORT      send PATH ID      stream NAME MEBIBYTES ID      memory      leave
 //
-// What comes on a stream called slow-N is read at N mebibytes a second, other streams as fast as they come.
+// A stream called slow-N is read at N mebibytes a second, other streams without a limit.
 
 await Probe.main()

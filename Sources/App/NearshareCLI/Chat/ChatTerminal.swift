@@ -57,8 +57,8 @@ final class ChatTerminal: Sendable {
     }
 
     /// Runs until the user quits or the terminal closes, and then restores the terminal.
-    /// - Throws: ``ControlFailure`` when the node in another process has stopped; the terminal stays in full-screen mode for the
-    ///   next node.
+    /// - Throws: ``ControlFailure`` when the node in another process has stopped; the terminal stays in full-screen mode for
+    ///   the next node.
     func run() async throws {
         let events = try await client.events()
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)

@@ -38,8 +38,8 @@ final class PipedConversation: Sendable {
     /// Time to look for an unknown peer, in seconds.
     private static let findTimeout = Duration.seconds(10)
     private static let maximumHistory = 500
-    /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events that
-    /// wait for it, so at least one reading follows each loss.
+    /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events
+    /// that wait for it, so at least one reading follows each loss.
     private static let refreshInterval = 512
 
     init(client: any NodeClient, parameters: Parameters, input: Int32 = STDIN_FILENO) {

@@ -4,8 +4,8 @@ internal import Nearshare
 
 /// A peer as named on the command line: a name, a prefix of one, an id or an address.
 enum PeerArgument {
-    /// - Throws: a `ValidationError` for a text that names no peer: an empty one, usually an unset variable, would be a prefix of
-    ///   every name, and an address needs a port.
+    /// - Throws: a `ValidationError` for a text that names no peer: an empty one, usually an unset variable, would be a prefix
+    ///   of every name, and an address needs a port.
     @Sendable static func validated(_ text: String) throws -> String {
         if text.allSatisfy(\.isWhitespace) { throw ValidationError("the peer's name is empty") }
         if isHostAddress(text) {

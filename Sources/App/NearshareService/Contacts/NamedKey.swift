@@ -35,7 +35,7 @@ extension TrustStore {
         return (key.fingerprint, entry)
     }
 
-    /// As ``peer(named:)``.
+    /// The known peer that a text selects.
     /// - Throws: also when no peer matches.
     package func requirePeer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry) {
         if let peer = try peer(named: text) { return peer }

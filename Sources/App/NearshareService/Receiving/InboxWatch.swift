@@ -2,7 +2,8 @@ internal import Glibc
 internal import Nearshare
 internal import Synchronization
 
-/// Waits for events that can make an inbox accept items again: a change of the mounts, of the inbox, or of a directory above it.
+/// Waits for events that can make an inbox accept items again: a change of the mounts, of the inbox, or of a directory above
+/// it.
 ///
 /// The kernel does not announce that space has become free, except for items that are removed from the inbox itself.
 package final class InboxWatch: Sendable {
@@ -28,8 +29,8 @@ package final class InboxWatch: Sendable {
         for descriptor in [changes, mounts] where descriptor >= 0 { close(descriptor) }
     }
 
-    /// Watches the inbox, or the directory in which a part of its path is missing. Called before each attempt to use the inbox, so
-    /// that no later change is missed.
+    /// Watches the inbox, or the directory in which a part of its path is missing. Called before each attempt to use the inbox,
+    /// so that no later change is missed.
     package func arm() {
         watched.withLock { watched in
             if watched >= 0 { inotify_rm_watch(changes, watched) }

@@ -10,14 +10,14 @@ package final class ReceiveController: Sendable {
         case ended(TransferOutcome)
     }
 
-    /// What one sender sends, the same on each try.
+    /// Identifies content of one sender, the same on each try.
     private struct ResumeIdentity: Hashable {
         var sender: Fingerprint
         var key: [UInt8]
     }
 
-    /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that the
-    /// link is broken before this side has.
+    /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
+    /// the link is broken before this side has.
     private static let stallTime = Duration.seconds(1)
 
     private let machine: LocalMachine
@@ -132,7 +132,7 @@ package final class ReceiveController: Sendable {
         let peer = invitation.peer
         let identity = ResumeIdentity(sender: peer.proven.fingerprint, key: invitation.resumeKey)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
-            // What it has stored can be resumed once it has ended.
+            // The earlier try has to end before its stored part can be resumed.
             _ = await earlier.result
         }
         let sink: any ResourceSink

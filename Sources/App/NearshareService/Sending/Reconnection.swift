@@ -1,11 +1,12 @@
 internal import Nearshare
 
-/// The tries of one send after its link broke: the addresses that have failed, the back-off, and the time in which they must succeed.
+/// The tries of one send after its link broke: the addresses that have failed, the back-off, and the time in which they must
+/// succeed.
 struct Reconnection: Sendable {
     /// Time for a new connection after the last byte that the receiver got.
     static let timeout = Duration.seconds(30)
-    /// Back-off before the first try. The receiver resumes only what its side of the broken link no longer holds, and may notice
-    /// the break later than the sender.
+    /// Back-off before the first try. The receiver resumes only what its side of the broken link no longer holds, and may
+    /// notice the break later than the sender.
     private static let initialDelay = Duration.seconds(1)
     private static let maximumDelay = Duration.seconds(8)
 

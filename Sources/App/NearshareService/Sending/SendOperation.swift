@@ -200,8 +200,8 @@ package final class SendOperation: Sendable {
         reporter.report(.authenticationDigits(connection.proven.id, digits))
     }
 
-    /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one finds
-    /// nothing.
+    /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one
+    /// finds nothing.
     private func resumeKey(of offer: Offer) -> [UInt8] {
         guard resumes, source.canResume else { return LocalMachine.randomBytes(32) }
         return ResumeKey.derive(from: offer)

@@ -1,6 +1,7 @@
 package import Nearshare
 
-/// The initiator's half of verifying a peer's key: both users compare the short code. ``VerificationResponder`` is the other half.
+/// The initiator's half of verifying a peer's key: both users compare the short code. ``VerificationResponder`` is the other
+/// half.
 ///
 /// A mismatch is recorded before it is reported, and the key is recorded as verified only after both users have confirmed.
 package struct VerificationOperation: Sendable {
@@ -12,9 +13,10 @@ package struct VerificationOperation: Sendable {
         self.reporter = reporter
     }
 
-    /// - Parameter ask: asks the local user whether the code is the same at the peer. Cancelled when the peer answers no, or the
-    ///   connection ends.
-    /// - Throws: ``CommandFailure`` with ``ExitStatus/notTrusted`` when one of the users denies; ``NodeError`` when the connection ends.
+    /// - Parameter ask: asks the local user whether the code is the same at the peer. Cancelled when the peer answers no, or
+    ///   the connection ends.
+    /// - Throws: ``CommandFailure`` with ``ExitStatus/notTrusted`` when one of the users denies; ``NodeError`` when the
+    /// connection ends.
     package func run(
         over connection: Connection, ask: @escaping @Sendable (ShortAuthenticationDigits, DisplayName) async -> Bool
     ) async throws {

@@ -1,7 +1,7 @@
 internal import Nearshare
 
-/// The responder's half of verifying a key: asks the local user to compare the short code that a peer wants to compare. Only a user can
-/// confirm it. ``VerificationOperation`` is the other half.
+/// The responder's half of verifying a key: asks the local user to compare the short code that a peer wants to compare. Only a
+/// user can confirm it. ``VerificationOperation`` is the other half.
 struct VerificationResponder: Sendable {
     let trust: TrustRecorder
     let reporter: any Reporter

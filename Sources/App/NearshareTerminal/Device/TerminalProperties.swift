@@ -14,7 +14,7 @@ package struct TerminalSize: Sendable, Hashable {
     package static let standard = TerminalSize(columns: 80, rows: 24)
 }
 
-/// What can be known about a descriptor as a terminal, and about the terminal's abilities from the environment.
+/// The properties of a descriptor as a terminal, and the terminal's abilities according to the environment.
 package enum TerminalProperties {
     package static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 

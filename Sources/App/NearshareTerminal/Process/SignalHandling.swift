@@ -43,7 +43,8 @@ package enum SignalHandling {
     ///   - stop: called at the first signal; makes `body` end soon. At the second signal, or when `body` takes too long after
     ///     the first, the process exits.
     ///   - body: the work.
-    /// - Throws: what `body` throws; ``Interrupted`` when a signal came, since the failure then follows from the request to stop.
+    /// - Throws: what `body` throws; ``Interrupted`` when a signal came, since the failure then follows from the request to
+    /// stop.
     package static func run<Result: Sendable>(
         onSignal stop: @escaping @Sendable () -> Void, _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {

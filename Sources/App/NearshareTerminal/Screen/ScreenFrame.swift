@@ -1,6 +1,6 @@
 /// The contents of a full screen.
 package struct ScreenFrame: Sendable, Hashable {
-    /// As many lines as the terminal has rows, none wider than the terminal.
+    /// The rows of the terminal, none wider than the terminal.
     package var lines: [StyledLine]
     /// Counted from 0.
     package var cursorRow: Int

@@ -33,9 +33,9 @@ package enum TextLayout {
 
     /// One line of a message, escaped for a terminal.
     ///
-    /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, a joiner between two emoji is left out
-    /// (each is drawn by itself, at a width on which all terminals agree), and a backslash is doubled only where it could be
-    /// mistaken for the start of an escape, because messages often contain code.
+    /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, a joiner between two emoji is left
+    /// out (each is drawn by itself, at a width on which all terminals agree), and a backslash is doubled only where it could
+    /// be mistaken for the start of an escape, because messages often contain code.
     package static func escaped(_ line: some StringProtocol) -> String {
         var scalars = String.UnicodeScalarView()
         let all = Array(line.unicodeScalars)

@@ -1,10 +1,10 @@
 /// A state machine without clock, randomness, files, sockets or tasks of its own.
 ///
-/// It has one method for each input, of its own signature: a request may return a value or throw. After each input its driver asks
-/// for the consequences: ``drainReactions()``, and ``deadline`` for the next call of ``advance(to:)``. The same machine runs behind a
-/// lock and a thread in a node, and in one thread on virtual time in tests.
+/// It has one method for each input, of its own signature: a request may return a value or throw. After each input its driver
+/// asks for the consequences: ``drainReactions()``, and ``deadline`` for the next call of ``advance(to:)``. The same machine
+/// runs behind a lock and a thread in a node, and in one thread on virtual time in tests.
 package protocol Machine: Sendable {
-    /// What the driver does for the machine.
+    /// An action that the driver performs for the machine.
     associatedtype Reaction: Sendable
     /// The clocks that the machine reads: a ``MonotonicInstant``, or a ``Moment`` where it needs the wall clock, too.
     associatedtype Time: ClockReading

@@ -1,5 +1,5 @@
-/// Conversion to and from JSON and other formats, by `JSONEncoder`, `JSONDecoder` and their like. A byte string is encoded as an
-/// array of numbers, and is decoded as one.
+/// Conversion to and from JSON and other formats, by `JSONEncoder`, `JSONDecoder` and their like. A byte string is encoded as
+/// an array of numbers, and is decoded as one.
 extension StructuredValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()

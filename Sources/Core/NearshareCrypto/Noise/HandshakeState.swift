@@ -1,8 +1,8 @@
 /// One party's state of a Noise handshake (Noise specification, revision 34, section 5.3) in any ``HandshakePattern``. Reading
 /// commits after authenticating: a rejected message leaves the state unchanged.
 ///
-/// After ``NoiseError/notAuthentic`` or ``NoiseError/lowOrderPoint`` the specification (section 5) asks the caller to delete the
-/// state. Over a stream that is right, because only the peer can have sent the message. On a medium where others can inject
+/// After ``NoiseError/notAuthentic`` or ``NoiseError/lowOrderPoint`` the specification (section 5) asks the caller to delete
+/// the state. Over a stream that is right, because only the peer can have sent the message. On a medium where others can inject
 /// packets, the caller drops the forged message instead, and waits for the genuine one.
 package struct HandshakeState: Sendable {
     /// Limit on a Noise message (section 3).
@@ -107,8 +107,8 @@ package struct HandshakeState: Sendable {
         return payload
     }
 
-    /// Split: returns the transport keys of a completed handshake. After a one-way pattern only the initiator may use `send`, and
-    /// only the responder `receive` (section 7.4).
+    /// Split: returns the transport keys of a completed handshake. After a one-way pattern only the initiator may use `send`,
+    /// and only the responder `receive` (section 7.4).
     /// - Throws: ``NoiseError/malformed`` before the handshake is complete.
     package func split() throws(NoiseError) -> TransportKeys {
         guard isFinished, let remoteStatic else { throw .malformed }

@@ -1,7 +1,7 @@
 /// One message in ``HandshakePattern/x`` to a receiver that may be offline, with sender authentication.
 ///
-/// Weaker than an interactive handshake: an attacker that obtains the receiver's static private key can decrypt recorded messages,
-/// and can forge messages from any sender to that receiver (key-compromise impersonation).
+/// Weaker than an interactive handshake: an attacker that obtains the receiver's static private key can decrypt recorded
+/// messages, and can forge messages from any sender to that receiver (key-compromise impersonation).
 package enum OneWayMessage {
     /// The bytes of a message besides its payload.
     package static let overheadByteCount =

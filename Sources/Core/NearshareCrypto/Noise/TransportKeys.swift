@@ -6,7 +6,7 @@ package struct TransportKeys: Sendable {
     package let send: CipherState
     /// The cipher state for messages from the peer.
     package let receive: CipherState
-    /// The handshake hash h for channel binding (Noise specification, section 11.2): 32 bytes, unique to this handshake and equal
-    /// on both sides.
+    /// The handshake hash h for channel binding (Noise specification, section 11.2): 32 bytes, unique to this handshake and
+    /// equal on both sides.
     package let handshakeHash: [UInt8]
 }

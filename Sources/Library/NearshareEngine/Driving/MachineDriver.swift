@@ -7,8 +7,8 @@ internal import NearshareInterfaces
 ///                                            └─► performed by the thread of run(_:), in order, without the lock
 ///     next ────► waits for work, or advances the machine at its deadline
 ///
-/// An input is a call of the machine's own method, so it costs one acquisition of the lock and no allocation. Bulk content does not pass
-/// through here: a machine only decides whether it is welcome.
+/// An input is a call of the machine's own method, so it costs one acquisition of the lock and no allocation. Bulk content does
+/// not pass through here: a machine only decides whether it is welcome.
 final class MachineDriver<Driven: Machine>: Sendable {
     private let state: Monitor<Driven>
     private let clock: @Sendable () -> Driven.Time
@@ -89,8 +89,8 @@ final class MachineDriver<Driven: Machine>: Sendable {
         }
     }
 
-    /// Runs the machine until it is finished: keeps its time, and performs the reactions that wait for this thread. All that are
-    /// waiting are performed together.
+    /// Runs the machine until it is finished: keeps its time, and performs the reactions that wait for this thread. All that
+    /// are waiting are performed together.
     func run(_ perform: ([Driven.Reaction]) -> Void = { _ in }) {
         while let reactions = next({ machine -> [Driven.Reaction]?? in
             if machine.hasReactions { return .some(machine.drainReactions()) }

@@ -34,8 +34,8 @@ enum LinkEnd: Sendable, Hashable {
 }
 
 /// Moves bytes between one link and the machine that decides: a thread reads and opens records, one writes control frames and
-/// keeps the time, and each transfer has one for its file, which also writes what it sends. No thread waits for the engine, and no queue
-/// grows without bound.
+/// keeps the time, and each transfer has one for its file, which also writes what it sends. No thread waits for the engine, and
+/// no queue grows without bound.
 ///
 ///     LinkReader ──frames, content──► LinkControl (LinkMachine) ──frames──► writing thread ──► LinkWriter
 ///                                          └──► LinkTransfers: SourcePump ──blocks──► LinkWriter, SinkPump
@@ -167,7 +167,7 @@ final class LinkDriver: Sendable {
             let isDone = try writer.tryTurn { control.driver.withMachine { $0.drainFrames() } + streams.takeFrames() }
             if !isDone { control.driver.update { machine, _ in machine.requestTurn() } }
         } catch {
-            // As in `send(_:of:)`.
+            // See `send(_:of:)`.
             link.close()
         }
     }
@@ -282,7 +282,7 @@ final class LinkDriver: Sendable {
             control.driver.run()
             link.close()
         } catch {
-            // As in `send(_:of:)`.
+            // See `send(_:of:)`.
             link.close()
         }
     }

@@ -1,9 +1,10 @@
 package import NearshareBase
 package import NearshareDirect
 
-/// The control side of one link: the handshake's deadline, then a ``DirectConnection`` with the frames that it wants written, then the end.
+/// The control side of one link: the handshake's deadline, then a ``DirectConnection`` with the frames that it wants written,
+/// then the end.
 ///
-///     handshake ──established──► connected ──closed──► ending ──all written──► lingering ──peer has read, or time is over──► finished
+///     handshake ──established──► connected ──closed──► ending ──all written──► lingering ──peer has read, or timeout──► finished
 ///         └──────── failed ─────────────────────────────►┘
 ///
 /// Content and sealed records do not pass through it: it only decides whether content of a transfer is welcome.
@@ -67,8 +68,8 @@ package struct LinkMachine: Machine {
     package var isClosed: Bool { connection?.isClosed ?? false }
 
     /// Gives the connection an input.
-    /// - Returns: whether the thread that writes is to be woken; nil before the handshake is finished. Most inputs have no reaction, or
-    ///   raise a window, which concerns the transfer's own thread only.
+    /// - Returns: whether the thread that writes is to be woken; nil before the handshake is finished. Most inputs have no
+    ///   reaction, or raise a window, which concerns the transfer's own thread only.
     package mutating func decide(_ input: (inout DirectConnection) -> [DirectReaction]) -> Bool? {
         guard var connection = connection.take() else { return nil }
         let reactions = input(&connection)
@@ -128,8 +129,8 @@ package struct LinkMachine: Machine {
         return frames
     }
 
-    /// Removes the frames that precede a block of content, as one step: content must neither follow its transfer's end nor overtake a
-    /// frame that was decided before it.
+    /// Removes the frames that precede a block of content, as one step: content must neither follow its transfer's end nor
+    /// overtake a frame that was decided before it.
     /// - Parameter isLast: whether the block ends the transfer's content.
     package mutating func drainFrames(beforeContentOf id: TransferID, isLast: Bool) -> [[UInt8]] {
         if isLast { connection?.finishSending(id) }

@@ -3,8 +3,8 @@ internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// The reading side of a link, on a thread of its own: performs the handshake, opens records in place, and passes control frames to the
-/// machine, content to the sinks, and frames of streams and datagrams to their receivers.
+/// The reading side of a link, on a thread of its own: performs the handshake, opens records in place, and passes control
+/// frames to the machine, content to the sinks, and frames of streams and datagrams to their receivers.
 struct LinkReader: Sendable {
     let link: any StreamLink
     let parts: LinkDriver.Parts
@@ -146,8 +146,8 @@ struct LinkReader: Sendable {
         }
     }
 
-    /// Reads and discards bytes from the peer after the last frame: closing with unread data would reset the connection and lose
-    /// the frame.
+    /// Reads and discards bytes from the peer after the last frame: closing with unread data would reset the connection and
+    /// lose the frame.
     private func drain() {
         let block = pool.take()
         do throws(LinkError) {

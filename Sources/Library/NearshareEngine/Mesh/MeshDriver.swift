@@ -7,8 +7,8 @@ internal import Synchronization
 /// This node's participation in the mesh: frames go from neighbour to neighbour, to peers on other networks, and to phones that
 /// run bitchat. Created by ``Node/joinMesh(usesRadio:)``.
 ///
-/// ``RouterDriver`` runs the router and its links. This class turns the router's events into transfers and invitations, one after
-/// the other in ``run()``, and owns the tasks of the mesh.
+/// ``RouterDriver`` runs the router and its links. This class turns the router's events into transfers and invitations, one
+/// after the other in ``run()``, and owns the tasks of the mesh.
 package final class MeshDriver: Sendable {
     let settings: NodeSettings
     let transfers: TransferProgressManager

@@ -12,8 +12,8 @@ final class NearbyNeighbours: Sendable {
 
     private let state = Mutex(State())
 
-    /// A claimed node, and the promise of its next change. The claim on one that has left ends here, in one step, so that a node
-    /// that returns at this moment is claimed anew.
+    /// A claimed node, and the promise of its next change. The claim on one that has left ends here, in one step, so that a
+    /// node that returns at this moment is claimed anew.
     func peerOrRelease(_ id: PeerID) -> (peer: NearbyPeer, change: Promise<Bool>)? {
         state.withLock { state in
             guard let peer = state.nearby[id] else {

@@ -6,7 +6,7 @@ internal import Synchronization
 
 /// Runs a ``MeshMachine`` on threads: each link has one that reads and one that writes, and one more keeps the time.
 final class RouterDriver: Sendable {
-    /// What a link's writer does next.
+    /// The next action of a link's writer.
     private enum Writing {
         case write([UInt8])
         case end

@@ -5,12 +5,13 @@ internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import NearshareMesh
 
-/// Sends, receives and forwards bundles as long as the node runs. Created by ``MeshDriver/startBundles(profile:store:observing:)``.
+/// Sends, receives and forwards bundles as long as the node runs. Created by
+/// ``MeshDriver/startBundles(profile:store:observing:)``.
 ///
 ///     send, packets, neighbours ──► BundleMachine ──► reactions ──► BundlePerformer ──► events, store, mesh
 ///
-/// Inputs go to the machine on the caller's thread. One thread performs its reactions, because the store blocks. It takes all that are
-/// waiting at once, so that their changes of the store share a transaction.
+/// Inputs go to the machine on the caller's thread. One thread performs its reactions, because the store blocks. It takes all
+/// that are waiting at once, so that their changes of the store share a transaction.
 package final class BundleDriver: Sendable {
     private unowned let mesh: MeshDriver
     private let settings: NodeSettings
@@ -70,8 +71,9 @@ package final class BundleDriver: Sendable {
         guard request.mode != .direct || isInRange else { throw .receiverNotInRange }
         var random = KernelRandom(draw: settings.random)
         let bundle = OutgoingBundle(
-            // A direct bundle is sealed by the session, which keeps it secret even when long-term keys become known later. Only its
-            // destination sees it, so it need not be private, and its single hop leaves none to search for an unnamed destination.
+            // A direct bundle is sealed by the session, which keeps it secret even when long-term keys become known later. Only
+            // its destination sees it, so it need not be private, and its single hop leaves none to search for an unnamed
+            // destination.
             encoded, from: RouterKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
             isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : profile ?? self.profile,
             created: settings.wallClock(), random: &random)

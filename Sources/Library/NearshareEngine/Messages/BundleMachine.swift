@@ -34,7 +34,8 @@ package struct BundleMachine: Machine {
     private var reactions: [Reaction] = []
     private var isStopping = false
 
-    /// Limit on reactions that wait to be performed. Beyond it packets are dropped, and sent again by routers that get no receipt (R1).
+    /// Limit on reactions that wait to be performed. Beyond it packets are dropped, and sent again by routers that get no
+    /// receipt (R1).
     package static let maximumReactionCount = 4_096
 
     package init(_ router: BundleRouter) {
@@ -49,8 +50,8 @@ package struct BundleMachine: Machine {
     /// The peer with the address of an endpoint; nil when it is no neighbour.
     package func peer(_ endpoint: EndpointID) -> PeerID? { neighbours.peer(endpoint) }
 
-    /// Whether a receiver is a neighbour. Any node can sign for an address; the session in which a direct bundle travels proves the
-    /// other key.
+    /// Whether a receiver is a neighbour. Any node can sign for an address; the session in which a direct bundle travels proves
+    /// the other key.
     package func isInRange(_ receiver: EndpointKeys) -> Bool {
         router.isNeighbour(receiver.address) && neighbours.peer(receiver.address) == receiver.fingerprint.peerID
     }

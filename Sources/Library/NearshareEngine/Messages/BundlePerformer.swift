@@ -7,8 +7,8 @@ internal import NearshareInterfaces
 ///
 ///     events ──► all changes of the store in one transaction ──► packets
 ///
-/// Events come first: a bundle for this node is delivered before its delivery is recorded, so a kill between the two delivers it again. A
-/// packet promises that what it confirms or acknowledges is durable, so packets come last.
+/// Events come first: a bundle for this node is delivered before its delivery is recorded, so a kill between the two delivers
+/// it again. A packet promises that what it confirms or acknowledges is durable, so packets come last.
 struct BundlePerformer {
     private let store: any BundleStore
     private let log: Logger

@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// A peer that is connected over BlueChat's service. It has no key, and its name is only claimed.
 package struct BlueChatPerson: Sendable, Hashable {
-    /// ID of the conversation, derived from the peer's Bluetooth address rather than from a key: a device that takes over the address
-    /// continues the conversation.
+    /// ID of the conversation, derived from the peer's Bluetooth address rather than from a key: a device that takes over the
+    /// address continues the conversation.
     package let id: PeerID
     /// The claimed name, marked as such: "olive (BlueChat, unproven)".
     package let name: DisplayName
@@ -132,8 +132,8 @@ extension Messenger {
     }
 }
 
-/// The BlueChat peers since the node started, and their outgoing lines. Untrusted peers decide their number and their texts, so both are
-/// limited (R1).
+/// The BlueChat peers since the node started, and their outgoing lines. Untrusted peers decide their number and their texts, so
+/// both are limited (R1).
 final class BlueChatPeople: Sendable {
     /// A line and the connection over which it is sent.
     struct Sending {
@@ -176,8 +176,8 @@ final class BlueChatPeople: Sendable {
     private static let suffix = " (BlueChat, unproven)"
     private static let newcomersPerHour = 64.0
 
-    /// The first 8 bytes of SHA-256 over "bluechat", a zero and the radio's address with its kind: the same at every meeting, as long
-    /// as the address is.
+    /// The first 8 bytes of SHA-256 over "bluechat", a zero and the radio's address with its kind: the same at every meeting,
+    /// as long as the address is.
     static func id(of address: LinkAddress) -> PeerID {
         // Safe: a digest has 32 bytes.
         PeerID(bytes: SHA256Hasher.digest(Array("bluechat\0\(address.host)".utf8)).prefix(PeerID.byteCount))!

@@ -11,8 +11,8 @@ internal import Synchronization
 ///             └─ in range without bundles (a phone) ──► line stored ──► text in the mesh ──► delivered, read
 ///             └─ otherwise ──► line stored as waiting, until the peer is in range
 ///
-/// Everything is durable before it is sent, so a process that is killed continues where it was: a line that no store of bundles holds is
-/// sent again, and receivers recognise lines by their IDs.
+/// Everything is durable before it is sent, so a process that is killed continues where it was: a line that no store of bundles
+/// holds is sent again, and receivers recognise lines by their IDs.
 package final class Messenger: Sendable {
     private struct State {
         var inputs: [Input] = []
@@ -31,7 +31,8 @@ package final class Messenger: Sendable {
     let store: any ConversationStore
     let messages: BundleDriver
     let blueChat = BlueChatPeople()
-    /// Held while lines are selected and dispatched: a line that is just being stored would otherwise be found waiting, and sent twice.
+    /// Held while lines are selected and dispatched: a line that is just being stored would otherwise be found waiting, and
+    /// sent twice.
     let dispatching = Mutex(())
     private let state = Monitor(State())
     /// Lines that are being sent as texts, by their IDs: they are not sent a second time.
@@ -64,7 +65,7 @@ package final class Messenger: Sendable {
                         try await BlockingThread.run { self.work() }
                     } catch {
                         self.node.log.error("messages: \(error)")
-                        // What cannot be stored must not be acknowledged.
+                        // A text that cannot be stored must not be acknowledged.
                         self.mesh.texts.withLock { $0 = nil }
                     }
                 }
@@ -113,7 +114,8 @@ package final class Messenger: Sendable {
         return (time, needsRadio)
     }
 
-    /// The keys that a peer in the mesh has announced, and whether a session has authenticated both; nil without support for bundles.
+    /// The keys that a peer in the mesh has announced, and whether a session has authenticated both; nil without support for
+    /// bundles.
     package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, isProven: Bool)? {
         guard let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
             let contact = messages.contact(id)
@@ -285,7 +287,7 @@ package final class Messenger: Sendable {
     private func work() {
         while true {
             let inputs = state.wait { state -> [Input]? in
-                // What was received is still stored: its sender may have got an acknowledgement.
+                // Received inputs are still stored: their senders may have got an acknowledgement.
                 guard !state.inputs.isEmpty || state.isStopping else { return nil }
                 defer { state.inputs = [] }
                 return state.inputs

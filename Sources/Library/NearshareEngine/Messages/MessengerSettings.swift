@@ -39,9 +39,9 @@ package struct MessengerSettings: Sendable {
 
 /// The unauthenticated sender of a text that everyone can read.
 package enum ClaimedSender: Sendable, Hashable {
-    /// Of a text in the public room, by the ID in its announcement.
+    /// The sender of a text in the public room, by the ID in its announcement.
     case announced(PeerID)
-    /// Of a message that is not sealed, by the key that signed it.
+    /// The sender of a message that is not sealed, by the key that signed it.
     case signing(EndpointID)
 }
 

@@ -1,9 +1,10 @@
 internal import NearshareBase
 
-/// The rate limit on prompts that untrusted peers cause (R11): invitations and requests to compare the short code. Only those count that the
-/// user did not accept.
+/// The rate limit on prompts that untrusted peers cause (R11): invitations and requests to compare the short code. Only those
+/// count that the user did not accept.
 ///
-/// The source is an address rather than a key, because a new key costs an attacker nothing. The direct path and the mesh have a limiter each.
+/// The source is an address rather than a key, because a new key costs an attacker nothing. The direct path and the mesh have a
+/// limiter each.
 struct PromptRateLimiter: Sendable {
     /// Unaccepted prompts that a source may cause within ``interval``.
     static let maximumUnacceptedCount = 5

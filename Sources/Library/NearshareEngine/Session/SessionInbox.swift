@@ -3,8 +3,8 @@ internal import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// The received messages of a session: those that wait for the program, and those that the program has received and whose senders
-/// do not know it yet.
+/// The received messages of a session: those that wait for the program, and those that the program has received and whose
+/// senders do not know it yet.
 final class SessionInbox: Sendable {
     private struct Delivered {
         var messages: [Session.ReceivedMessage] = []
@@ -13,7 +13,7 @@ final class SessionInbox: Sendable {
         var isScheduled = false
     }
 
-    /// What the caller has to do after a message was received by the program.
+    /// The caller's actions after the program has received a message.
     struct DeliveryReaction: Sendable, Hashable {
         /// The channels are to be told at once.
         var isReportDue: Bool
@@ -52,8 +52,8 @@ final class SessionInbox: Sendable {
 
     // MARK: Received messages
 
-    /// Records that the program has received a reliable message. The channels are told of several at once: taking the session's lock
-    /// for each would wait every time for the thread that reads.
+    /// Records that the program has received a reliable message. The channels are told of several at once: taking the session's
+    /// lock for each would wait every time for the thread that reads.
     func recordDelivery(of message: Session.ReceivedMessage) -> DeliveryReaction {
         delivered.withLock { delivered in
             defer { delivered.isScheduled = true }

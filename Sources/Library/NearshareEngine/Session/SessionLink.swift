@@ -55,7 +55,7 @@ final class SessionLink: Sendable {
         driver.streams.callForSupply()
     }
 
-    /// As ``wake()``, but on the calling thread unless another is writing.
+    /// Does the same as ``wake()``, but on the calling thread unless another is writing.
     func flush() {
         driver.streams.callForSupply(wakesWriter: false)
         driver.flush()

@@ -92,7 +92,8 @@ private final class ALSADevice {
         try set(library.snd_pcm_hw_params_set_format(raw, parameters, SND_PCM_FORMAT_S16))
         try set(library.snd_pcm_hw_params_set_channels(raw, parameters, UInt32(format.channels)))
         try set(library.snd_pcm_hw_params_set_rate(raw, parameters, UInt32(format.rate), 0))
-        // The buffer bridges a slow disk; the period determines how smoothly the level moves. A device that can't do it keeps its own.
+        // The buffer bridges a slow disk; the period determines how smoothly the level moves. A device that can't do it keeps
+        // its own.
         var buffer: UInt32 = direction == SND_PCM_STREAM_CAPTURE ? 2_000_000 : 200_000
         _ = library.snd_pcm_hw_params_set_buffer_time_near(raw, parameters, &buffer, nil)
         var period: UInt32 = 20_000

@@ -252,8 +252,8 @@ private final class PulseInput: AudioInput {
         self.format = format
         stream = try PulseStream(connection, format: format, what: "microphone")
         library = connection.library
-        // Without a fragment size, sound arrives in bursts of up to two seconds. The longest queue that the server allows (over a
-        // minute) bridges a slow disk.
+        // Without a fragment size, sound arrives in bursts of up to two seconds. The longest queue that the server allows (over
+        // a minute) bridges a slow disk.
         var attributes = pa_buffer_attr(
             maxlength: .max, tlength: .max, prebuf: .max, minreq: .max, fragsize: format.bytes(milliseconds: 20))
         // Not moved to another device: a disconnected microphone has to be distinguished from a silent one.

@@ -1,5 +1,5 @@
-/// The positions of the pages of a note that is being written, as far as they are needed to end it: its tags, its last page, and the
-/// page at which it would be cut.
+/// The positions of the pages of a note that is being written, as far as they are needed to end it: its tags, its last page,
+/// and the page at which it would be cut.
 struct NotePageIndex {
     struct Page: Hashable {
         var offset: UInt64
@@ -59,8 +59,8 @@ struct NotePageIndex {
     /// The granules of sound in the complete pages.
     var duration: Int64 { max(preSkip, last?.granule ?? 0) - preSkip }
 
-    /// The page that becomes the last one: the one that contains `end`, the last one that was written, or the last one within the limit,
-    /// whichever comes first.
+    /// The page that becomes the last one: the one that contains `end`, the last one that was written, or the last one within
+    /// the limit, whichever comes first.
     /// - Parameter end: the end of the note in granules, with pre-skip.
     func cutPage(at end: Int64) -> Page? {
         guard var page = last else { return nil }

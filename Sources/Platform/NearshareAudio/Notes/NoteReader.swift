@@ -11,8 +11,8 @@ package final class NoteReader {
     private let handle: OpaquePointer
     private let cursor: FileCursor
 
-    /// Limit on the bytes read while opening. A valid note needs its beginning and end only; a file of thousands of tiny streams is
-    /// refused here.
+    /// Limit on the bytes read while opening. A valid note needs its beginning and end only; a file of thousands of tiny
+    /// streams is refused here.
     private static let openingBudget = 4 << 20
 
     /// - Throws: for a file that is not a voice note, or that libopusfile refuses.

@@ -7,8 +7,8 @@ package struct NoteSettings: Sendable, Hashable {
     package var speaker: String?
     package var recorded: WallTime?
     package var limit: NoteSizeLimit?
-    /// The sound that the encoder may hold back for better decisions, in seconds. 0 while recording: sound that is not in the file is
-    /// lost with the process.
+    /// The sound that the encoder may hold back for better decisions, in seconds. 0 while recording: sound that is not in the
+    /// file is lost with the process.
     package var lookAhead: Double
 
     /// The bit rates that libopus supports for one channel.

@@ -40,8 +40,8 @@ package struct NoteSizeLimit: Sendable, Hashable {
         Double(written) + Self.reserve(unwritten: unwritten, bitrate: bitrate) > Double(byteCount)
     }
 
-    /// Space for unwritten sound: the encoder meets the bit rate on average and may use twice as much for a short time. One more second
-    /// covers the present page.
+    /// Space for unwritten sound: the encoder meets the bit rate on average and may use twice as much for a short time. One
+    /// more second covers the present page.
     private static func reserve(unwritten: Double, bitrate: Int) -> Double {
         (unwritten + 1) * 2 * Double(bytesPerSecond(bitrate: bitrate))
     }

@@ -3,8 +3,8 @@ package import NearshareInterfaces
 
 /// The description of a voice note, read from the first and last pages of its file.
 ///
-/// It is read as soon as a file is received, from an untrusted peer as well: in Swift, without a decoder, and from at most 260 KiB of
-/// the file.
+/// It is read as soon as a file is received, from an untrusted peer as well: in Swift, without a decoder, and from at most 260
+/// KiB of the file.
 package struct NoteSummary: Sendable, Hashable {
     package let head: OpusHead
     package let tags: NoteTags

@@ -1,11 +1,11 @@
 internal import NearshareBase
 package import NearshareInterfaces
 
-/// Encodes samples of one channel into an Ogg Opus file, page by page: recorded sound is in the file within a second, and a full disk
-/// or a size limit loses nothing that is there.
+/// Encodes samples of one channel into an Ogg Opus file, page by page: recorded sound is in the file within a second, and a
+/// full disk or a size limit loses nothing that is there.
 ///
-/// The waveform and the end are known last: the tags contain a placeholder for the one, and the file is truncated for the other.
-/// Used by one thread.
+/// The waveform and the end are known last: the tags contain a placeholder for the one, and the file is truncated for the
+/// other. Used by one thread.
 package final class NoteWriter {
     private let file: NoteFile
     private let settings: NoteSettings

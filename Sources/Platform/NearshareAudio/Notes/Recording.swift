@@ -2,8 +2,8 @@ internal import NearshareBase
 package import NearshareInterfaces
 internal import Synchronization
 
-/// One recording, from its first sound to a complete file. ``run(from:into:settings:started:)`` records on the calling thread; all
-/// other members may be used from any thread.
+/// One recording, from its first sound to a complete file. ``run(from:into:settings:started:)`` records on the calling thread;
+/// all other members may be used from any thread.
 package final class Recording: Sendable {
     /// The current state, for displays.
     package struct Snapshot: Sendable {

@@ -36,8 +36,8 @@ package struct OggPage: Sendable, Hashable {
     package var isFirst: Bool { bytes[5] & 2 != 0 }
     /// Whether the page ends a stream.
     package var isLast: Bool { bytes[5] & 4 != 0 }
-    /// The granule position: in an Opus stream the samples at 48 kHz up to the end of this page, including the pre-skip; -1 if no packet
-    /// ends in it. A claim of the file: any 64-bit number.
+    /// The granule position: in an Opus stream the samples at 48 kHz up to the end of this page, including the pre-skip; -1 if
+    /// no packet ends in it. A claim of the file: any 64-bit number.
     package var granule: Int64 { Int64(bitPattern: number(at: 6, byteCount: 8)) }
     /// The serial number of the page's stream.
     package var serial: UInt32 { UInt32(truncatingIfNeeded: number(at: 14, byteCount: 4)) }
@@ -46,7 +46,8 @@ package struct OggPage: Sendable, Hashable {
     /// The segment table.
     private var lacing: ArraySlice<UInt8> { bytes[Self.fixedByteCount..<(Self.fixedByteCount + Int(bytes[26]))] }
 
-    /// The ranges of the packets, or of their parts in this page, in ``bytes``, and whether the last one continues in the next page.
+    /// The ranges of the packets, or of their parts in this page, in ``bytes``, and whether the last one continues in the next
+    /// page.
     package var packets: (ranges: [Range<Int>], lastContinues: Bool) {
         var ranges: [Range<Int>] = []
         var start = lacing.endIndex

@@ -5,7 +5,8 @@ extension WallTime {
     private static let dateFormat = "%Y-%m-%d"
     private static let timeFormat = "%Y-%m-%dT%H:%M:%SZ"
 
-    /// The time in UTC, without fractions of a second: `2026-11-21T10:12:13Z`. Empty beyond the years that the C library supports.
+    /// The time in UTC, without fractions of a second: `2026-11-21T10:12:13Z`. Empty beyond the years that the C library
+    /// supports.
     var iso8601: String { Self.text(seconds: flooredSeconds, Self.timeFormat) ?? "" }
 
     private var flooredSeconds: time_t {

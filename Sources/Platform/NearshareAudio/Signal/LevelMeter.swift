@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The present level: rises immediately and falls slowly, as usual for level displays.
 package struct LevelMeter: Sendable {
-    /// Of full scale, 0 to 1.
+    /// The peak level, 0 to 1 of full scale.
     private var peak = 0.0
     private let rate: Double
 

@@ -1,5 +1,5 @@
-/// Trims silence at both ends of a recording: passes samples on from shortly before the first sound, and knows the end of the last
-/// one.
+/// Trims silence at both ends of a recording: passes samples on from shortly before the first sound, and knows the end of the
+/// last one.
 package struct SilenceTrimmer: Sendable {
     private let isOn: Bool
     private let windowFrames: Int

@@ -1,4 +1,5 @@
-/// The shape of a note for displays: a fixed number of peaks from 0 to 63 on a square-root scale, on which speech is well visible.
+/// The shape of a note for displays: a fixed number of peaks from 0 to 63 on a square-root scale, on which speech is well
+/// visible.
 package struct Waveform: Sendable, Hashable {
     package let peaks: [UInt8]
 

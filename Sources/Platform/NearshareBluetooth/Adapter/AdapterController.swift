@@ -165,7 +165,8 @@ final class AdapterController: EventLoop {
         discovery.reset()
     }
 
-    /// Reads BlueZ's objects and registers everything again. An adapter that is missing or powered off is announced by a signal later.
+    /// Reads BlueZ's objects and registers everything again. An adapter that is missing or powered off is announced by a signal
+    /// later.
     private func renew(at now: MonotonicInstant) {
         renewalDue = nil
         guard let objects = try? bus.call(BlueZ.getObjects, timeout: Self.callTimeout).objects() else {

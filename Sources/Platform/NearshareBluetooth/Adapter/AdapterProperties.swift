@@ -5,8 +5,8 @@ struct AdapterProperties: Equatable {
     /// True in a new value; follows `Powered` afterwards, see ``AdapterController``.
     var isPowered: Bool
 
-    /// The kernel's name of the controller, such as "hci0": the last component of the object path. `Name` of org.bluez.Adapter1 is
-    /// another one, for display.
+    /// The kernel's name of the controller, such as "hci0": the last component of the object path. `Name` of org.bluez.Adapter1
+    /// is another one, for display.
     var controllerName: String { BlueZ.name(of: path) }
 
     /// Selects a usable adapter.

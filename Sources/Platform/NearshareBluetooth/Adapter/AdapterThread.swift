@@ -40,7 +40,8 @@ final class AdapterThread: Sendable {
         return address
     }
 
-    /// Stops discovery, and waits until it has stopped; it stays off until the hold is released. Connections to the peer are kept meanwhile.
+    /// Stops discovery, and waits until it has stopped; it stays off until the hold is released. Connections to the peer are
+    /// kept meanwhile.
     func holdDiscovery(for peer: BluetoothAddress) -> DiscoveryHold {
         // After the thread has ended there is nothing to stop.
         try? thread.run { $0.holdDiscovery(peer) }

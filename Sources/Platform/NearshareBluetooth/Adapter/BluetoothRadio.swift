@@ -1,8 +1,8 @@
 package import NearshareBase
 package import NearshareInterfaces
 
-/// An adapter of this machine, over BlueZ, as an unprivileged user: advertises and finds bitchat's service, carries frames over GATT and
-/// streams over L2CAP channels.
+/// An adapter of this machine, over BlueZ, as an unprivileged user: advertises and finds bitchat's service, carries frames over
+/// GATT and streams over L2CAP channels.
 package enum BluetoothRadio {
     /// - Parameters:
     ///   - adapter: such as "hci0"; nil for the first that is powered on.

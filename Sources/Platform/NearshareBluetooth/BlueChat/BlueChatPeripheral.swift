@@ -83,7 +83,8 @@ final class BlueChatPeripheral {
         application.unregister(on: adapter)
     }
 
-    /// Without the service other devices do not find this one; this one finds them all the same, so an error has no consequence.
+    /// Without the service other devices do not find this one; this one finds them all the same, so an error has no
+    /// consequence.
     private func register(on adapter: String) {
         application.register(on: adapter) { [weak self] error in
             guard let self, isServing, error == nil else { return }

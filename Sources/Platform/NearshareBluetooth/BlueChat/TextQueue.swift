@@ -1,7 +1,7 @@
 internal import NearshareInterfaces
 
-/// Texts on their way to BlueChat's peers, by object path. One value is under way to each peer at a time; the next one follows its
-/// confirmation.
+/// Texts on their way to BlueChat's peers, by object path. One value is under way to each peer at a time; the next one follows
+/// its confirmation.
 struct TextQueue {
     typealias Completion = @Sendable (LinkError?) -> Void
 

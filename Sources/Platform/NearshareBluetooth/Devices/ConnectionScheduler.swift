@@ -3,8 +3,9 @@ internal import NearshareInterfaces
 
 /// Decides which remote devices the adapter connects to as a central, when, and for how long: a value without clock or bus.
 ///
-/// It owns the ``DeviceTable``. BlueZ's reports, replies and the time go in; ``ConnectionReaction``s come out, in the order in which they have to
-/// be carried out. A controller makes one connection at a time; the states of each device are those of ``ConnectionState``.
+/// It owns the ``DeviceTable``. BlueZ's reports, replies and the time go in; ``ConnectionReaction``s come out, in the order in
+/// which they have to be carried out. A controller makes one connection at a time; the states of each device are those of
+/// ``ConnectionState``.
 struct ConnectionScheduler {
     private(set) var devices = DeviceTable()
     /// Since when ready connections are kept that no subscriber needs.
@@ -211,8 +212,9 @@ struct ConnectionScheduler {
         }
     }
 
-    /// Two devices that both advertise must not connect to each other at once: while they try, neither receives the other's advertisement. A
-    /// device that has connected is about to write; or BlueZ is about to end that connection, and nothing may be started in it.
+    /// Two devices that both advertise must not connect to each other at once: while they try, neither receives the other's
+    /// advertisement. A device that has connected is about to write; or BlueZ is about to end that connection, and nothing may
+    /// be started in it.
     private func earliestAttempt(to device: RemoteDevice, in context: Context) -> MonotonicInstant {
         let isTheirTurn =
             device.properties.isConnected
@@ -249,14 +251,16 @@ struct ConnectionScheduler {
         return attempt.map { [.call(call, path: path, attempt: $0.number)] } ?? []
     }
 
-    /// Takes BlueZ's reply to a call. A reply that the device's state does not wait for belongs to an attempt that has timed out or failed.
+    /// Takes BlueZ's reply to a call. A reply that the device's state does not wait for belongs to an attempt that has timed
+    /// out or failed.
     mutating func complete(
         _ reply: DeviceReply, attempt number: Int, of path: String, at now: MonotonicInstant, in context: Context
     ) -> [ConnectionReaction] {
         guard let device = devices[path], let attempt = device.connection.attempt, attempt.number == number else { return [] }
         switch (device.connection, reply) {
         case (_, .failed(let reason, let isHeldElsewhere)):
-            // BlueZ may still hold what the last connection had acquired: only the second refusal in a row is the user's concern.
+            // BlueZ may still hold what the last connection had acquired: only the second refusal in a row is the user's
+            // concern.
             let warning: [ConnectionReaction] =
                 isHeldElsewhere && device.backoff.failureCount == 1
                 ? [
@@ -407,7 +411,8 @@ struct ConnectionScheduler {
         return reactions
     }
 
-    /// A device that has connected and wants neither frames nor a channel nor a chat. A controller supports few connections at once.
+    /// A device that has connected and wants neither frames nor a channel nor a chat. A controller supports few connections at
+    /// once.
     private func isSilent(_ device: RemoteDevice, in context: Context) -> Bool {
         device.origin.hasConnectedToUs && !device.origin.isOutgoing && device.properties.isConnected
             && !device.properties.isKeptByUser && device.connection.isIdle && !context.heldAddresses.contains(device.address)
@@ -439,8 +444,8 @@ struct ConnectionScheduler {
         }
     }
 
-    /// Decides about frames that a central writes while this machine may have a link to it of its own. Between two nodes that have
-    /// connected to each other, the link of the one with the lower address stays.
+    /// Decides about frames that a central writes while this machine may have a link to it of its own. Between two nodes that
+    /// have connected to each other, the link of the one with the lower address stays.
     func admission(ofFramesFrom path: String, localAddress: BluetoothAddress) -> FrameAdmission {
         guard let device = devices[path], device.connection.isLinked, device.record != nil else { return .accepted }
         return localAddress > device.address ? .replacesOwnLink : .rejected

@@ -1,5 +1,5 @@
-/// Remote devices by object path, bounded: in a crowd the table keeps the devices with the strongest signal, and all that are connected or
-/// being connected to.
+/// Remote devices by object path, bounded: in a crowd the table keeps the devices with the strongest signal, and all that are
+/// connected or being connected to.
 struct DeviceTable {
     /// More devices than one controller usually hears in a full hall.
     static let capacity = 256

@@ -32,8 +32,8 @@ struct RemoteDevice {
     /// The object path's last component, for logs.
     var label: String { BlueZ.name(of: path) }
 
-    /// BlueZ's cached services may be out of date: the device may have begun to offer the mesh service since they were discovered, as a
-    /// sender does that now receives.
+    /// BlueZ's cached services may be out of date: the device may have begun to offer the mesh service since they were
+    /// discovered, as a sender does that now receives.
     var hasStaleServices: Bool {
         properties.isInRange && properties.hasCachedServices && !properties.offersMesh && !properties.offersBlueChat
             && !properties.isConnected && !properties.isKeptByUser
@@ -73,8 +73,8 @@ struct RemoteDevice {
 struct ConnectionOrigin: Equatable {
     /// This process has connected, so it may also disconnect.
     var isOutgoing = false
-    /// The device has connected by itself at least once. Of other connections that this process has not made, another local program may have the
-    /// use.
+    /// The device has connected by itself at least once. Of other connections that this process has not made, another local
+    /// program may have the use.
     private(set) var hasConnectedToUs = false
     /// BlueZ reported the device for the first time, without an advertisement: if it connects now, it does so by itself.
     var isNewToBlueZ = false

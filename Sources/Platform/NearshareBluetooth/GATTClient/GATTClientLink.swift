@@ -2,10 +2,11 @@ internal import Glibc
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// A frame link that this machine has opened as a central: it writes to the peripheral's characteristic and is notified through it.
+/// A frame link that this machine has opened as a central: it writes to the peripheral's characteristic and is notified through
+/// it.
 ///
-/// BlueZ hands out a socket for each direction, whose packets are writes and notifications, so bytes do not pass through the bus. Both
-/// sockets end with the connection.
+/// BlueZ hands out a socket for each direction, whose packets are writes and notifications, so bytes do not pass through the
+/// bus. Both sockets end with the connection.
 final class GATTClientLink: FrameLink {
     let remote: LinkAddress
     let maximumFrameByteCount: Int

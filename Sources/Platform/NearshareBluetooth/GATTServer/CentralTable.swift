@@ -10,7 +10,7 @@ struct CentralTable {
 
     private var entries: [String: Entry] = [:]
 
-    /// As a peripheral (bitchat specification, section 11).
+    /// Limit on centrals of one peripheral (bitchat specification, section 11).
     static let maximumCount = 8
     /// bitchat's peers announce themselves every 30 s; a link that is silent for longer than this has no peer any more.
     static let silenceTimeout = Duration.seconds(150)

@@ -2,8 +2,8 @@ internal import NearshareDBus
 
 /// D-Bus objects that BlueZ calls: GATT services with their characteristics, and the advertisement of the first service.
 ///
-/// The methods that BlueZ calls on every application are answered here, and no other caller is; the rest goes to ``onCall``. Belongs to the
-/// adapter's thread.
+/// The methods that BlueZ calls on every application are answered here, and no other caller is; the rest goes to ``onCall``.
+/// Belongs to the adapter's thread.
 final class GATTApplication {
     struct Service {
         let path: String
@@ -14,7 +14,7 @@ final class GATTApplication {
     struct Characteristic {
         let path: String
         let uuid: String
-        /// As BlueZ's `Flags` property lists them.
+        /// The values of BlueZ's `Flags` property.
         let flags: [String]
     }
 
@@ -30,7 +30,8 @@ final class GATTApplication {
     /// The unique bus name of BlueZ's daemon; nil until it has called.
     private var daemon: String?
 
-    /// RegisterApplication and RegisterAdvertisement call back for all objects before they reply, which takes a while on a busy machine.
+    /// RegisterApplication and RegisterAdvertisement call back for all objects before they reply, which takes a while on a busy
+    /// machine.
     private static let registrationTimeout = Duration.seconds(10)
 
     /// - Parameter root: the path below which all objects are.
@@ -129,8 +130,8 @@ final class GATTApplication {
 
     private var advertisementPath: String { root + "/advertisement" }
 
-    /// The first service only: flags and one 128-bit UUID leave ten of 31 bytes. Linux hides devices that are not generally discoverable
-    /// from programs that scan without a filter.
+    /// The first service only: flags and one 128-bit UUID leave ten of 31 bytes. Linux hides devices that are not generally
+    /// discoverable from programs that scan without a filter.
     private var advertisement: [String: BlueZ.Properties] {
         var properties: BlueZ.Properties = [
             "Type": .string("peripheral"), "ServiceUUIDs": .strings(services.prefix(1).map(\.uuid)),

@@ -2,8 +2,8 @@ internal import NearshareBase
 internal import NearshareDBus
 internal import NearshareInterfaces
 
-/// The adapter's GATT server: the frames that centrals write and are notified of, and the record that they read. Belongs to the adapter's
-/// thread.
+/// The adapter's GATT server: the frames that centrals write and are notified of, and the record that they read. Belongs to the
+/// adapter's thread.
 final class GATTServer {
     /// Receives the link of each central that begins to write frames.
     var onLink: (GATTServerLink) -> Void = { _ in }

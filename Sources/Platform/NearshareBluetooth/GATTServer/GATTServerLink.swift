@@ -1,9 +1,10 @@
 internal import NearshareInterfaces
 
-/// A frame link that a central has opened to this machine. The central writes frames to this machine's characteristic and receives its
-/// notifications.
+/// A frame link that a central has opened to this machine. The central writes frames to this machine's characteristic and
+/// receives its notifications.
 ///
-/// Each write is one frame (bitchat specification, section 11), and BlueZ names its sender. Notifications go to all centrals at once: see ``NotificationQueue``.
+/// Each write is one frame (bitchat specification, section 11), and BlueZ names its sender. Notifications go to all centrals at
+/// once: see ``NotificationQueue``.
 final class GATTServerLink: FrameLink {
     private struct Incoming {
         var frames: [[UInt8]] = []
@@ -19,7 +20,8 @@ final class GATTServerLink: FrameLink {
     private let queue: NotificationQueue
     private let onClose: @Sendable () -> Void
 
-    /// Limit on frames that wait to be read, each of at most 512 bytes, the longest attribute value of ATT; further ones are dropped; the mesh tolerates loss.
+    /// Limit on frames that wait to be read, each of at most 512 bytes, the longest attribute value of ATT; further ones are
+    /// dropped; the mesh tolerates loss.
     private static let capacity = 256
 
     init(

@@ -2,10 +2,11 @@ internal import NearshareInterfaces
 
 /// The bounded queue of notifications to centrals.
 ///
-/// BlueZ notifies all subscribed centrals at once, while the mesh writes a frame to each of its links. So a frame that was notified for one
-/// central has reached the others as well, and their copies are dropped. The mesh submits a frame at most once to each link, and never to
-/// the link on which it arrived: such a link's copy stays expected until ``recentCapacity`` other frames have followed. A later
-/// frame of the same bytes is dropped meanwhile; the central's duplicate filter would drop it as well.
+/// BlueZ notifies all subscribed centrals at once, while the mesh writes a frame to each of its links. So a frame that was
+/// notified for one central has reached the others as well, and their copies are dropped. The mesh submits a frame at most once
+/// to each link, and never to the link on which it arrived: such a link's copy stays expected until ``recentCapacity`` other
+/// frames have followed. A later frame of the same bytes is dropped meanwhile; the central's duplicate filter would drop it as
+/// well.
 final class NotificationQueue: Sendable {
     /// A frame that was notified for one central, and the other centrals for which the mesh will submit it as well.
     private struct Delivered {

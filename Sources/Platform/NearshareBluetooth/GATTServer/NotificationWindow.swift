@@ -1,5 +1,5 @@
-/// Flow control for notifications on their way to BlueZ, which would queue without a bound: after each half window BlueZ is pinged, and the
-/// next half waits for its reply.
+/// Flow control for notifications on their way to BlueZ, which would queue without a bound: after each half window BlueZ is
+/// pinged, and the next half waits for its reply.
 struct NotificationWindow {
     static let size = 16
 

@@ -4,7 +4,7 @@
 struct ServiceRecord: Sendable, Hashable {
     /// The protocol/service multiplexer of the peer's L2CAP channel; 0 for none.
     var psm: UInt16
-    /// As in DNS-SD's TXT record: `key=value`, at most 16 strings of 255 bytes.
+    /// The strings of a DNS-SD TXT record: `key=value`, at most 16 of 255 bytes.
     var txt: [[UInt8]]
 
     static let version: UInt8 = 1

@@ -5,9 +5,9 @@ internal import NearshareInterfaces
 
 /// A stream over an LE connection-oriented channel (docs/PROTOCOL.md, section 2).
 ///
-/// A channel carries messages (SDUs), has no half-close, and drops queued messages when it is closed. So each message begins with its type:
-/// data, the end of the sender's data, or the acknowledgement of the peer's end. After the end of its own data, closing waits in the
-/// background for that acknowledgement.
+/// A channel carries messages (SDUs), has no half-close, and drops queued messages when it is closed. So each message begins
+/// with its type: data, the end of the sender's data, or the acknowledgement of the peer's end. After the end of its own data,
+/// closing waits in the background for that acknowledgement.
 final class L2CAPLink: StreamLink {
     private enum MessageType {
         static let data: UInt8 = 0

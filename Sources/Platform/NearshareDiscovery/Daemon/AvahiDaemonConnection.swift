@@ -5,8 +5,8 @@ internal import NearshareInterfaces
 
 /// A connection to avahi-daemon over the system bus, on a thread of its own.
 ///
-/// Signals are assigned by their contents rather than by the object that sends them: the daemon may send an object's first signals before the
-/// reply that names the object.
+/// Signals are assigned by their contents rather than by the object that sends them: the daemon may send an object's first
+/// signals before the reply that names the object.
 final class AvahiDaemonConnection: EventLoop {
     static let busName = "org.freedesktop.Avahi"
 
@@ -93,8 +93,8 @@ final class AvahiDaemonConnection: EventLoop {
         try bus.onSignal(member, of: interface, from: Self.busName) { [unowned self] message in handler(self, message) }
     }
 
-    /// The objects of the old daemon have ended with it. Its view of the network is probably still right: the new daemon has ten seconds to
-    /// confirm it.
+    /// The objects of the old daemon have ended with it. Its view of the network is probably still right: the new daemon has
+    /// ten seconds to confirm it.
     private func daemonChanged() {
         for id in services.keys { services[id]?.group = nil }
         for browser in browsers.values { browser.daemonEnded() }
@@ -211,8 +211,9 @@ final class AvahiDaemonConnection: EventLoop {
         return (ServiceSighting.Key(instance: instance, interfaceIndex: index, isIPv6: family == Self.familyIPv6), type)
     }
 
-    /// Found, `iissssisqaayu`: interface, family, name, type, domain, host, the address' family, address, port, TXT, flags. The TXT strings
-    /// come in the order of avahi's lists, from the last to the first, while those to publish are expected from the first.
+    /// Found, `iissssisqaayu`: interface, family, name, type, domain, host, the address' family, address, port, TXT, flags. The
+    /// TXT strings come in the order of avahi's lists, from the last to the first, while those to publish are expected from the
+    /// first.
     private func serviceResolved(_ message: DBusMessage) {
         guard let (key, type) = serviceKey(message), message.string() != nil, message.string() != nil,
             message.int32() != nil, let text = message.string(), let port = message.uint16(),

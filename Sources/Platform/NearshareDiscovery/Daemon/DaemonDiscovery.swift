@@ -1,8 +1,8 @@
 internal import NearshareDBus
 package import NearshareInterfaces
 
-/// Discovery through avahi-daemon, where it runs: it knows the network already, and says goodbye for a process that was killed. When the
-/// daemon is restarted, everything is published and browsed for again.
+/// Discovery through avahi-daemon, where it runs: it knows the network already, and says goodbye for a process that was killed.
+/// When the daemon is restarted, everything is published and browsed for again.
 package final class DaemonDiscovery: Discovery {
     package let engine = "avahi-daemon"
 

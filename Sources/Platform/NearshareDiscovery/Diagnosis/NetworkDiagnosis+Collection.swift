@@ -4,8 +4,8 @@ internal import NearshareBase
 internal import NearshareDBus
 
 extension NetworkDiagnosis {
-    /// Collects the facts and derives the findings, without changing or sending anything. Takes some milliseconds, more where many processes
-    /// run.
+    /// Collects the facts and derives the findings, without changing or sending anything. Takes some milliseconds, more where
+    /// many processes run.
     /// - Parameters:
     ///   - engine: the name of the engine in use.
     ///   - port: the TCP port that peers connect to; nil when nothing listens.

@@ -16,7 +16,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         package var subject: Subject
         /// The observation, in lower case without a full stop.
         package var text: String
-        /// What may help; nil where nothing is needed.
+        /// Advice to the user; nil where nothing is needed.
         package var advice: String?
 
         package init(_ severity: DiagnosticSeverity, _ subject: Subject, _ text: String, advice: String? = nil) {
@@ -184,14 +184,14 @@ extension String {
     }
 }
 
-/// What an unprivileged process can observe of firewalls.
+/// The facts about firewalls that an unprivileged process can observe.
 package struct FirewallFacts: Sendable, Hashable {
     package enum Rules: Sendable, Hashable {
         /// nft is not installed, or there are no rules.
         case none
         /// There may be rules, which only root can read.
         case unreadable
-        /// As `nft list ruleset` prints them.
+        /// The output of `nft list ruleset`.
         case text(String)
     }
 
@@ -205,8 +205,8 @@ package struct FirewallFacts: Sendable, Hashable {
         self.isFirewalldOnBus = isFirewalldOnBus
     }
 
-    /// Returns the ports that peers use and that no rule of a default-drop firewall names, as "5353/udp". Rules may accept them in other ways:
-    /// this is a suspicion.
+    /// Returns the ports that peers use and that no rule of a default-drop firewall names, as "5353/udp". Rules may accept them
+    /// in other ways: this is a suspicion.
     static func closedPorts(in ruleset: String, tcp port: UInt16?) -> [String] {
         let lines = ruleset.split(separator: "\n")
         let isClosed = lines.contains { line in

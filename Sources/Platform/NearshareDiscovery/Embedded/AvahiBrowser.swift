@@ -1,5 +1,5 @@
-// Avahi's own service resolver reports a new TXT record only after the old one has expired and was asked for again, 1.2 to 2.4 s late. So the
-// browser follows the records themselves.
+// Avahi's own service resolver reports a new TXT record only after the old one has expired and was asked for again, 1.2 to 2.4
+// s late. So the browser follows the records themselves.
 
 internal import CAvahi
 internal import Glibc
@@ -218,7 +218,8 @@ final class ServiceResolver {
 
 // MARK: Callbacks
 
-// Avahi passes the context that was registered, which is not null; the owner of the context frees avahi's objects before it goes.
+// Avahi passes the context that was registered, which is not null; the owner of the context frees avahi's objects before it
+// goes.
 
 private let onBrowse: AvahiSServiceBrowserCallback = { _, index, family, event, name, _, _, _, context in
     guard let context else { return }

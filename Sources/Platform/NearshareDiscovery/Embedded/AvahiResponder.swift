@@ -6,9 +6,9 @@ internal import NearshareInterfaces
 
 /// A multicast DNS responder inside this process: libavahi-core on a thread of its own.
 ///
-/// It shares port 5353 with other responders on the machine and avoids conflicts with them: its host name is unique, it publishes addresses
-/// without reverse records, about which two responders of one machine would conflict, and it does not probe, since its names are unique by
-/// construction; that saves most of a second, too.
+/// It shares port 5353 with other responders on the machine and avoids conflicts with them: its host name is unique, it
+/// publishes addresses without reverse records, about which two responders of one machine would conflict, and it does not
+/// probe, since its names are unique by construction; that saves most of a second, too.
 final class AvahiResponder: EventLoop {
     private let interface: String?
     private let environment: DiscoveryEnvironment
@@ -89,8 +89,8 @@ final class AvahiResponder: EventLoop {
     func withdraw(_ id: UInt64) {
         guard let service = services.removeValue(forKey: id), let group = service.group else { return }
         avahi_s_entry_group_free(group)
-        // The goodbyes are due now; each iteration sends those of one interface and family. They must be sent before this returns, since the
-        // caller may end the process next.
+        // The goodbyes are due now; each iteration sends those of one interface and family. They must be sent before this
+        // returns, since the caller may end the process next.
         for _ in 0..<Self.goodbyeIterationCount { poll.iterate(timeout: .zero) }
     }
 
@@ -109,7 +109,8 @@ final class AvahiResponder: EventLoop {
         }
     }
 
-    /// Another host's records conflict with this one's. Names are unique by construction, so this is an attack: retried, but not at once (D8).
+    /// Another host's records conflict with this one's. Names are unique by construction, so this is an attack: retried, but
+    /// not at once (D8).
     fileprivate func groupCollided() {
         retryDue = environment.now() + Self.collisionRetryDelay
     }

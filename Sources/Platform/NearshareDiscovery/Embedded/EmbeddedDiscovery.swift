@@ -13,14 +13,15 @@ package final class EmbeddedDiscovery: Discovery {
     /// The responders by the interface that they are restricted to; nil stands for all interfaces.
     private let responders = Mutex<[String?: Responder]>([:])
 
-    /// - Parameter hostLabel: this process's host name in multicast DNS; nil for a random one, unique on the network and on this machine.
+    /// - Parameter hostLabel: this process's host name in multicast DNS; nil for a random one, unique on the network and on
+    /// this machine.
     package init(hostLabel: String? = nil, environment: DiscoveryEnvironment = .system) {
         self.environment = environment
         self.hostLabel = hostLabel ?? "nearshare-" + String(environment.random(), radix: 36)
     }
 
-    /// Sets the receiver of libavahi-core's log, for the whole process. By default the log is dropped: avahi warns of other responders on the
-    /// machine and of interfaces without a route.
+    /// Sets the receiver of libavahi-core's log, for the whole process. By default the log is dropped: avahi warns of other
+    /// responders on the machine and of interfaces without a route.
     package static func setLog(_ log: (@Sendable (String) -> Void)?) {
         AvahiLibrary.log.withLock { $0 = log }
     }

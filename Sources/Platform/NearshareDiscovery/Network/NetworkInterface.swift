@@ -40,7 +40,8 @@ package struct NetworkInterface: Sendable, Hashable {
         self.addresses = addresses
     }
 
-    /// Whether multicast DNS works there: up, with an address and multicast. Loopback delivers multicast to this machine even without the flag.
+    /// Whether multicast DNS works there: up, with an address and multicast. Loopback delivers multicast to this machine even
+    /// without the flag.
     package var canCarryDiscovery: Bool {
         isUp && !addresses.isEmpty && (isLoopback || (isMulticastCapable && !isPointToPoint))
     }

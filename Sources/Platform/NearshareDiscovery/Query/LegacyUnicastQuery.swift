@@ -1,13 +1,14 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// A one-shot query (RFC 6762, section 5.1) from an ephemeral port of each interface, answered by legacy unicast (section 6.7). Belongs to
-/// one thread.
+/// A one-shot query (RFC 6762, section 5.1) from an ephemeral port of each interface, answered by legacy unicast (section 6.7).
+/// Belongs to one thread.
 ///
-/// Avahi sends its first question 100 ms after browsing starts, and a responder answers 20 to 120 ms later, or not at all within a second of
-/// the same answer to another host (sections 5.2, 6 and 7.4). These delays are for shared multicast answers; a query from another port than
-/// 5353 is answered to that port alone, by Avahi and others at once. So each browser also sends such a query, once per interface and
-/// address family, and reports the answers until Avahi has found the same. If no answer arrives, discovery is only slower.
+/// Avahi sends its first question 100 ms after browsing starts, and a responder answers 20 to 120 ms later, or not at all
+/// within a second of the same answer to another host (sections 5.2, 6 and 7.4). These delays are for shared multicast answers;
+/// a query from another port than 5353 is answered to that port alone, by Avahi and others at once. So each browser also sends
+/// such a query, once per interface and address family, and reports the answers until Avahi has found the same. If no answer
+/// arrives, discovery is only slower.
 final class LegacyUnicastQuery {
     /// Time for which an answer is listed without the engine's confirmation: the TTL of such answers (RFC 6762, section 6.7).
     static let answerTTL: Duration = .seconds(10)

@@ -2,7 +2,8 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// A non-blocking UDP socket on an ephemeral port that sends to the group of multicast DNS over one interface. Belongs to one thread.
+/// A non-blocking UDP socket on an ephemeral port that sends to the group of multicast DNS over one interface. Belongs to one
+/// thread.
 final class MulticastSocket {
     let descriptor: Int32
     private let isIPv6: Bool

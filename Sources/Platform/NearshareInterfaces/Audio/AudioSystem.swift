@@ -38,8 +38,8 @@ package enum AudioTimeout {
 package protocol AudioInput: AnyObject {
     var format: AudioFormat { get }
 
-    /// Frames that the device recorded and that were lost before they were read. Silence replaces them, so that later sound keeps
-    /// its position in time.
+    /// Frames that the device recorded and that were lost before they were read. Silence replaces them, so that later sound
+    /// keeps its position in time.
     var lostFrames: UInt64 { get }
 
     /// Waits for samples.

@@ -70,12 +70,12 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         }
     }
 
-    /// As ``waitWithDeadlines(_:)``, for a body without deadlines. For results that may be nil; otherwise ``wait(_:)`` is shorter.
+    /// Waits like ``waitWithDeadlines(_:)``, without deadlines. For results that may be nil; otherwise ``wait(_:)`` is shorter.
     package func waitUntilReady<Result>(_ body: (inout State) -> MonitorWait<Result>) -> Result {
         waitWithDeadlines { state, _ in body(&state) }
     }
 
-    /// As ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
+    /// Waits like ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
     /// - Returns: nil when time ran out.
     package func wait<Result>(untilNanoseconds deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
         // The kernel rejects times before its clock's beginning, which a clock of a test may name.
@@ -96,8 +96,8 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         }
     }
 
-    /// Waits until `body` returns a result, and lets it choose each time how long to wait. It is called at once, after each update, and
-    /// when the time that it has named last is over.
+    /// Waits until `body` returns a result, and lets it choose each time how long to wait. It is called at once, after each
+    /// update, and when the time that it has named last is over.
     /// - Parameter body: may change the state; its second argument is true when its time is over.
     package func waitWithDeadlines<Result>(
         _ body: (inout State, _ isTimeOver: Bool) -> MonitorWait<Result>
@@ -107,7 +107,7 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         var isTimeOver = false
         while true {
             let next = body(&state, isTimeOver)
-            // What is done at a deadline may be what another thread waits for.
+            // Another thread may wait for a change that `body` makes at a deadline.
             if isTimeOver { pthread_cond_broadcast(condition) }
             switch next {
             case .ready(let result):
@@ -128,7 +128,7 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
     }
 }
 
-/// What a thread that waits on a ``Monitor`` does next.
+/// The next step of a thread that waits on a ``Monitor``.
 package enum MonitorWait<Result> {
     /// Ends the wait.
     case ready(Result)

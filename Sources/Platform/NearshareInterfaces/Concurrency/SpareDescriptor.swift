@@ -1,8 +1,8 @@
 internal import Glibc
 internal import Synchronization
 
-/// A descriptor in reserve for a listener. When the process has none left, it is closed so that a waiting connection can be accepted
-/// and dropped; otherwise accept(2) would fail for it again and again.
+/// A descriptor in reserve for a listener. When the process has none left, it is closed so that a waiting connection can be
+/// accepted and dropped; otherwise accept(2) would fail for it again and again.
 package final class SpareDescriptor: Sendable {
     private let descriptor = Mutex(open())
 
@@ -24,8 +24,8 @@ package final class SpareDescriptor: Sendable {
             descriptor = Self.open()
             return descriptor >= 0
         }
-        // Another thread has taken the descriptor. Nothing signals that one is free again, and until then accept(2) fails at once:
-        // the pause bounds the rate of the attempts.
+        // Another thread has taken the descriptor. Nothing signals that one is free again, and until then accept(2) fails at
+        // once: the pause bounds the rate of the attempts.
         if !isReplaced { poll(nil, 0, 100) }
     }
 

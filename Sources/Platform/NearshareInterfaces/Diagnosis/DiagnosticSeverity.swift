@@ -1,6 +1,6 @@
 /// The severity of a finding about this machine. The raw values are those of `nearshare doctor --json`.
 package enum DiagnosticSeverity: String, Sendable, Hashable, Comparable, CaseIterable {
-    /// As expected.
+    /// The expected state.
     case fine
     /// Worth knowing, but harmless by itself.
     case note

@@ -54,8 +54,8 @@ extension ServiceSighting {
         return String(validating: bytes, as: UTF8.self)
     }
 
-    /// The longest prefix of the strings within all three bounds. Empty strings are skipped: DNS writes a record without strings
-    /// as one empty string (RFC 6763, section 6.1).
+    /// The longest prefix of the strings within all three bounds. Empty strings are skipped: DNS writes a record without
+    /// strings as one empty string (RFC 6763, section 6.1).
     package static func bounded(_ strings: [[UInt8]]) -> [[UInt8]] {
         var kept: [[UInt8]] = []
         var total = 0

@@ -37,11 +37,11 @@ public struct DeliveredItem: Sendable, Hashable {
 
 /// The destination of one accepted transfer, used by one thread at a time. Calls block.
 ///
-/// No final name exists before ``finish()``. The caller has checked the order of calls (begin, write…, end) but not names, sizes
-/// and link targets: they are still claims.
+/// No final name exists before ``finish()``. The caller has checked the order of calls (begin, write…, end) but not names,
+/// sizes and link targets: they are still claims.
 package protocol ResourceSink: AnyObject {
-    /// The point up to which an earlier attempt was received; ``ResumePoint/start`` when there was none. Reads the partial content,
-    /// which may take long.
+    /// The point up to which an earlier attempt was received; ``ResumePoint/start`` when there was none. Reads the partial
+    /// content, which may take long.
     func resumePoint() throws(StorageError) -> ResumePoint
 
     /// Continues at the point that the sender has accepted. Content beyond it is removed.

@@ -14,8 +14,8 @@ package protocol ResourceReader: AnyObject {
     /// Moves to the next entry, skipping unread content of the present one; nil after the last.
     func nextEntry() throws(StorageError) -> EntryHeader?
 
-    /// Reads from the present entry's content. Returns 0 at its end. Never returns more than the size in the header: a file that
-    /// has grown is truncated, one that has shrunk throws ``StorageError/Code/changed``.
+    /// Reads from the present entry's content. Returns 0 at its end. Never returns more than the size in the header: a file
+    /// that has grown is truncated, one that has shrunk throws ``StorageError/Code/changed``.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int
 
     /// Moves to `offset` bytes from the start of the present entry's content; only in sources of known size.

@@ -3,8 +3,8 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// An open file or directory, closed with its last reference. Received files are opened relative to a directory's descriptor, never
-/// by an absolute path, so that replacing a directory by a symbolic link has no effect (P3).
+/// An open file or directory, closed with its last reference. Received files are opened relative to a directory's descriptor,
+/// never by an absolute path, so that replacing a directory by a symbolic link has no effect (P3).
 final class FileDescriptor: Sendable {
     let rawValue: Int32
 

@@ -19,7 +19,8 @@ struct CheckpointSchedule {
 
     var isCheckpointDue: Bool { clock() - lastCheckpoint >= Self.interval }
 
-    /// Whether the next checkpoint has to survive a loss of power. Stays true while nothing is complete, and no durable one is written.
+    /// Whether the next checkpoint has to survive a loss of power. Stays true while nothing is complete, and no durable one is
+    /// written.
     var isDurableCheckpointDue: Bool { clock() - lastDurableCheckpoint >= Self.durableInterval }
 
     /// Starts the time until the next checkpoint.

@@ -1,7 +1,7 @@
 internal import NearshareBase
 
-/// Checks that the name, the claimed media type and the detected one agree (P14). Compares coarse families: one kind of content has
-/// many exact types, and users ignore warnings that are often wrong.
+/// Checks that the name, the claimed media type and the detected one agree (P14). Compares coarse families: one kind of content
+/// has many exact types, and users ignore warnings that are often wrong.
 enum ContentTypeCheck {
     enum Family {
         case image

@@ -1,8 +1,8 @@
 package import NearshareBase
 package import NearshareInterfaces
 
-/// The directory that received items are delivered to. It may be unmounted, read-only or full at any time; accepted items then wait
-/// in the spool.
+/// The directory that received items are delivered to. It may be unmounted, read-only or full at any time; accepted items then
+/// wait in the spool.
 public final class Inbox: Sendable {
     package let limits: InboxLimits
     private let filesystem: InboxFilesystem
@@ -76,8 +76,8 @@ public final class Inbox: Sendable {
 
     // MARK: Staging
 
-    /// The staging area from which a transfer can be renamed into the inbox: the spool if it is on the inbox's device, otherwise a
-    /// hidden folder of the inbox.
+    /// The staging area from which a transfer can be renamed into the inbox: the spool if it is on the inbox's device,
+    /// otherwise a hidden folder of the inbox.
     private func stagingArea() throws(StorageError) -> StagingArea {
         guard let inbox = try? filesystem.open(), let device = try? inbox.status().st_dev, device != spool.device,
             let area = try? StagingArea(named: Self.stagingName, in: inbox, parentPath: path, creating: true)

@@ -27,8 +27,8 @@ struct InboxDirectory {
         } catch {
             guard error.code == EXDEV else { return nil }
         }
-        // Another device or another mount of the same one: copied into a hidden folder of the inbox first, so that a final name never
-        // denotes an incomplete item.
+        // Another device or another mount of the same one: copied into a hidden folder of the inbox first, so that a final name
+        // never denotes an incomplete item.
         guard
             let area = try? StagingArea(named: Inbox.stagingName, in: descriptor, parentPath: path, creating: true),
             let copy = try? area.openForCopy()

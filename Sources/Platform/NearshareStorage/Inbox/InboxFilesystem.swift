@@ -2,8 +2,8 @@ internal import Glibc
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// Opens the inbox directory and makes sure that it is still on the file system on which it was first seen: below the mount point of
-/// an unmounted disk, received files would soon be hidden.
+/// Opens the inbox directory and makes sure that it is still on the file system on which it was first seen: below the mount
+/// point of an unmounted disk, received files would soon be hidden.
 ///
 /// The directory is opened anew for each use: a descriptor held for hours would keep its file system from being unmounted.
 final class InboxFilesystem: Sendable {

@@ -3,8 +3,8 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// Writes one accepted transfer into its staging directory and hands it to the inbox when it is complete. Used by one thread at a
-/// time.
+/// Writes one accepted transfer into its staging directory and hands it to the inbox when it is complete. Used by one thread at
+/// a time.
 final class IncomingTransferSink: ResourceSink {
     private struct OpenFile {
         let descriptor: FileDescriptor
@@ -103,8 +103,8 @@ final class IncomingTransferSink: ResourceSink {
         try writeCheckpoint()
     }
 
-    /// Opens the partial file of an earlier attempt, moving it if the sender has renamed it since: names of unfinished files are not
-    /// part of what both ends compare.
+    /// Opens the partial file of an earlier attempt, moving it if the sender has renamed it since: names of unfinished files
+    /// are not part of what both ends compare.
     private func resumeFile(
         _ entry: EntryHeader, _ claimed: ClaimedFileName, at offset: UInt64, named name: SafeFileName,
         in directory: FileDescriptor

@@ -1,7 +1,7 @@
 /// The check of symbolic links' targets, used by sender and receiver.
 enum LinkTarget {
-    /// Whether a target is relative and stays inside its item: it may go up first, within the item's own folder, and then down. The
-    /// folders upwards are real ones, and every link on the way down is subject to the same check (P6).
+    /// Whether a target is relative and stays inside its item: it may go up first, within the item's own folder, and then down.
+    /// The folders upwards are real ones, and every link on the way down is subject to the same check (P6).
     /// - Parameter depth: the number of components of the link's own path; an item is at depth 1.
     static func staysInside(_ target: [UInt8], depth: Int) -> Bool {
         guard let first = target.first, first != UInt8(ascii: "/"), !target.contains(0),

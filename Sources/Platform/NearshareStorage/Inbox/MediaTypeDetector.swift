@@ -4,8 +4,8 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// Detects media types with libmagic. Its database takes a millisecond to load and 6 MiB of memory: callers that have no further
-/// content to examine call ``purgeCache()``.
+/// Detects media types with libmagic. Its database takes a millisecond to load and 6 MiB of memory: callers that have no
+/// further content to examine call ``purgeCache()``.
 package final class MediaTypeDetector: Sendable {
     private struct Cookie: @unchecked Sendable {
         let raw: magic_t

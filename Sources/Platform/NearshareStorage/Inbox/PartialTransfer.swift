@@ -39,8 +39,8 @@ struct PartialTransfer {
     /// The directory that was written into last.
     var innermostDirectory: FileDescriptor { folders.last ?? itemDirectory }
 
-    /// The point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender can't skip
-    /// what is here.
+    /// The point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender
+    /// can't skip what is here.
     func resumePoint() throws(StorageError) -> ResumePoint {
         var point = ResumePoint.start
         point.completeEntries = checkpoint.completeEntries
@@ -75,8 +75,8 @@ struct PartialTransfer {
         point.partialDigest = hasher.finalize()
     }
 
-    /// Removes everything that was written after the checkpoint: a killed process may have left it incomplete. It can only be in
-    /// folders that were open, or in later items (P13).
+    /// Removes everything that was written after the checkpoint: a killed process may have left it incomplete. It can only be
+    /// in folders that were open, or in later items (P13).
     func removeUnfinished(from staged: StagedTransfer, keepsFile: Bool) throws(StorageError) {
         for number in try staged.items.names() where UInt32(number) ?? .max > checkpoint.item {
             staged.items.removeTree(number)

@@ -46,8 +46,8 @@ final class StagedTransfer: Sendable {
         throw StorageError(.failed, "can't lock \(shown(area.path))/\(name)")
     }
 
-    // Unlocks explicitly: a child process that is being started shares the descriptor until it executes its program, and closing
-    // it here would not release the lock.
+    // Unlocks explicitly: a child process that is being started shares the descriptor until it executes its program, and
+    // closing it here would not release the lock.
     deinit { flock(lock.rawValue, LOCK_UN) }
 
     private static let maximumAttempts = 100
@@ -57,8 +57,8 @@ final class StagedTransfer: Sendable {
 
     func path(ofItem number: UInt32, named name: String) -> String { "\(path)/items/\(number)/\(name)" }
 
-    /// Calls `body` with the number, name and directory of each item. One item directory is open at a time: there may be more items
-    /// than a process may have open files.
+    /// Calls `body` with the number, name and directory of each item. One item directory is open at a time: there may be more
+    /// items than a process may have open files.
     func forEachItem(_ body: (UInt32, String, FileDescriptor) -> Void) {
         for number in ((try? items.names()) ?? []).compactMap({ UInt32($0) }).sorted() {
             guard let itemDirectory = try? items.openDirectory("\(number)") else { continue }

@@ -36,8 +36,8 @@ final class StagingArea: Sendable {
             return nil
         }
         directory = try parent.openDirectory(name)
-        // Another user may have created it to read received files. The owner of the parent directory could do so anyway, and on file
-        // systems without owners the two are equal.
+        // Another user may have created it to read received files. The owner of the parent directory could do so anyway, and on
+        // file systems without owners the two are equal.
         let owner = try directory.status().st_uid
         let parentOwner = try parent.status().st_uid
         guard owner == geteuid() || owner == parentOwner else {
@@ -49,8 +49,8 @@ final class StagingArea: Sendable {
     /// The device of the directory: files can be moved on the same device without copying.
     var device: dev_t { (try? directory.status())?.st_dev ?? 0 }
 
-    /// Opens the folder of a sender's transfer, with the state of an earlier attempt; a new folder when that one is locked by another
-    /// writer, or is complete and waits for the inbox.
+    /// Opens the folder of a sender's transfer, with the state of an earlier attempt; a new folder when that one is locked by
+    /// another writer, or is complete and waits for the inbox.
     func open(sender: Fingerprint, resumeKey: [UInt8]) throws(StorageError) -> StagedTransfer {
         let key = Hex.encode(SHA256Hasher.digest(sender.bytes + resumeKey).prefix(16))
         for attempt in 1...Self.maximumAttempts {

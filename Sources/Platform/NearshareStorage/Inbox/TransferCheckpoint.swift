@@ -2,11 +2,11 @@ internal import FoundationEssentials
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// The state of an incoming transfer, stored in the file `journal` of its staging directory: enough to resume after a restart. It may
-/// lag behind the received content, never be ahead of it.
+/// The state of an incoming transfer, stored in the file `journal` of its staging directory: enough to resume after a restart.
+/// It may lag behind the received content, never be ahead of it.
 ///
-/// A loss of power may keep the checkpoint and lose content that it covers. An ordinary checkpoint therefore is valid only until
-/// the machine restarts; a durable one is written beside it now and then, after a sync.
+/// A loss of power may keep the checkpoint and lose content that it covers. An ordinary checkpoint therefore is valid only
+/// until the machine restarts; a durable one is written beside it now and then, after a sync.
 struct TransferCheckpoint: Codable, Sendable {
     /// A folder that may receive further entries.
     struct OpenFolder: Codable, Sendable, Hashable {
@@ -59,7 +59,8 @@ struct TransferCheckpoint: Codable, Sendable {
         return journal
     }
 
-    /// Whether all names are single components and all counts are plausible: the file may be on a removable disk of another person.
+    /// Whether all names are single components and all counts are plausible: the file may be on a removable disk of another
+    /// person.
     private var isSound: Bool {
         folders.count < EntryHeader.maximumDepth
             && (folders.map(\.stored) + (file.map { [$0.stored] } ?? [])).allSatisfy(Self.isComponent)

@@ -2,8 +2,8 @@ internal import NearshareInterfaces
 
 /// The shared buffer of a stream that several readers consume at their own speed. A value; ``StreamSource`` does the reading.
 ///
-/// The buffer holds the bytes that at least one reader has not consumed, from the beginning of the stream as long as a reader has
-/// not started.
+/// The buffer holds the bytes that at least one reader has not consumed, from the beginning of the stream as long as a reader
+/// has not started.
 struct FanOutBuffer {
     /// The next action of a reader.
     enum Step: Equatable {

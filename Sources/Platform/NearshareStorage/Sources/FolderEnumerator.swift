@@ -20,8 +20,8 @@ struct SkippedEntries {
     }
 }
 
-/// One pass over a folder: the folder itself, then its entries by the bytes of their names, each folder before its content. Holds one
-/// listing for each level.
+/// One pass over a folder: the folder itself, then its entries by the bytes of their names, each folder before its content.
+/// Holds one listing for each level.
 final class FolderEnumerator {
     private struct Level {
         let directory: FileDescriptor

@@ -2,11 +2,11 @@ internal import Glibc
 package import NearshareBase
 package import NearshareInterfaces
 
-/// A stream of unknown length, such as standard input. It is read once for any number of receivers, at the speed of the slowest one;
-/// a receiver that cancels no longer slows down the others.
+/// A stream of unknown length, such as standard input. It is read once for any number of receivers, at the speed of the slowest
+/// one; a receiver that cancels no longer slows down the others.
 ///
-/// Each receiver has a ``Reader``. Bytes are kept while a reader has not started, so that a receiver that accepts late gets the whole
-/// stream.
+/// Each receiver has a ``Reader``. Bytes are kept while a reader has not started, so that a receiver that accepts late gets the
+/// whole stream.
 package final class StreamSource: Sendable {
     private static let blockByteCount = 64 << 10
 
@@ -14,8 +14,8 @@ package final class StreamSource: Sendable {
     private let descriptor: Int32
     private let name: ClaimedFileName
     private let state: Monitor<FanOutBuffer>
-    /// Wakes the thread that waits for the stream after a reader was cancelled. Without a descriptor left, a cancelled reader ends with
-    /// the stream's next bytes.
+    /// Wakes the thread that waits for the stream after a reader was cancelled. Without a descriptor left, a cancelled reader
+    /// ends with the stream's next bytes.
     private let wake = EventFD()
     private let readerNumbers: Range<Int>
 

@@ -1,8 +1,8 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// The public keys of peers, to which messages can be sealed while the peers are not in reach: received from the peers themselves or
-/// imported by the user. A value; ``ContactFile`` stores it.
+/// The public keys of peers, to which messages can be sealed while the peers are not in reach: received from the peers
+/// themselves or imported by the user. A value; ``ContactFile`` stores it.
 ///
 /// A known key is not a trusted one: the ``TrustStore`` stores the user's trust.
 package struct ContactBook: Sendable, Hashable {
@@ -24,15 +24,16 @@ package struct ContactBook: Sendable, Hashable {
         package internal(set) var isProven: Bool
         /// The time at which these keys were stored.
         package let since: WallTime
-        /// The time at which the owner was last in reach, to within ``ContactBook/meetingInterval``; ``since`` for an imported key.
+        /// The time at which the owner was last in reach, to within ``ContactBook/meetingInterval``; ``since`` for an imported
+        /// key.
         package internal(set) var lastMet: WallTime
 
         package var fingerprint: Fingerprint { Fingerprint(of: agreementKey) }
         package var id: PeerID { fingerprint.peerID }
     }
 
-    /// Limit on contacts. A flood of invented keys evicts only contacts that are not friends, were not imported, and have proven no
-    /// more than the invented ones (R6).
+    /// Limit on contacts. A flood of invented keys evicts only contacts that are not friends, were not imported, and have
+    /// proven no more than the invented ones (R6).
     package static let capacity = 1_000
 
     /// Resolution of ``Entry/lastMet``, so that the file is not written for every packet of a contact.
@@ -49,8 +50,8 @@ package struct ContactBook: Sendable, Hashable {
 
     // MARK: Changes
 
-    /// Records the announcement of a peer in reach. Imported keys do not change. A different signing key replaces the known one only if
-    /// it is proven (K2).
+    /// Records the announcement of a peer in reach. Imported keys do not change. A different signing key replaces the known one
+    /// only if it is proven (K2).
     /// - Parameters:
     ///   - isProven: whether it was received inside a Noise session, that is, from the owner of the agreement key.
     ///   - isFriend: whether a contact is the local user's friend: friends are never evicted.

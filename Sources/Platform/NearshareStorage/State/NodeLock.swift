@@ -1,8 +1,8 @@
 internal import Glibc
 package import NearshareInterfaces
 
-/// The lock of the process that runs this user's node, which relays messages and serves other commands. The kernel releases it when
-/// the process ends.
+/// The lock of the process that runs this user's node, which relays messages and serves other commands. The kernel releases it
+/// when the process ends.
 package final class NodeLock: Sendable {
     private let file: FileDescriptor
 

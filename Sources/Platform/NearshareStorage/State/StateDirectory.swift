@@ -97,9 +97,9 @@ package final class StateDirectory: Sendable {
         try lockShared()
     }
 
-    /// Removes the key and all other files; the empty directory stays. The key is removed first, and its bytes are overwritten as far as
-    /// the file system allows (docs/THREATS.md). If the process is killed meanwhile, the directory has no key, and the next process that
-    /// opens it removes the rest.
+    /// Removes the key and all other files; the empty directory stays. The key is removed first, and its bytes are overwritten
+    /// as far as the file system allows (docs/THREATS.md). If the process is killed meanwhile, the directory has no key, and
+    /// the next process that opens it removes the rest.
     /// - Throws: ``StorageError`` without any change while another process has the directory open; without the key if another
     ///   file can't be removed.
     package func destroy() throws(StorageError) {

@@ -42,8 +42,8 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
         return value
     }
 
-    /// Reads, changes and replaces the value under a lock of all processes. Callers with frequent updates first check a copy for
-    /// whether there is a change.
+    /// Reads, changes and replaces the value under a lock of all processes. Callers with frequent updates first check a copy
+    /// for whether there is a change.
     @discardableResult
     package func update<Result>(_ body: (inout Value) -> Result) throws(StorageError) -> Result {
         try directory.update(name, startingWith: empty, body)

@@ -1,18 +1,18 @@
 package import NearshareBase
 
-/// One node's part in storing and forwarding bundles (`docs/PROTOCOL.md`, section 13): decides which to accept, to which neighbours to
-/// forward them, and when to delete them.
+/// One node's part in storing and forwarding bundles (`docs/PROTOCOL.md`, section 13): decides which to accept, to which
+/// neighbours to forward them, and when to delete them.
 ///
 /// A value without clock, randomness, links or store of its own. Its driver reports neighbours (``neighbourUp(_:link:now:)``,
-/// ``neighbourDown(_:now:)``), packets (``receive(_:from:now:)``), the time (``advance(to:)``, at ``deadline``) and bundles to send
-/// (``send(_:now:)``), and after each performs the reactions of ``drainReactions()``.
+/// ``neighbourDown(_:now:)``), packets (``receive(_:from:now:)``), the time (``advance(to:)``, at ``deadline``) and bundles to
+/// send (``send(_:now:)``), and after each performs the reactions of ``drainReactions()``.
 ///
 ///     bundle ─► seen? signed? in its lifetime? ─► for this node ─► opened, delivered, acknowledged
 ///                                             └─► for others ─► stored ─► routed ──no acknowledgement──► epidemic
 ///                                                                      └──no route is known──────────────────┘
 ///
-/// A bundle for one endpoint is forwarded from neighbour to neighbour as long as a route is known, and every node on the path stores a
-/// copy. Only when no acknowledgement comes back, or no route is known, every node that is met is offered one.
+/// A bundle for one endpoint is forwarded from neighbour to neighbour as long as a route is known, and every node on the path
+/// stores a copy. Only when no acknowledgement comes back, or no route is known, every node that is met is offered one.
 ///
 /// The parts own the state and are tested alone; this type orders their calls, and draws the random numbers:
 ///

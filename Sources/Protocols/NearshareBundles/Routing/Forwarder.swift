@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// Decides to which neighbours stored bundles are forwarded, and repeats copies until they are confirmed.
 ///
-///     routed      destination near? reverse route? reachable below a neighbour? parent? ──► one copy ──no acknowledgement──► epidemic
+///     routed      destination near? reverse route? reachable below a neighbour? parent? ──► one copy ──unacknowledged──► epidemic
 ///     epidemic    one copy to each tree neighbour, then to every neighbour whose summary vector lacks the bundle
 struct Forwarder: Sendable {
     /// The copies exchanged with one neighbour.
@@ -274,7 +274,8 @@ struct Forwarder: Sendable {
         guard isWithinLimits(entry), entry.fitsRadio || !link.isRadio else { return false }
         // A node that gets a copy on its last hop cannot forward it, so only the destination can use it.
         if let destination = entry.destination, destination != neighbour, entry.hopCount + 1 >= entry.hopLimit { return false }
-        // The list of visited nodes never withholds a bundle from its destination: any node on the path could have put it there.
+        // The list of visited nodes never withholds a bundle from its destination: any node on the path could have put it
+        // there.
         if entry.destination != neighbour, entry.visitedTags.contains(neighbour.visitTag(in: id)) { return false }
         effects.append(copy(of: id, entry, to: neighbour, mode, index: &index))
         if link.isReliable {

@@ -24,8 +24,8 @@ enum RouterTimer: Sendable, Hashable {
     case pacing(EndpointID)
 }
 
-/// A delay that is multiplied by a random factor, so that nodes that have seen the same event do not act at the same moment. The router
-/// draws the factor, which keeps its parts deterministic.
+/// A delay that is multiplied by a random factor, so that nodes that have seen the same event do not act at the same moment.
+/// The router draws the factor, which keeps its parts deterministic.
 struct JitteredDelay: Sendable, Hashable {
     private let base: Duration
     private let factors: ClosedRange<Double>?

@@ -5,9 +5,9 @@ internal import NearshareBase
 ///     epoch:         root increments it ──► neighbours select a parent for it and report ──► their neighbours ──► …
 ///     reachability:  each child reports the endpoints below it ──► parent merges them ──► … ──► root
 ///
-/// A bundle for one endpoint is forwarded upwards until some node on the way reaches its destination below itself; a bundle for everyone
-/// follows the links of the tree. What neighbours report about the tree cannot be verified: it decides where a bundle is tried first,
-/// never whether it is stored or spread.
+/// A bundle for one endpoint is forwarded upwards until some node on the way reaches its destination below itself; a bundle for
+/// everyone follows the links of the tree. What neighbours report about the tree cannot be verified: it decides where a bundle
+/// is tried first, never whether it is stored or spread.
 struct SpanningTree: Sendable {
     /// The last report of a neighbour about itself, and the last reports to it. The order of fields takes the least memory.
     struct Neighbour: Sendable {
@@ -203,8 +203,8 @@ struct SpanningTree: Sendable {
 
     /// Selects a parent by what all neighbours have reported.
     ///
-    /// The tree stays the same from epoch to epoch where it can, because reachability is reported along it: the present parent is waited
-    /// for, and another one is selected only if it is nearer to the root.
+    /// The tree stays the same from epoch to epoch where it can, because reachability is reported along it: the present parent
+    /// is waited for, and another one is selected only if it is nearer to the root.
     mutating func selectParent(now: Moment) -> [Reaction] {
         guard let deadline = selectionDeadline else { return [] }
         selectionDeadline = nil
@@ -249,8 +249,8 @@ struct SpanningTree: Sendable {
         if let next { forgetReportedReachability(by: next) }
     }
 
-    /// Selects another neighbour that is nearer to the root than this node, which excludes a loop. Without one the node stays detached
-    /// until the next epoch.
+    /// Selects another neighbour that is nearer to the root than this node, which excludes a loop. Without one the node stays
+    /// detached until the next epoch.
     private mutating func replaceParent(now: Moment) -> [Reaction] {
         parent = nil
         parentSince = now.monotonic

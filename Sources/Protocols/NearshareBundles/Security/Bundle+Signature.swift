@@ -18,8 +18,8 @@ extension EndpointID {
 }
 
 extension Bundle {
-    /// The bytes that are signed. Their hash is the bundle's ID, which therefore does not depend on the signature: several valid signatures
-    /// of one bundle may exist.
+    /// The bytes that are signed. Their hash is the bundle's ID, which therefore does not depend on the signature: several
+    /// valid signatures of one bundle may exist.
     private var signedBytes: [UInt8] { Array("nearshare carried message".utf8) + encoded }
 
     package var id: BundleID {

@@ -18,8 +18,8 @@ package struct DeliveredBundle: Sendable, Hashable {
 
 extension Bundle {
     /// Opens a bundle with the keys of its destination.
-    /// - Returns: the content, and the secret of the acknowledgement if one is requested; nil when the bundle is for other keys, or its body
-    ///   is malformed.
+    /// - Returns: the content, and the secret of the acknowledgement if one is requested; nil when the bundle is for other
+    ///   keys, or its body is malformed.
     func opened(by keys: RouterKeys, hopCount: Int) -> (delivered: DeliveredBundle, secret: [UInt8]?)? {
         guard let signingKey = try? SigningPublicKey(senderKey) else { return nil }
         var delivered = DeliveredBundle(

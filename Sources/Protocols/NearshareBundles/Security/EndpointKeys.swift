@@ -1,7 +1,8 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// The public keys of an endpoint, for which bundles can be sealed: from an earlier session, an announcement, or an imported file.
+/// The public keys of an endpoint, for which bundles can be sealed: from an earlier session, an announcement, or an imported
+/// file.
 package struct EndpointKeys: Sendable, Hashable {
     package var agreementKey: AgreementPublicKey
     package var signingKey: SigningPublicKey

@@ -9,8 +9,8 @@ internal import NearshareCrypto
 ///     signing 64 hexadecimal digits
 ///     signature 128 hexadecimal digits
 ///
-/// The signature proves that the author of the file has the signing key, and that the other fields are unchanged. It does not prove who the
-/// author is: the user who imports the file says whose it is.
+/// The signature proves that the author of the file has the signing key, and that the other fields are unchanged. It does not
+/// prove who the author is: the user who imports the file says whose it is.
 package struct ExportedKeys: Sendable, Hashable {
     package var contact: EndpointKeys
     /// Claimed by the author.

@@ -37,8 +37,9 @@ enum SealedPayload {
         return (secret, content)
     }
 
-    /// Padmé (Nikitin et al., "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs", 2019, section 4.4): a length
-    /// reveals O(log log n) bits, for at most an eighth more bytes. At least 96 bytes, so that short texts have the same length.
+    /// Padmé (Nikitin et al., "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs", 2019, section
+    /// 4.4): a length reveals O(log log n) bits, for at most an eighth more bytes. At least 96 bytes, so that short texts have
+    /// the same length.
     static func paddedByteCount(_ count: Int) -> Int {
         let count = max(count, 96)
         let exponent = Int.bitWidth - 1 - count.leadingZeroBitCount

@@ -1,7 +1,7 @@
 package import NearshareBase
 
-/// A message that other nodes store and forward (`docs/PROTOCOL.md`, section 13). Its source signs all of it; what changes from hop to
-/// hop is in ``BundleCopy``.
+/// A message that other nodes store and forward (`docs/PROTOCOL.md`, section 13). Its source signs all of it; what changes from
+/// hop to hop is in ``BundleCopy``.
 ///
 ///     version u8 · flags u8 · hop limit u16 · time to live u32 · sharing time u16 · maximum propagation u16 ·
 ///     tracklist limit u8 · creation time u64 · sender's key 32 · [destination 8] · [hash lock 16] · body length u16 · body

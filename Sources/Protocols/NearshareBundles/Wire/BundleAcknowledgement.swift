@@ -1,7 +1,7 @@
 package import NearshareBase
 
-/// Proof that a bundle has reached its destination: its ID, and the secret that opens its hash lock. Every node that stores the bundle can
-/// verify it.
+/// Proof that a bundle has reached its destination: its ID, and the secret that opens its hash lock. Every node that stores the
+/// bundle can verify it.
 package struct BundleAcknowledgement: Sendable, Hashable {
     /// Size of the secret, in bytes.
     package static let secretByteCount = 16

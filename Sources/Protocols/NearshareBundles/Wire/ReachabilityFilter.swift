@@ -1,10 +1,10 @@
 package import NearshareBase
 
-/// The endpoints that a node reaches below itself in the spanning tree: a 26-bit address tag of each, as Golomb-Rice coded differences in
-/// ascending order. Unlike a Bloom filter it can be merged without growing more than the sum.
+/// The endpoints that a node reaches below itself in the spanning tree: a 26-bit address tag of each, as Golomb-Rice coded
+/// differences in ascending order. Unlike a Bloom filter it can be merged without growing more than the sum.
 ///
-///     parameter u8 · for each: the quotient of the difference by 2^parameter in unary (ones and a zero), and the remainder; padded
-///     with ones
+///     parameter u8 · for each: the quotient of the difference by 2^parameter in unary (ones and a zero), and the remainder;
+///     padded with ones
 package struct ReachabilityFilter: Sendable, Hashable {
     /// Limit of the encoded filter: about 11,000 endpoints.
     package static let maximumByteCount = 24_576

@@ -1,7 +1,7 @@
 package import NearshareBase
 
-/// The bundles under epidemic forwarding that a node holds or has held, as a Golomb-coded set. When they are too many for one filter, each
-/// vector covers a share of all IDs, in turn.
+/// The bundles under epidemic forwarding that a node holds or has held, as a Golomb-coded set. When they are too many for one
+/// filter, each vector covers a share of all IDs, in turn.
 package struct SummaryVector: Sendable, Hashable {
     /// Drawn for each vector, so that a false positive of one vector is none in the next, and IDs cannot be crafted to collide.
     package var salt: UInt32

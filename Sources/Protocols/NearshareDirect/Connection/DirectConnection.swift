@@ -1,8 +1,8 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// The state of an established link: greeting, verification, offers, transfers, flow control, keepalive. It decides; the driver moves
-/// the bytes.
+/// The state of an established link: greeting, verification, offers, transfers, flow control, keepalive. It decides; the driver
+/// moves the bytes.
 ///
 ///     greeting ──hello──► open ──close, loss, violation──► closed
 ///
@@ -133,8 +133,8 @@ package struct DirectConnection: Sendable {
 
     // MARK: Verification
 
-    /// Asks the peer's user to compare the short authentication string. Ignored before ``authenticationDigits`` are known, and after
-    /// a first comparison.
+    /// Asks the peer's user to compare the short authentication string. Ignored before ``authenticationDigits`` are known, and
+    /// after a first comparison.
     package mutating func requestVerification() -> [DirectReaction] { isClosed ? [] : verification.request() }
 
     /// Sends the local user's answer to the comparison, whichever side has requested it.

@@ -5,8 +5,8 @@ internal import NearshareBase
 ///     offered ─accept─► locating ─resume─► sending ─all sent─► awaiting receipt ─stored─► ended
 ///        └─decline, expiry─► ended           └── local cancel ─► cancelling ─cancelled, stored, timeout─► ended
 ///
-/// A cancel from the peer ends a transfer at once. Frames for an ended transfer are a race when the peer may have sent them before it
-/// knew, and a violation otherwise.
+/// A cancel from the peer ends a transfer at once. Frames for an ended transfer are a race when the peer may have sent them
+/// before it knew, and a violation otherwise.
 struct OutgoingTransfers: Sendable {
     private enum State {
         case offered(expiry: MonotonicInstant)

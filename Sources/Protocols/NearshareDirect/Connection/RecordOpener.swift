@@ -1,8 +1,8 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// The receiving half of the record layer (`docs/PROTOCOL.md`, section 4). An altered, repeated, missing or reordered record fails
-/// authentication, as do all records after it.
+/// The receiving half of the record layer (`docs/PROTOCOL.md`, section 4). An altered, repeated, missing or reordered record
+/// fails authentication, as do all records after it.
 package struct RecordOpener: Sendable {
     private var cipher: RecordCipher
     private var counter: UInt64

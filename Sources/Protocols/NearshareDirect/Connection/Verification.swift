@@ -3,8 +3,8 @@ internal import NearshareCrypto
 
 /// The short authentication string of a link, and the users' comparison of it (`docs/PROTOCOL.md`, section 8).
 ///
-/// A link has at most one comparison, requested by either side and answered by both (K3): another guess needs another link, which
-/// the users see.
+/// A link has at most one comparison, requested by either side and answered by both (K3): another guess needs another link,
+/// which the users see.
 struct Verification: Sendable {
     private struct Comparison {
         var isAnsweredLocally = false

@@ -1,6 +1,7 @@
 internal import NearshareBase
 
-/// Encodes entries and their content as a content stream, incrementally into the caller's buffers (`docs/PROTOCOL.md`, section 6).
+/// Encodes entries and their content as a content stream, incrementally into the caller's buffers (`docs/PROTOCOL.md`, section
+/// 6).
 ///
 ///     start ──► between entries ◄──► within an entry (known size │ unknown size)
 ///                     └──► ended

@@ -1,10 +1,11 @@
 package import NearshareBase
 internal import NearshareCrypto
 
-/// The key under which a receiver finds the content that it has kept of an interrupted transfer (`docs/PROTOCOL.md`, section 6).
+/// The key under which a receiver finds the content that it has kept of an interrupted transfer (`docs/PROTOCOL.md`, section
+/// 6).
 package enum ResumeKey {
-    /// SHA-256 over kinds and names of the described items and the number of all items: 32 bytes. Equal for a repeated send of the same
-    /// items, even when their content has changed.
+    /// SHA-256 over kinds and names of the described items and the number of all items: 32 bytes. Equal for a repeated send of
+    /// the same items, even when their content has changed.
     package static func derive(from offer: Offer) -> [UInt8] {
         var writer = ByteWriter()
         writer.write("nearshare resume key".utf8)

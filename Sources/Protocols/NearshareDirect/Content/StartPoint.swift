@@ -19,7 +19,8 @@ package struct StartPoint: Sendable, Hashable {
 
     /// Advances `provider` from its first entry to the receiver's resume point.
     ///
-    /// Complete entries are compared by the hash chain over their headers, a partial one by the SHA-256 of its bytes, which reads them.
+    /// Complete entries are compared by the hash chain over their headers, a partial one by the SHA-256 of its bytes, which
+    /// reads them.
     /// - Returns: nil when the source differs. The provider's position is then undefined; the transfer starts with a new one.
     package static func find<Provider: ContentProvider>(
         _ point: ResumePoint, in provider: inout Provider

@@ -1,8 +1,8 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// All byte streams of one link (`docs/PROTOCOL.md`, section 11). Each direction of a stream has its own window, so that a slow reader
-/// delays its own writer only.
+/// All byte streams of one link (`docs/PROTOCOL.md`, section 11). Each direction of a stream has its own window, so that a slow
+/// reader delays its own writer only.
 ///
 ///     one direction:  open ──finish, all read──► done          a stream ends when both directions are done, or by a reset
 package struct ByteStreams: Sendable {
@@ -116,8 +116,8 @@ package struct ByteStreams: Sendable {
         control.append(.reset(id, reason))
     }
 
-    /// Releases a stream that the program no longer uses. A finished stream still sends its bytes, and discards the peer's; any other
-    /// one is reset.
+    /// Releases a stream that the program no longer uses. A finished stream still sends its bytes, and discards the peer's; any
+    /// other one is reset.
     package mutating func abandon(_ id: StreamID) {
         guard let stream = streams[id] else { return }
         guard stream.sending.isFinishing else { return reset(id, reason: .cancelled) }

@@ -2,8 +2,8 @@ internal import NearshareBase
 
 /// The frames of a ``MessageChannel`` (`docs/PROTOCOL.md`, section 12.4).
 enum ChannelFrame: Sendable, Hashable {
-    /// The first frame of each direction on a link: the sender's epoch, the receiver's as the sender knows it (0 for none), and the
-    /// number of the message that the sender expects next.
+    /// The first frame of each direction on a link: the sender's epoch, the receiver's as the sender knows it (0 for none), and
+    /// the number of the message that the sender expects next.
     case resume(ownEpoch: UInt64, peerEpoch: UInt64, expected: UInt64)
     /// A message with its number and an acknowledgement.
     case message(number: UInt64, acknowledged: UInt64, kind: UInt8, bytes: ArraySlice<UInt8>)

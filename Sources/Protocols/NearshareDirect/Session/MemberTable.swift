@@ -1,7 +1,7 @@
 internal import NearshareBase
 
-/// The entries of a roster, this member's own included, with the rules by which entries of other members are merged. The rules are
-/// commutative, so that all members converge to the same table.
+/// The entries of a roster, this member's own included, with the rules by which entries of other members are merged. The rules
+/// are commutative, so that all members converge to the same table.
 struct MemberTable: Sendable {
     /// The decision about another member's entry.
     enum Verdict {

@@ -1,10 +1,10 @@
 package import NearshareBase
 
-/// Reliable messages between two members of a session: in order, each delivered once, over all links that the two have, in sequence
-/// or at the same time (`docs/PROTOCOL.md`, section 12.4).
+/// Reliable messages between two members of a session: in order, each delivered once, over all links that the two have, in
+/// sequence or at the same time (`docs/PROTOCOL.md`, section 12.4).
 ///
-/// Messages are numbered. The sender keeps them until the receiver's program has taken them. On a new link, the receiver first sends
-/// the number from which it needs them.
+/// Messages are numbered. The sender keeps them until the receiver's program has taken them. On a new link, the receiver first
+/// sends the number from which it needs them.
 ///
 ///     each link:   attached ── peer's resume ──► sending from there ── detached ──► (other links continue)
 ///
@@ -12,8 +12,8 @@ package import NearshareBase
 package struct MessageChannel: Sendable {
     /// Limits on the messages in flight to one member.
     package struct Limits: Sendable, Hashable {
-        /// Limit on bytes sent and not acknowledged, after which ``MessageChannel/hasRoom`` is false. Values above the default, which
-        /// is the window of every receiver, have no effect.
+        /// Limit on bytes sent and not acknowledged, after which ``MessageChannel/hasRoom`` is false. Values above the default,
+        /// which is the window of every receiver, have no effect.
         package var unacknowledgedByteCount = 2 << 20
         /// Limit on messages sent and not acknowledged.
         package var unacknowledgedCount = 4096
@@ -87,8 +87,8 @@ package struct MessageChannel: Sendable {
     /// Records that the program has taken a message, which opens the window for another one.
     package mutating func recordDelivery(of message: SessionMessage) { receiveWindow.recordDelivery(of: message) }
 
-    /// Whether delivered messages are not acknowledged yet. Acknowledgements wait briefly for a message that can carry them; after
-    /// that the caller calls ``acknowledgeNow()``.
+    /// Whether delivered messages are not acknowledged yet. Acknowledgements wait briefly for a message that can carry them;
+    /// after that the caller calls ``acknowledgeNow()``.
     package var owesAcknowledgement: Bool { links.preferred.map { receiveWindow.delivered > $0.acknowledged } ?? false }
 
     /// Makes an owed acknowledgement due.
@@ -117,7 +117,8 @@ package struct MessageChannel: Sendable {
         return isDue ? .acknowledgement : nil
     }
 
-    /// Returns the next frame for a link; nil when none is due. Messages go over the newest link on which both sides have resumed.
+    /// Returns the next frame for a link; nil when none is due. Messages go over the newest link on which both sides have
+    /// resumed.
     package mutating func nextFrame(for id: LinkID) -> [UInt8]? {
         switch dueFrame(for: id) {
         case .resume:
@@ -192,8 +193,8 @@ package struct MessageChannel: Sendable {
         peerEpoch = theirs
         // Each new link repeats the acknowledgement.
         isAcknowledgementDue = receiveWindow.delivered > 0
-        // A peer that does not know this epoch receives everything that is not acknowledged. For one that does, messages that it has
-        // received and not delivered are not repeated; they fill the window on both sides.
+        // A peer that does not know this epoch receives everything that is not acknowledged. For one that does, messages that
+        // it has received and not delivered are not repeated; they fill the window on both sides.
         let knowsEpoch = ours == ownEpoch
         guard !knowsEpoch || expected <= sendQueue.nextNumber else {
             throw MalformedInput("message: a resume frame beyond the last message")

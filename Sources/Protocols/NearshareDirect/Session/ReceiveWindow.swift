@@ -1,6 +1,7 @@
 internal import NearshareBase
 
-/// The receiving part of a ``MessageChannel``: the order of messages, and the window of those that the program has not taken yet.
+/// The receiving part of a ``MessageChannel``: the order of messages, and the window of those that the program has not taken
+/// yet.
 struct ReceiveWindow: Sendable {
     /// The number of the next message to receive.
     private(set) var expected: UInt64 = 0

@@ -6,8 +6,8 @@ extension SessionMessage {
         self.init(bytes: Array(text.utf8))
     }
 
-    /// The bytes as text; nil for a structured message and for invalid UTF-8. Escape it with `TerminalText.escaped` before showing it
-    /// on a terminal.
+    /// The bytes as text; nil for a structured message and for invalid UTF-8. Escape it with `TerminalText.escaped` before
+    /// showing it on a terminal.
     public var text: String? { kind == .bytes ? String(validating: bytes, as: UTF8.self) : nil }
 
     /// Creates a structured message.

@@ -1,7 +1,7 @@
 package import NearshareBase
 
-/// The members of a session, and how each is reached. Every member keeps a roster. Members exchange their rosters, and newer entries
-/// take precedence, so that all rosters converge.
+/// The members of a session, and how each is reached. Every member keeps a roster. Members exchange their rosters, and newer
+/// entries take precedence, so that all rosters converge.
 ///
 ///     a member as seen here:   not connected ──► connecting ──► connected (directly or by a relay) ──► not connected
 ///
@@ -113,8 +113,8 @@ package struct SessionRoster: Sendable {
         store(member, now: now)
     }
 
-    /// Decides a claim that a member is gone. A member that is still connected has not left: it would have said so, or its link would
-    /// have broken. So no member can talk another one out of the session.
+    /// Decides a claim that a member is gone. A member that is still connected has not left: it would have said so, or its link
+    /// would have broken. So no member can talk another one out of the session.
     private mutating func settleDepartureClaim(of id: PeerID, now: MonotonicInstant) {
         guard let claim = departureClaims.removeValue(forKey: id), var member = table.member(id) else { return }
         if state(of: id).isConnected {
@@ -175,9 +175,9 @@ package struct SessionRoster: Sendable {
 
     // MARK: Connection attempts
 
-    /// Returns the connection attempts that are due. The member with the lower id starts; the other one follows when that has failed,
-    /// so that two attempts rarely cross. A relay is tried when there is no direct link, and behind a relay a direct link is tried
-    /// again and again.
+    /// Returns the connection attempts that are due. The member with the lower id starts; the other one follows when that has
+    /// failed, so that two attempts rarely cross. A relay is tried when there is no direct link, and behind a relay a direct
+    /// link is tried again and again.
     package func dueAttempts(now: MonotonicInstant) -> [ConnectionAttempt] {
         others.compactMap { member in
             guard reachability.mayAttempt(member.id, now: now) else { return nil }
@@ -194,8 +194,8 @@ package struct SessionRoster: Sendable {
         }
     }
 
-    /// Selects a connected member that announces a link to `member`, preferably one with a direct link to this member. The candidates
-    /// take turns, because an announcement may be false.
+    /// Selects a connected member that announces a link to `member`, preferably one with a direct link to this member. The
+    /// candidates take turns, because an announcement may be false.
     private func relay(to member: SessionMember) -> PeerID? {
         let able = others.filter { $0.id != member.id && $0.neighbours.contains(member.id) && state(of: $0.id).isConnected }
         let direct = able.filter { state(of: $0.id) == .connected(via: nil) }

@@ -1,5 +1,5 @@
-/// The reason why either side cancels a transfer. The raw values are those of the wire format (docs/PROTOCOL.md, section 5); other values count
-/// as ``cancelled``.
+/// The reason why either side cancels a transfer. The raw values are those of the wire format (docs/PROTOCOL.md, section 5);
+/// other values count as ``cancelled``.
 public enum CancelReason: UInt8, Sendable, Hashable, Codable {
     /// The user of the side that cancels has cancelled.
     case cancelled = 0

@@ -2,8 +2,8 @@ package import NearshareBase
 
 /// The frames that two peers exchange besides content (`docs/PROTOCOL.md`, section 5).
 package enum ControlFrame: Sendable, Hashable {
-    /// The first frame of each direction: the sender's display name, its commitment for the short authentication string (32 bytes),
-    /// and the time of its clock, so that users can be warned of a wrong clock.
+    /// The first frame of each direction: the sender's display name, its commitment for the short authentication string (32
+    /// bytes), and the time of its clock, so that users can be warned of a wrong clock.
     case hello(name: DisplayName, commitment: [UInt8], time: WallTime)
     /// The nonce that opens the commitment (32 bytes).
     case reveal(nonce: [UInt8])
@@ -19,8 +19,8 @@ package enum ControlFrame: Sendable, Hashable {
     case compared(isSame: Bool)
     /// Asks the receiver to accept content.
     case offer(TransferOffer)
-    /// Accepts an offer. `window` is the number of bytes of the content stream that the sender may send before the first grant. The
-    /// sender waits for ``resume(_:_:)``, which follows when the receiver has inspected the content that it has kept.
+    /// Accepts an offer. `window` is the number of bytes of the content stream that the sender may send before the first grant.
+    /// The sender waits for ``resume(_:_:)``, which follows when the receiver has inspected the content that it has kept.
     case accept(TransferID, window: UInt64)
     /// Declines an offer.
     case decline(TransferID, DeclineReason)

@@ -1,7 +1,7 @@
 internal import NearshareBase
 
-/// A program's own key-value pairs in the TXT record of its service (RFC 6763, section 6). Unauthenticated claims, like all of the
-/// record.
+/// A program's own key-value pairs in the TXT record of its service (RFC 6763, section 6). Unauthenticated claims, like all of
+/// the record.
 public struct DiscoveryInfo: Sendable, Hashable {
     /// Limit on one pair: key, equals sign and value.
     package static let maximumPairByteCount = 255

@@ -1,5 +1,5 @@
-/// The sizes of the record layer (`docs/PROTOCOL.md`, section 4): a length prefix, then that many sealed bytes, which are a frame and
-/// its tag. The length is authenticated with the record.
+/// The sizes of the record layer (`docs/PROTOCOL.md`, section 4): a length prefix, then that many sealed bytes, which are a
+/// frame and its tag. The length is authenticated with the record.
 package enum RecordFormat {
     /// The size of the length prefix.
     package static let headerByteCount = 4
@@ -15,7 +15,7 @@ package enum RecordFormat {
     package static let maximumSealedByteCount = maximumFrameByteCount + tagByteCount
     /// Limit on a record with its length prefix.
     package static let maximumRecordByteCount = headerByteCount + maximumSealedByteCount
-    /// The number of records after which both sides ratchet the direction's key. It bounds the data under one key to 128 GiB, far
-    /// below the limits of AES-GCM.
+    /// The number of records after which both sides ratchet the direction's key. It bounds the data under one key to 128 GiB,
+    /// far below the limits of AES-GCM.
     package static let recordsPerKey: UInt64 = 1 << 20
 }

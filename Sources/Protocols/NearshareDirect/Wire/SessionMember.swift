@@ -33,8 +33,8 @@ package struct SessionMember: Sendable, Hashable {
     package var fingerprint: Fingerprint
     /// The name that the member claims.
     package var name: DisplayName
-    /// Incremented when the member joins again or refutes its departure. The entry with the higher incarnation takes precedence; of
-    /// equals, the one that is gone.
+    /// Incremented when the member joins again or refutes its departure. The entry with the higher incarnation takes
+    /// precedence; of equals, the one that is gone.
     package var incarnation: UInt32
     /// Whether the member is in the session.
     package var presence: Presence

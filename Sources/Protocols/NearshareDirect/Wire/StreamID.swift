@@ -1,5 +1,5 @@
-/// The identifier of a byte stream within its link: odd for streams that the link's initiator opens, even for the responder's. Each
-/// is used once, in ascending order.
+/// The identifier of a byte stream within its link: odd for streams that the link's initiator opens, even for the responder's.
+/// Each is used once, in ascending order.
 package struct StreamID: Sendable, Hashable, Comparable {
     /// Never 0.
     package let rawValue: UInt32

@@ -1,7 +1,7 @@
 package import NearshareBase
 
-/// Reassembles packets from fragments, within bounds of count, bytes and age, for each sender and in total (bitchat specification,
-/// section 6.3; M4).
+/// Reassembles packets from fragments, within bounds of count, bytes and age, for each sender and in total (bitchat
+/// specification, section 6.3; M4).
 package struct FragmentAssembler: Sendable {
     package struct Limits: Sendable, Hashable {
         package var sets = 128
@@ -212,8 +212,8 @@ package struct FragmentAssembler: Sendable {
 }
 
 extension MeshFrame {
-    /// Decodes a reassembled frame, also one whose tail an Android sender has lost: it mistakes 1 to 16 bytes at the end, all with
-    /// the value of their number, for padding (section 6.4). The signature decides.
+    /// Decodes a reassembled frame, also one whose tail an Android sender has lost: it mistakes 1 to 16 bytes at the end, all
+    /// with the value of their number, for padding (section 6.4). The signature decides.
     package init(decodingReassembled frame: [UInt8]) throws(MalformedInput) {
         do {
             self = try MeshFrame(decoding: frame[...])

@@ -1,8 +1,8 @@
 internal import NearshareBase
 internal import NearshareCrypto
 
-/// The id of a packet, the same at every node: the first 16 bytes of SHA-256(type, sender, timestamp, payload), without ttl, route
-/// and recipient (bitchat specification, section 10).
+/// The id of a packet, the same at every node: the first 16 bytes of SHA-256(type, sender, timestamp, payload), without ttl,
+/// route and recipient (bitchat specification, section 10).
 package struct MeshPacketID: Sendable, Hashable {
     package static let byteCount = 16
     /// Big-endian. A node stores tens of thousands of ids, and an array for each would take three times the memory.

@@ -6,7 +6,7 @@ package enum DerivedMessageID {
     /// The id of a public message, as bitchat on iOS derives it: 32 hexadecimal digits.
     /// - Parameter timestamp: milliseconds since 1970.
     package static func idOfPublicMessage(sender: PeerID, timestamp: UInt64, text: String) -> String {
-        // As `trimmingCharacters(in: .whitespacesAndNewlines)` does in the app.
+        // The same result as `trimmingCharacters(in: .whitespacesAndNewlines)` in the app.
         var trimmed = Substring(text)
         while let first = trimmed.unicodeScalars.first, first.properties.isWhitespace { trimmed.unicodeScalars.removeFirst() }
         while let last = trimmed.unicodeScalars.last, last.properties.isWhitespace { trimmed.unicodeScalars.removeLast() }

@@ -50,7 +50,7 @@ package struct MeshFile: Sendable, Hashable {
         return writer.bytes
     }
 
-    /// As tolerant as the phone apps: any order, unknown fields skipped, content in several pieces.
+    /// Decodes a file as tolerantly as the phone apps: any order, unknown fields skipped, content in several pieces.
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "file")
         var content: ArraySlice<UInt8>?

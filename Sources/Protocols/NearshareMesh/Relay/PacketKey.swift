@@ -9,7 +9,8 @@ struct PacketKey: Hashable, Sendable {
 
     init(of packet: MeshPacket) {
         var bytes = MeshPacketID(of: packet).bytes
-        // Otherwise a packet without a recipient whose signature starts with another packet's recipient would have the same key.
+        // Otherwise a packet without a recipient whose signature starts with another packet's recipient would have the same
+        // key.
         bytes.append(packet.recipient == nil ? 0 : 1)
         if let recipient = packet.recipient { bytes += recipient.bytes }
         if let signature = packet.signature { bytes += signature.prefix(8) }

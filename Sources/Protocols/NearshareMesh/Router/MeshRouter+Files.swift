@@ -89,7 +89,8 @@ extension MeshRouter {
         return count
     }
 
-    /// Header in version 2, sender and signature; a sealed file has a recipient, a counter, a tag and a byte for its kind besides.
+    /// Header in version 2, sender and signature; a sealed file has a recipient, a counter, a tag and a byte for its kind
+    /// besides.
     private static func fileFrameOverhead(isSealed: Bool) -> Int {
         16 + PeerID.byteCount + MeshPacket.signatureByteCount
             + (isSealed ? PeerID.byteCount + NoiseDatagrams.overheadByteCount + 1 : 0)

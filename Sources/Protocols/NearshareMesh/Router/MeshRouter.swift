@@ -34,8 +34,8 @@ package struct MeshRouter: Sendable {
         /// no other peer can use up the rate.
         package var sealedPerSecond = 100.0
         package var sealedBurst = 200.0
-        /// Signed messages of one sender to everyone, shown and relayed. All that a neighbour stores of one sender fits into the
-        /// burst.
+        /// Signed messages of one sender to everyone, shown and relayed. All that a neighbour stores of one sender fits into
+        /// the burst.
         package var messagesPerSecond = 5.0
         package var messageBurst = 200.0
         /// Whether packets of other nodes are relayed. Otherwise the node only sends and receives.

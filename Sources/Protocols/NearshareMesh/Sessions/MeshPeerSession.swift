@@ -31,7 +31,8 @@ enum MeshPeerSession: Sendable {
         var current: NoiseDatagrams
         /// The previous session's keys, for messages that the peer has sealed before the change.
         var previous: NoiseDatagrams?
-        /// The second message that established the session, and the third that answered it: sent again when the second is repeated.
+        /// The second message that established the session, and the third that answered it: sent again when the second is
+        /// repeated.
         let exchange: (second: [UInt8], third: [UInt8])?
         /// When an authentic message was last received, or else the session was established.
         var renewed: MonotonicInstant

@@ -15,7 +15,7 @@ protocol Rival {
 /// In seconds.
 struct Cost {
     var wall = 0.0
-    /// Of the whole process: both ends.
+    /// Processor time of the whole process: both ends.
     var processor = 0.0
 }
 
