@@ -229,7 +229,7 @@ _nearshare_send() {
     repeating_flags=(-v)
     non_repeating_flags=(--links --keep-modes --no-resume --json --quiet --version -h --help)
     repeating_options=(--to)
-    non_repeating_options=(--text --as --timeout --via --interface --adapter --log-level)
+    non_repeating_options=(--text --as --timeout --retry --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1
 
     # Offer option value completions
@@ -245,6 +245,9 @@ _nearshare_send() {
         return
         ;;
     '--timeout')
+        return
+        ;;
+    '--retry')
         return
         ;;
     '--via')

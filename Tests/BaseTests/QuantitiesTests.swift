@@ -16,6 +16,11 @@ import Testing
         #expect(Duration.seconds(seconds).asClock == text)
     }
 
+    @Test(arguments: [(-5, "0 s"), (8, "8 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (11_100, "3 h")])
+    func `durations are told in their largest unit`(_ seconds: Int, _ text: String) {
+        #expect(Duration.seconds(seconds).asLargestUnit == text)
+    }
+
     @Test func `hexadecimal text and bytes are one another's inverse`() {
         let bytes = (0...255).map { UInt8($0) }
         #expect(Hex.decode(Hex.encode(bytes)) == bytes)

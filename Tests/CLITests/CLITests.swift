@@ -46,6 +46,8 @@ import Testing
 
     @Test func percentAndUnknownTotal() {
         #expect(ProgressLine.text("a", progress(.moving, done: 500), columns: 80).contains("50%"))
+        let silent = ProgressLine.text("a", progress(.moving, done: 500), silence: .seconds(8), columns: 80)
+        #expect(silent.contains("no answer for 8 s") && !silent.contains("left"))
         #expect(ProgressLine.text("a", progress(.moving, done: 0, total: 0), columns: 80).contains("100%"))
         #expect(!ProgressLine.text("a", progress(.moving, done: 500, total: nil), columns: 80).contains("%"))
     }

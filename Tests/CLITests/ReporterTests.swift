@@ -71,7 +71,9 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
     @Test func `a search names what is looked for, escaped`() {
         #expect(lines(.searching("anna")) == ["looking for anna…"])
         #expect(lines(.searching("a\u{1b}[2J")) == ["looking for a\\u{1b}[2J…"])
-        #expect(lines(.searchingAgain(anna)) == ["the connection was lost; searching again on all transports…"])
+        #expect(
+            lines(.reconnecting(anna, name: "anna", timeLeft: .seconds(120)))
+                == ["the connection to anna was lost; trying again for 2 min…"])
     }
 
     @Test func `an invitation names the peer, the trust in it and the path`() {
@@ -172,7 +174,7 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
     @Test func `events of a send have the documented members`() throws {
         let name = try DisplayName("an\u{1b}na")
         #expect(try json(.searching("anna")) == #"looking {"peer":"anna"}"#)
-        #expect(try json(.searchingAgain(anna)) == #"looking {"peer":"1a2b3c4d5e6f7081"}"#)
+        #expect(try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120))) == #"looking {"peer":"1a2b3c4d5e6f7081"}"#)
         #expect(
             try json(.found(anna, name, .lan))
                 == "found {\"name\":\"an\\u001bna\",\"peer\":\"1a2b3c4d5e6f7081\",\"via\":\"lan\"}")

@@ -7,11 +7,11 @@ from harness import digest
 
 
 class TroubleStory(RadioStory):
-    def in_the_middle(self):
+    def in_the_middle(self, *options):
         """Ben's and Anna's commands in the middle of a transfer, and its file."""
         photo = self.file("photo.jpg", 3_000_000)
         anna = self.anna.receive()
-        sending = self.ben.start("send", photo, "--to", "anna", "--via", "bluetooth", "--json")
+        sending = self.ben.start("send", photo, "--to", "anna", "--via", "bluetooth", "--json", *options)
         sending.wait_for("progress", lambda event: event["done"] > 300_000, timeout=TIMEOUT)
         return sending, anna, photo
 
@@ -55,7 +55,7 @@ class TroubleStory(RadioStory):
 
     def test_the_senders_adapter_is_removed(self):
         self.addCleanup(tell_air, "unplugged", None)
-        sending, anna, _ = self.in_the_middle()
+        sending, anna, _ = self.in_the_middle("--retry", "20")
         tell_air("unplugged", "1")
         self.assertEqual(10, sending.end(2 * TIMEOUT), sending.story())
         self.assertEqual("interrupted", anna.wait_for("finished", timeout=TIMEOUT)["outcome"])
@@ -70,7 +70,7 @@ class TroubleStory(RadioStory):
         self.arrives(sending, anna, photo)
 
     def test_out_of_range_permanently(self):
-        sending, anna, _ = self.in_the_middle()
+        sending, anna, _ = self.in_the_middle("--retry", "20")
         self.out_of_range()
         self.assertEqual(10, sending.end(2 * TIMEOUT), sending.story())
         self.assertEqual("interrupted", anna.wait_for("finished", timeout=TIMEOUT)["outcome"])

@@ -253,6 +253,12 @@ class MachinesInARow:
     def mend(self, cable=0):
         ip("-n", self.names[cable], "link", "set", self.cables[cable][0], "up")
 
+    def renumber(self, machine, address):
+        """Gives the end of the first cable at a machine another address."""
+        end = self.cables[0][machine]
+        ip("-n", self.names[machine], "addr", "flush", "dev", end)
+        ip("-n", self.names[machine], "addr", "add", address, "dev", end)
+
     def slow(self, rate, cable=0):
         for name, link in zip(self.names[cable:], self.cables[cable], strict=False):
             subprocess.run(

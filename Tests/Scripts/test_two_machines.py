@@ -60,12 +60,12 @@ class TwoMachinesStory(Story):
         self.assertEqual("declined", anna.wait_for("finished")["outcome"])
         self.assertEqual({}, self.anna.received())
 
-    def transfer_under_way(self):
+    def transfer_under_way(self, *options):
         """Sends a large file over a slow cable, and returns in the middle of the transfer."""
         self.network.slow("40mbit")
         self.big = self.file("big.bin", 12_000_000)
         anna = self.anna.receive()
-        ben = self.ben.start("send", self.big, "--to", "anna", "--json")
+        ben = self.ben.start("send", self.big, "--to", "anna", "--json", *options)
         ben.wait_for("progress", lambda event: event["done"] > 3_000_000)
         return anna, ben
 
@@ -96,13 +96,39 @@ class TwoMachinesStory(Story):
         self.assertEqual({}, self.anna.received())
         self.goes_on(self.anna.receive())
 
-    def test_a_send_is_resumed_after_the_cable_was_cut(self):
+    def completes(self, ben, anna):
+        """The same command resumes the transfer, and completes it."""
+        self.network.slow("1gbit")
+        self.assertGreater(ben.wait_for("resumed", timeout=60)["offset"], 0)
+        self.assertEqual("completed", ben.wait_for("finished")["outcome"])
+        self.assertEqual(0, ben.end())
+        anna.wait_for("delivered")
+        self.assertEqual({"big.bin": self.big.read_bytes()}, self.anna.received())
+
+    def test_a_send_continues_after_the_cable_was_cut(self):
         anna, ben = self.transfer_under_way()
         self.network.cut()
         self.assertEqual("interrupted", ben.wait_for("finished")["outcome"])
-        self.assertEqual(10, ben.end())
         self.assertEqual("interrupted", anna.wait_for("finished")["outcome"])
         self.assertEqual({}, self.anna.received())
+        self.network.mend()
+        self.completes(ben, anna)
+
+    def test_a_send_continues_after_the_senders_address_changed(self):
+        anna, ben = self.transfer_under_way()
+        self.network.renumber(1, "10.77.0.99/24")
+        self.completes(ben, anna)
+
+    def test_a_send_continues_after_the_receivers_address_changed(self):
+        anna, ben = self.transfer_under_way()
+        self.network.renumber(0, "10.77.0.98/24")
+        self.completes(ben, anna)
+
+    def test_a_cut_cable_ends_a_send_that_must_not_try_again(self):
+        anna, ben = self.transfer_under_way("--retry", "0")
+        self.network.cut()
+        self.assertEqual(10, ben.end())
+        self.assertEqual("interrupted", anna.wait_for("finished")["outcome"])
         self.network.mend()
         self.goes_on(anna)
 
@@ -110,9 +136,9 @@ class TwoMachinesStory(Story):
         anna, ben = self.transfer_under_way()
         anna.process.kill()
         anna.end()
-        self.assertEqual(10, ben.end())
+        self.assertEqual("interrupted", ben.wait_for("finished")["outcome"])
         self.assertEqual({}, self.anna.received())
-        self.goes_on(self.anna.receive())
+        self.completes(ben, self.anna.receive())
 
     def test_P13_the_sender_is_killed(self):
         anna, ben = self.transfer_under_way()

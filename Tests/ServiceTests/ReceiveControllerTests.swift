@@ -1,3 +1,4 @@
+import Glibc
 import Nearshare
 import NearshareInterfaces
 import NearshareTesting
@@ -191,6 +192,39 @@ struct ReceiveControllerTests {
             #expect(try await offer(ada, bea, listener, name: "4", size: 1) == .declined(.tooLarge))
         }
         #expect(reporter.ended.compactMap(\.detail).first?.contains("--max-per-peer leaves 15 B of 25 B") == true)
+    }
+
+    @Test func `a transfer whose link breaks continues on a new link, and the user is asked once`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let path = ada.scratch("big.bin")
+        let file = open(path, O_WRONLY | O_CREAT, 0o600)
+        try #require(file >= 0 && ftruncate(file, 64_000_000) == 0)
+        close(file)
+        let prompts = Atomic(0)
+        let display = AnsweringDisplay { prompt in
+            guard prompt.contains("accept?") else { return nil }
+            return prompts.add(1, ordering: .relaxed).oldValue == 0 ? "y" : "n"
+        }
+        let sent = EventRecorder()
+        _ = try await receiving(bea, accept: .ask, display: display) { _, _, node async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    let operation = SendOperation(
+                        machine: ada.machine, source: try .files([path], options: FileSource.Options(), receivers: 1),
+                        reporter: sent, timeout: .seconds(60), resumes: true, transport: .lan)
+                    try await withNode(try ada.settings()) { try await operation.run(to: [.text("bea")], on: $0) }
+                }
+                let id = await reporter.next { if case .accepted(let id, _) = $0 { id } else { nil } }
+                let accepted = try #require(id)
+                let transfer = try #require(node.transfers[accepted])
+                #expect(transfer.interrupt(ifStalledFor: .zero))
+                try await group.waitForAll()
+            }
+        }
+        #expect(sent.sent.map(\.outcome) == [.interrupted, .completed])
+        #expect(sent.names.contains("reconnecting"))
+        #expect(prompts.load(ordering: .relaxed) == 1)
+        #expect(reporter.ended.map(\.outcome) == [.interrupted, .completed])
     }
 
     @Test func `a limit on the size is named to the user here`() async throws {

@@ -10,7 +10,7 @@ import Testing
     private func instant(_ seconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: seconds * 1_000_000_000) }
 
     @Test func `the back-off doubles up to eight seconds and ends with the time`() {
-        var reconnection = Reconnection()
+        var reconnection = Reconnection(timeout: .seconds(30))
         var delays: [Duration] = []
         var now: Int64 = 100
         while let delay = reconnection.delay(afterFailureAt: [network], byteCount: 10, now: instant(now)) {
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test func `addresses that failed are collected`() {
-        var reconnection = Reconnection()
+        var reconnection = Reconnection(timeout: .seconds(30))
         _ = reconnection.delay(afterFailureAt: [radio], byteCount: 10, now: instant(0))
         _ = reconnection.delay(afterFailureAt: [network], byteCount: 0, now: instant(1))
         #expect(reconnection.failedAddresses == [radio, network])
@@ -30,17 +30,17 @@ import Testing
     }
 
     @Test func `more bytes than before begin a new series of tries`() {
-        var reconnection = Reconnection()
+        var reconnection = Reconnection(timeout: .seconds(30))
         _ = reconnection.delay(afterFailureAt: [radio], byteCount: 10, now: instant(0))
         _ = reconnection.delay(afterFailureAt: [radio], byteCount: 10, now: instant(20))
         let delay = reconnection.delay(afterFailureAt: [network], byteCount: 11, now: instant(29))
         #expect(delay == .seconds(1))
         #expect(reconnection.failedAddresses == [network])
-        #expect(reconnection.timeLeft(instant(29)) == Reconnection.timeout)
+        #expect(reconnection.timeLeft(instant(29)) == .seconds(30))
     }
 
     @Test func `a peer that takes nothing more cannot keep the tries going`() {
-        var reconnection = Reconnection()
+        var reconnection = Reconnection(timeout: .seconds(30))
         var tries = 0
         var now: Int64 = 0
         while reconnection.delay(afterFailureAt: [network], byteCount: 5, now: instant(now)) != nil {

@@ -38,6 +38,12 @@ struct SendCommand: AsyncParsableCommand {
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
+    @Option(
+        help: ArgumentHelp(
+            "Time to try again after the connection was lost, 0 to 86400 (default: 120).", valueName: "seconds"),
+        transform: RetryArgument.init(parsing:))
+    var retry: RetryArgument?
+
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning, even if the receiver has a part already.")
     var noResume = false
 
@@ -74,7 +80,7 @@ struct SendCommand: AsyncParsableCommand {
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
-                resumes: !noResume, transport: transport.via)
+                resumes: !noResume, retryTime: retry?.duration, transport: transport.via)
             try await withNode(settings) { [peers, transport] node in
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                     let wanted =

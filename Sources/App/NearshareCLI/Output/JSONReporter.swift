@@ -17,14 +17,14 @@ struct JSONReporter: Reporter {
     }
 
     func showProgress(of transfers: RunningTransfers) async {
-        if showsProgress { await drawProgress { transfers.current } }
+        if showsProgress { await drawProgress(of: transfers) }
     }
 
     /// The name and the members of the JSON event; nil for an event that is none.
     static func fields(of event: OperationEvent) -> (name: String, fields: [String: JSONValue])? {
         switch event {
         case .searching(let name): ("looking", ["peer": .text(name)])
-        case .searchingAgain(let id): ("looking", ["peer": .text(id.hex)])
+        case .reconnecting(let id, _, _): ("looking", ["peer": .text(id.hex)])
         case .found(let id, let name, let transport):
             ("found", ["peer": .text(id.hex), "name": .text(name.claimed), "via": .text(transport.rawValue)])
         case .inviting(let invitation): ("inviting", fields(invitation))

@@ -1,11 +1,17 @@
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 internal import NearshareTerminal
 
 /// The progress of one transfer in one line.
 enum ProgressLine {
-    /// - Parameter columns: width of the terminal, whose last column stays free.
-    static func text(_ label: String, _ progress: TransferProgress, columns: Int) -> String {
+    /// Time without content after which the line tells it, instead of an estimate.
+    static let stallTime = Duration.seconds(3)
+
+    /// - Parameters:
+    ///   - silence: time since content was sent or received last.
+    ///   - columns: width of the terminal, whose last column stays free.
+    static func text(_ label: String, _ progress: TransferProgress, silence: Duration = .zero, columns: Int) -> String {
         var facts: [String] = []
         switch progress.phase {
         case .connecting: return TextLayout.truncated("\(label)  connecting…", to: columns - 1)
@@ -20,8 +26,12 @@ enum ProgressLine {
         } else {
             facts.append(progress.done.asByteCount)
         }
-        if let rate = progress.rate { facts.append("\(UInt64(rate).asByteCount)/s") }
-        if let left = progress.timeLeft { facts.append("\(left.asClock) left") }
+        if silence >= stallTime {
+            facts.append("no answer for \(silence.asLargestUnit)")
+        } else {
+            if let rate = progress.rate { facts.append("\(UInt64(rate).asByteCount)/s") }
+            if let left = progress.timeLeft { facts.append("\(left.asClock) left") }
+        }
         let tail = facts.joined(separator: "  ")
         guard let total = progress.total else { return TextLayout.truncated("\(label)  \(tail)", to: columns - 1) }
         let share = total == 0 ? 1 : min(1, Double(progress.done) / Double(total))
@@ -33,14 +43,19 @@ enum ProgressLine {
 }
 
 /// Draws all running transfers until its task is cancelled.
-func drawProgress(_ transfers: @escaping @Sendable () -> [(label: String, transfer: Transfer)]) async {
+func drawProgress(of transfers: RunningTransfers) async {
     guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
     while !Task.isCancelled {
         let columns = TerminalProperties.size(of: STDERR_FILENO).columns
-        let lines = transfers().compactMap { label, transfer -> String? in
+        var lines = transfers.current.compactMap { label, transfer -> String? in
             let progress = transfer.snapshot
             if case .ended = progress.phase { return nil }
-            return ProgressLine.text(label, progress, columns: columns)
+            return ProgressLine.text(label, progress, silence: transfer.timeSinceLastContent, columns: columns)
+        }
+        let now = SystemClock.monotonic()
+        lines += transfers.reconnecting.map { peer in
+            TextLayout.truncated(
+                "no answer from \(peer.label) for \((now - peer.since).asLargestUnit), trying again", to: columns - 1)
         }
         StatusDisplay.shared.show(Array(lines.prefix(8)))
         try? await Task.sleep(for: .milliseconds(100))

@@ -17,7 +17,8 @@ struct TextReporter: Reporter {
     func report(_ event: OperationEvent) {
         switch event {
         case .searching(let name): notice("looking for \(TerminalText.escaped(name))…")
-        case .searchingAgain: notice("the connection was lost; searching again on all transports…")
+        case .reconnecting(_, let name, let timeLeft):
+            notice("the connection to \(name) was lost; trying again for \(timeLeft.asLargestUnit)…")
         case .inviting(let invitation): notice(Self.text(invitation))
         case .authenticationDigits(_, let digits): notice("short code \(digits): the receiver's screen should show the same")
         case .sent(let result): if result.outcome == .completed { notice(Self.text(result)) }
@@ -33,7 +34,7 @@ struct TextReporter: Reporter {
     }
 
     func showProgress(of transfers: RunningTransfers) async {
-        if case .console = output { await drawProgress { transfers.current } }
+        if case .console = output { await drawProgress(of: transfers) }
     }
 
     // MARK: Output

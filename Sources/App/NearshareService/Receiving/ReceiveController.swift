@@ -10,12 +10,6 @@ package final class ReceiveController: Sendable {
         case ended(TransferOutcome)
     }
 
-    /// Identifies content of one sender, the same on each try.
-    private struct ResumeIdentity: Hashable {
-        var sender: Fingerprint
-        var key: [UInt8]
-    }
-
     /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
     /// the link is broken before this side has.
     private static let stallTime = Duration.seconds(1)
@@ -29,7 +23,8 @@ package final class ReceiveController: Sendable {
     private let spool: SpoolDelivery?
     private let endsAfterFirst: Bool
     private let running = RunningTransfers()
-    private let receiving = Mutex<[ResumeIdentity: Transfer]>([:])
+    private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
+    private let accepted = Mutex(AcceptedOffers())
     private let status = Mutex(ExitStatus.ok)
 
     /// - Parameters:
@@ -112,6 +107,8 @@ package final class ReceiveController: Sendable {
             return .decline(reason, detail: detail)
         case .ask:
             guard let prompts else { return .decline(.notAllowed, detail: nil) }
+            let now = SystemClock.monotonic()
+            if accepted.withLock({ $0.contains(invitation.offer, Self.identity(invitation), now: now) }) { return .accept }
             let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
             let text = OfferText.describe(
                 invitation, digits: digits, freeSpace: destination.freeSpace, warning: clash)
@@ -130,7 +127,7 @@ package final class ReceiveController: Sendable {
 
     private func receive(_ invitation: Invitation) async -> Bool {
         let peer = invitation.peer
-        let identity = ResumeIdentity(sender: peer.proven.fingerprint, key: invitation.resumeKey)
+        let identity = Self.identity(invitation)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
             // The earlier try has to end before its stored part can be resumed.
             _ = await earlier.result
@@ -149,6 +146,7 @@ package final class ReceiveController: Sendable {
         // A sender that cannot read its content again cannot resume.
         let transfer = invitation.accept(into: sink, keepsPartial: invitation.offer.totalSize != nil)
         receiving.withLock { $0[identity] = transfer }
+        accepted.withLock { $0.accept(invitation.offer, identity) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
         let label = "\(peer.name.shown) → \(OfferText.summary(invitation.offer))"
         let result = await running.following(transfer, label: label) {
@@ -156,6 +154,7 @@ package final class ReceiveController: Sendable {
             await followProgress(of: transfer)
             return await transfer.result
         }
+        accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
         for item in result.delivered {
             // Recorded first, so that a voice note can be reported with its id.
             record(item, from: peer)
@@ -169,6 +168,10 @@ package final class ReceiveController: Sendable {
         // The reader of standard output has closed it after a part was written.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return false
+    }
+
+    private static func identity(_ invitation: Invitation) -> AcceptedOffers.Identity {
+        AcceptedOffers.Identity(sender: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey)
     }
 
     private func followProgress(of transfer: Transfer) async {

@@ -16,8 +16,11 @@ package enum OperationEvent: Sendable {
     case progress(TransferProgress)
     /// The progress of a transfer that this machine's node performs.
     case nodeProgress(TransferID, done: UInt64, total: UInt64?)
-    /// The link broke, and the peer is searched for on all media.
-    case searchingAgain(PeerID)
+    /// The link broke; the peer is searched for and connected to again.
+    /// - Parameters:
+    ///   - name: escaped.
+    ///   - timeLeft: until the tries end.
+    case reconnecting(PeerID, name: String, timeLeft: Duration)
     case sent(SendResult)
     /// A text that this machine's node has delivered.
     case textDelivered(to: DisplayName)

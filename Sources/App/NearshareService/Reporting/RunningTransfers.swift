@@ -5,7 +5,16 @@ internal import Synchronization
 package final class RunningTransfers: Sendable {
     private struct State {
         var transfers: [(label: String, transfer: Transfer)] = []
+        var reconnecting: [Reconnecting] = []
         var isCancelled = false
+    }
+
+    /// A peer whose link broke in the middle of a transfer, while a new connection is tried.
+    package struct Reconnecting: Sendable, Hashable {
+        /// Escaped for a terminal.
+        package var label: String
+        /// The time at which the link broke.
+        package var since: MonotonicInstant
     }
 
     private let state = Mutex(State())
@@ -15,6 +24,9 @@ package final class RunningTransfers: Sendable {
     /// The transfers, each with a label that is escaped for a terminal.
     package var current: [(label: String, transfer: Transfer)] { state.withLock { $0.transfers } }
 
+    /// The peers to which a new connection is tried.
+    package var reconnecting: [Reconnecting] { state.withLock { $0.reconnecting } }
+
     /// Whether ``cancelAll()`` was called.
     package var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
@@ -23,6 +35,19 @@ package final class RunningTransfers: Sendable {
         state.withLock { $0.transfers.append((label, transfer)) }
         defer { state.withLock { state in state.transfers.removeAll { $0.transfer === transfer } } }
         return await body()
+    }
+
+    /// Lists a peer as reconnecting while `body` runs.
+    func reconnecting<Result>(
+        _ peer: Reconnecting, _ body: () async throws -> Result
+    ) async rethrows -> Result {
+        state.withLock { $0.reconnecting.append(peer) }
+        defer {
+            state.withLock { state in
+                if let index = state.reconnecting.firstIndex(of: peer) { state.reconnecting.remove(at: index) }
+            }
+        }
+        return try await body()
     }
 
     /// Cancels the transfers at both ends. Received content is kept for resuming.

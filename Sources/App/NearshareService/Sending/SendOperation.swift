@@ -13,22 +13,25 @@ package final class SendOperation: Sendable {
     private let reporter: any Reporter
     private let timeout: Duration
     private let resumes: Bool
+    private let retryTime: Duration
     private let resolver: PeerResolver
     private let running = RunningTransfers()
 
     /// - Parameters:
     ///   - timeout: for the receiver's answer.
     ///   - resumes: continues where an earlier send of the same content broke off.
+    ///   - retryTime: for a new connection after the link broke, since the last byte that arrived.
     ///   - transport: nil for the best one that there is.
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
-        transport: Transport?
+        retryTime: Duration? = nil, transport: Transport?
     ) {
         self.machine = machine
         self.source = source
         self.reporter = reporter
         self.timeout = timeout
         self.resumes = resumes
+        self.retryTime = retryTime ?? Reconnection.defaultTimeout
         resolver = PeerResolver(machine: machine, reporter: reporter, transport: transport)
     }
 
@@ -86,6 +89,8 @@ package final class SendOperation: Sendable {
     private struct Attempt: Sendable {
         /// The addresses that were tried.
         var addresses: [LinkAddress]
+        /// nil when no connection was established.
+        var peer: AuthenticatedPeer?
         /// Bytes of content that the receiver has.
         var byteCount: UInt64 = 0
         /// nil when everything was delivered.
@@ -94,54 +99,78 @@ package final class SendOperation: Sendable {
         var isBroken = false
     }
 
-    /// Sends; when the link breaks, looks for the same peer again on all media, and continues where it stopped.
+    /// Sends; when the link breaks, looks for the same peer again on all media of the transport, and continues where it
+    /// stopped.
     private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
         var destination = first
-        var reconnection = Reconnection()
-        // Thrown when no other try gets further.
+        var reconnection = Reconnection(timeout: retryTime)
+        // The failure of the first broken link, thrown when no other try gets further.
         var linkFailure: CommandFailure?
+        var peer: AuthenticatedPeer?
+        var brokenSince: MonotonicInstant?
         while true {
-            let attempt = await attempt(source, to: destination, on: node)
+            let attempt = await attempt(source, to: destination, expecting: peer, on: node)
             guard let failure = attempt.failure else { return }
-            if failure.status == .peerGone { linkFailure = failure }
+            if attempt.byteCount > 0 || brokenSince == nil { brokenSince = SystemClock.monotonic() }
+            if let proven = attempt.peer {
+                peer = proven
+                if attempt.isBroken { linkFailure = failure }
+            }
             // After a transfer has begun, a peer that cannot be reached is a broken link as well.
-            let canRetry =
-                attempt.isBroken && linkFailure != nil && resolver.transport != .lan && resumes && self.source.canResume
-                && !running.isCancelled
-            guard canRetry, let id = destination.id, await node.opensRadio(),
+            let canRetry = attempt.isBroken && linkFailure != nil && resumes && self.source.canResume && !running.isCancelled
+            guard canRetry, let peer, let brokenSince,
                 let delay = reconnection.delay(
                     afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
             else { throw linkFailure ?? failure }
-            reporter.report(.searchingAgain(id))
-            try await Task.sleep(for: delay)
-            let found = await resolver.resolveAgain(
-                id, on: node, avoiding: reconnection.failedAddresses,
-                timeout: reconnection.timeLeft(SystemClock.monotonic()))
-            guard let found else { throw linkFailure ?? failure }
-            destination = found
+            let name = first.name?.shown ?? peer.id.hex
+            reporter.report(
+                .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
+            try await running.reconnecting(.init(label: name, since: brokenSince)) {
+                try await Task.sleep(for: delay)
+                let found = await resolver.resolveAgain(
+                    peer.id, on: node, avoiding: reconnection.failedAddresses,
+                    timeout: min(reconnection.timeLeft(SystemClock.monotonic()), Reconnection.searchTime))
+                // A peer that nobody announces may be back at its address.
+                destination = found ?? PeerDestination(addresses: first.addresses, id: peer.id, name: first.name)
+            }
         }
     }
 
-    private func attempt(_ source: any ResourceSource, to destination: PeerDestination, on node: Node) async -> Attempt {
+    /// - Parameter peer: the peer of the broken connection; no other key is accepted.
+    private func attempt(
+        _ source: any ResourceSource, to destination: PeerDestination, expecting peer: AuthenticatedPeer?, on node: Node
+    ) async -> Attempt {
         do {
-            return try await node.withConnection(to: destination) { await self.attempt(source, over: $0) }
+            return try await node.withConnection(to: destination) { connection in
+                if let peer, peer.fingerprint != connection.proven.fingerprint {
+                    return Attempt(
+                        addresses: [connection.address],
+                        failure: CommandFailure(.notTrusted, "another peer answers at \(connection.address) now"))
+                }
+                return await self.attempt(source, over: connection)
+            }
         } catch {
-            let failure = CommandFailure(error)
-            return Attempt(
-                addresses: destination.addresses, failure: failure,
-                isBroken: error is NodeError && failure.status != .declined)
+            return Attempt(addresses: destination.addresses, failure: CommandFailure(error), isBroken: Self.isBroken(error))
         }
     }
 
     private func attempt(_ content: any ResourceSource, over connection: Connection) async -> Attempt {
-        var attempt = Attempt(addresses: [connection.address])
+        var attempt = Attempt(addresses: [connection.address], peer: connection.proven)
         do throws(CommandFailure) {
             try await send(content, over: connection, &attempt)
         } catch {
             attempt.failure = error
-            attempt.isBroken = error.status == .peerGone
+            attempt.isBroken = error.status == .peerGone && !connection.isClosedByPeer
         }
         return attempt
+    }
+
+    /// Whether a failed connection may succeed later.
+    private static func isBroken(_ error: any Error) -> Bool {
+        switch error as? NodeError {
+        case .unreachable, .timedOut, .connectionLost: true
+        case .incompatible, .identityMismatch, .blocked, .refused, .unavailable, nil: false
+        }
     }
 
     private func send(

@@ -22,4 +22,11 @@ extension Duration {
         guard hours > 0 else { return "\(minutes):\(tail)" }
         return "\(hours):\(minutes < 10 ? "0" : "")\(minutes):\(tail)"
     }
+
+    /// The duration in its largest full unit: "8 s", "2 min", "3 h".
+    package var asLargestUnit: String {
+        let total = max(0, components.seconds)
+        if total < 60 { return "\(total) s" }
+        return total < 3600 ? "\(total / 60) min" : "\(total / 3600) h"
+    }
 }

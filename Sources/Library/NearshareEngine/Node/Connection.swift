@@ -12,6 +12,7 @@ public final class Connection: Sendable {
         var code: ShortAuthenticationDigits?
         var peerConfirmation: Bool?
         var end: NodeError?
+        var isClosedByPeer = false
     }
 
     /// The destination of the connection, with the expected identity.
@@ -84,6 +85,9 @@ public final class Connection: Sendable {
     /// The reason why the link has ended; nil while it is open.
     package var end: NodeError? { state.withLock { $0.end } }
 
+    /// Whether the peer has closed the link: unlike a broken link, it will not be back at once.
+    package var isClosedByPeer: Bool { state.withLock { $0.isClosedByPeer } }
+
     /// Offers a resource, and sends it when the peer accepts.
     /// - Parameters:
     ///   - resumeKey: 32 bytes, equal for repeated sends of the same content.
@@ -138,7 +142,9 @@ public final class Connection: Sendable {
                     let difference = time.milliseconds.subtractingReportingOverflow(settings.wallClock().milliseconds)
                     state.clockDifference = difference.overflow ? nil : .milliseconds(difference.partialValue)
                 case .shortCode(let code): state.code = code
-                case .closed(let end): state.end = NodeError(end)
+                case .closed(let end):
+                    state.end = NodeError(end)
+                    if case .closure(.closed(by: .remote, _)) = end { state.isClosedByPeer = true }
                 case .verificationAnswered(let matches): state.peerConfirmation = matches
                 case .established, .invitationEnded, .session: break
                 // Only the side that opened the link may ask.

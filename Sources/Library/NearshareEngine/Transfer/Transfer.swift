@@ -84,6 +84,12 @@ public final class Transfer: Sendable {
         action?()
     }
 
+    /// Time since content was sent or received last.
+    package var timeSinceLastContent: Duration {
+        let now = clock()
+        return state.withLock { max(now - $0.lastMoved, .zero) }
+    }
+
     /// Cuts the link that carries it when nothing has moved for a time: its sender has begun again on another link.
     /// - Returns: whether its end is near.
     package func interrupt(ifStalledFor time: Duration) -> Bool {

@@ -1,0 +1,47 @@
+internal import Nearshare
+
+/// The offers that the user has accepted and that are not complete. The same offer of the same peer, sent again after the link
+/// broke, needs no second answer.
+struct AcceptedOffers: Sendable {
+    /// Identifies content of one sender, the same on each try.
+    struct Identity: Hashable, Sendable {
+        var sender: Fingerprint
+        var resumeKey: [UInt8]
+    }
+
+    private struct Entry {
+        var offer: Offer
+        /// nil while the transfer runs.
+        var expiry: MonotonicInstant?
+    }
+
+    /// Time after an interruption in which the answer counts.
+    static let lifetime = Duration.seconds(600)
+    /// Limit on remembered offers; the one that expires first is dropped.
+    static let capacity = 64
+
+    private var entries: [Identity: Entry] = [:]
+
+    func contains(_ offer: Offer, _ identity: Identity, now: MonotonicInstant) -> Bool {
+        guard let entry = entries[identity], entry.offer == offer else { return false }
+        return entry.expiry.map { now < $0 } ?? true
+    }
+
+    /// Records that the user has accepted an offer.
+    mutating func accept(_ offer: Offer, _ identity: Identity) {
+        entries[identity] = Entry(offer: offer)
+        guard entries.count > Self.capacity else { return }
+        // Running transfers are limited elsewhere (R3).
+        let ended = entries.compactMap { identity, entry in entry.expiry.map { (identity, $0) } }
+        if let oldest = ended.min(by: { $0.1 < $1.1 }) { entries[oldest.0] = nil }
+    }
+
+    /// Records the end of a transfer. Only an interruption leaves the answer valid.
+    mutating func end(_ identity: Identity, _ outcome: TransferOutcome, now: MonotonicInstant) {
+        if outcome == .interrupted {
+            entries[identity]?.expiry = now + Self.lifetime
+        } else {
+            entries[identity] = nil
+        }
+    }
+}
