@@ -15,6 +15,28 @@ class RefusalStory(Story):
         result = self.ben.run("send", *arguments, "--to", anna.address)
         return result.returncode, result.stderr.decode(errors="replace")
 
+    def test_what_cannot_be_read_is_named_and_the_rest_is_sent(self):
+        anna = self.anna.receive()
+        code, words = self.send(anna, self.file("a.txt", 100), self.place / "source/gone.txt", self.file("b.txt", 100))
+        self.assertEqual(6, code, words)
+        self.assertIn("gone.txt", words)
+        self.assertIn("1 could not be read", words)
+        anna.wait_for("finished")
+        self.assertEqual({"a.txt", "b.txt"}, set(self.anna.received()))
+        code, words = self.send(anna, self.place / "source/gone.txt")
+        self.assertEqual(1, code, words)
+
+    def test_the_senders_keys_are_never_sent(self):
+        anna = self.known()
+        (self.ben.home / "letter.txt").write_text("hello")
+        code, words = self.send(anna, self.ben.home)
+        self.assertEqual(0, code, words)
+        self.assertIn("own keys are never sent", words)
+        anna.wait_for("delivered", lambda event: event["kind"] == "folder")
+        names = {os.path.basename(name) for name in self.anna.received()}
+        self.assertIn("letter.txt", names)
+        self.assertFalse({"identity.key", "trust.json"} & names, names)
+
     def known(self, accept="all", *arguments):
         anna = self.anna.receive(*arguments, accept=accept)
         self.assertEqual(0, self.send(anna, "--text", "hello")[0])

@@ -203,6 +203,31 @@ struct FileSourceTests {
                 #expect(failure?.code == .noPermission)
                 #expect(failure?.description.contains("t/private") == true)
             }
+            var options = FileSource.Options()
+            options.skipsUnreadable = true
+            let source = try FileSource(paths: [scratch("t"), scratch("t/private"), scratch("gone")], options: options)
+            // Both passes skip the same.
+            #expect(try entries(source) == ["t", "t/public"])
+            #expect(source.offer.entryCount == 2 && source.paths == [scratch("t")])
+            #expect(source.unreadableCount == 3 && source.skipped.allSatisfy { $0.contains("private") || $0.contains("gone") })
+            // Nothing is left to send.
+            #expect(throws: StorageError.self) { try FileSource(paths: [scratch("t/private")], options: options) }
+        }
+    }
+
+    @Test("the state directory is never sent, whatever path leads to it")
+    func excludedDirectory() throws {
+        try scratch.write("home/note", [1])
+        try scratch.write("home/state/nearshare/identity.key", [1])
+        symlink(scratch("home/state"), scratch("alias"))
+        var options = FileSource.Options()
+        options.excludedDirectory = FileIdentity(path: scratch("home/state/nearshare"))
+        let source = try FileSource(paths: [scratch("home")], options: options)
+        #expect(try entries(source) == ["home", "home/note", "home/state"])
+        #expect(source.skippedCount == 1 && source.skipped[0].contains("own keys"))
+        for path in ["home/state/nearshare", "home/state/nearshare/identity.key", "alias/nearshare/../nearshare/identity.key"] {
+            let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch(path)], options: options) }
+            #expect(failure?.code == .refused, "\(path)")
         }
     }
 

@@ -74,7 +74,7 @@ struct SendCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
-            let source = try makeSource(receivers: max(1, peers.count))
+            let source = try makeSource(for: machine, receivers: max(1, peers.count))
             for file in source.skipped { Console.warn("left out: \(file)") }
             let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
             let operation = SendOperation(
@@ -93,10 +93,13 @@ struct SendCommand: AsyncParsableCommand {
                     try await operation.run(to: wanted, on: node)
                 }
             }
+            if source.unreadableCount > 0 {
+                throw CommandFailure(.partly, "sent, but \(source.unreadableCount) could not be read and were left out")
+            }
         }
     }
 
-    private func makeSource(receivers: Int) throws -> SendSource {
+    private func makeSource(for machine: LocalMachine, receivers: Int) throws -> SendSource {
         if let text { return try .text(text, receivers: receivers) }
         if files == ["-"] {
             guard let name = ClaimedFileName(sentName ?? "stdin") else {
@@ -107,6 +110,8 @@ struct SendCommand: AsyncParsableCommand {
         var options = FileSource.Options()
         options.links = links
         options.keepModes = keepModes
+        options.skipsUnreadable = true
+        options.excludedDirectory = FileIdentity(path: machine.state.path)
         return try .files(files, options: options, receivers: receivers)
     }
 }

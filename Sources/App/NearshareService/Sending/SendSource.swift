@@ -19,6 +19,8 @@ package struct SendSource: Sendable {
     package var canResume: Bool
     /// Files that were left out, with the reasons.
     package var skipped: [String]
+    /// The number of files that the user has named, or that lie in named folders, and that cannot be read.
+    package var unreadableCount = 0
     /// The files one by one, for a transport of single files; nil for a single item.
     package var parts: (@Sendable () throws -> [any ResourceSource])?
 
@@ -48,9 +50,12 @@ package struct SendSource: Sendable {
 
     package static func files(_ paths: [String], options: FileSource.Options, receivers: Int) throws -> SendSource {
         let source = try FileSource(paths: paths, options: options)
-        return SendSource(
+        let paths = source.paths
+        var result = SendSource(
             sources: Array(repeating: source, count: receivers), content: .files(paths),
             label: OfferText.summary(source.offer), canResume: true, skipped: source.skipped,
             parts: { try paths.map { try FileSource(paths: [$0], options: options) } })
+        result.unreadableCount = source.unreadableCount
+        return result
     }
 }

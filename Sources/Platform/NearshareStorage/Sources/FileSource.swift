@@ -11,6 +11,10 @@ package struct FileSource: ResourceSource {
         package var links = false
         /// Send permission bits.
         package var keepModes = false
+        /// Skip files that cannot be read, as long as there are others, instead of failing.
+        package var skipsUnreadable = false
+        /// The directory that is never sent, nor anything in it: the state directory with this user's keys.
+        package var excludedDirectory: FileIdentity?
 
         package init() {}
     }
@@ -28,8 +32,13 @@ package struct FileSource: ResourceSource {
     package let skipped: [String]
     /// The number of all skipped entries.
     package let skippedCount: Int
+    /// The number of entries and paths among them that cannot be read or are refused.
+    package let unreadableCount: Int
     let items: [Item]
     let options: Options
+
+    /// The paths that are sent.
+    package var paths: [String] { items.map(\.path) }
 
     /// libmagic takes time: of more items than this, only the receiver detects the media types.
     private static let maximumDetectedItems = 32
@@ -45,28 +54,28 @@ package struct FileSource: ResourceSource {
         var items: [Item] = []
         var described: [OfferedItem] = []
         var skipped = SkippedEntries()
+        var firstFailure: StorageError?
         defer { detector.purgeCache() }
         for path in paths {
-            let file = try FileDescriptor.openForReading(path: path)
-            let status = try file.status()
-            let name: ClaimedFileName
-            if let givenName { name = givenName } else { name = try Self.name(of: path) }
-            var item = OfferedItem(
-                kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1, mediaType: .unknown)
-            if status.isFolder {
-                item = try Self.measure(file, name: name, path: path, options, &skipped)
-            } else if !status.isFile {
-                throw StorageError(.refused, "\(shown(path)) is neither a file nor a folder")
-            } else if paths.count <= Self.maximumDetectedItems, let type = detector.type(of: file) {
-                item.mediaType = ClaimedMediaType(type) ?? .unknown
+            let item: OfferedItem
+            do throws(StorageError) {
+                item = try Self.describe(
+                    path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
+                    &skipped)
+            } catch {
+                guard options.skipsUnreadable else { throw error }
+                skipped.addUnreadable(error)
+                firstFailure = firstFailure ?? error
+                continue
             }
-            items.append(Item(path: path, name: name, size: item.size ?? 0, entryCount: item.entryCount))
+            items.append(Item(path: path, name: item.name, size: item.size ?? 0, entryCount: item.entryCount))
             if described.count < Offer.maximumDescribedItems { described.append(item) }
         }
-        guard !items.isEmpty else { throw StorageError(.notFound, "nothing to send") }
+        guard !items.isEmpty else { throw firstFailure ?? StorageError(.notFound, "nothing to send") }
         self.items = items
         self.skipped = skipped.names
         skippedCount = skipped.count
+        unreadableCount = skipped.unreadableCount
         offer = Offer(
             items: described, itemCount: UInt32(items.count), entryCount: items.reduce(0) { $0 + $1.entryCount },
             totalSize: items.reduce(0) { $0 + $1.size })
@@ -74,6 +83,37 @@ package struct FileSource: ResourceSource {
 
     package func makeReader() throws(StorageError) -> any ResourceReader {
         FileReader(self)
+    }
+
+    private static func describe(
+        _ path: String, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
+        _ skipped: inout SkippedEntries
+    ) throws(StorageError) -> OfferedItem {
+        let file = try FileDescriptor.openForReading(path: path)
+        let status = try file.status()
+        if let excluded = options.excludedDirectory, isInside(path, excluded) {
+            throw StorageError(.refused, "\(shown(path)) belongs to nearshare's own keys, which are never sent")
+        }
+        let name: ClaimedFileName
+        if let givenName { name = givenName } else { name = try Self.name(of: path) }
+        if status.isFolder { return try measure(file, name: name, path: path, options, &skipped) }
+        guard status.isFile else { throw StorageError(.refused, "\(shown(path)) is neither a file nor a folder") }
+        return OfferedItem(
+            kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
+            mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
+    }
+
+    /// Whether a path leads to a directory or to something below it.
+    private static func isInside(_ path: String, _ directory: FileIdentity) -> Bool {
+        guard let resolved = realpath(path, nil) else { return false }
+        defer { free(resolved) }
+        var ancestor = String(cString: resolved)[...]
+        while true {
+            var status = stat()
+            if stat(ancestor.isEmpty ? "/" : String(ancestor), &status) == 0, FileIdentity(status) == directory { return true }
+            guard let slash = ancestor.lastIndex(of: "/") else { return false }
+            ancestor = ancestor[..<slash]
+        }
     }
 
     /// Counts and sums up the content of a folder.

@@ -8,14 +8,22 @@ struct SkippedEntries {
 
     private(set) var names: [String] = []
     private(set) var count = 0
+    /// The entries among them that the user wants to be sent, but that cannot be read.
+    private(set) var unreadableCount = 0
 
     mutating func add(_ name: @autoclosure () -> String) {
         count += 1
         if names.count < Self.maximumNames { names.append(name()) }
     }
 
+    mutating func addUnreadable(_ error: StorageError) {
+        unreadableCount += 1
+        add(error.description)
+    }
+
     mutating func add(_ other: SkippedEntries) {
         count += other.count
+        unreadableCount += other.unreadableCount
         names += other.names.prefix(Self.maximumNames - names.count)
     }
 }
@@ -105,9 +113,14 @@ final class FolderEnumerator {
                 default: return try inspect(name, claimed, byteCount, in: directory, opening: opening, here)
                 }
             } catch {
+                switch error.code {
                 // Removed since the directory was listed.
-                if error.code == .notFound { return nil }
-                throw error
+                case .notFound: return nil
+                case .noPermission where options.skipsUnreadable:
+                    skipped.addUnreadable(error)
+                    return nil
+                default: throw error
+                }
             }
         }
     }
@@ -115,12 +128,17 @@ final class FolderEnumerator {
     private func enterFolder(
         _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: FileDescriptor,
         _ here: () -> String
-    ) throws(StorageError) -> (EntryHeader, FileDescriptor?) {
+    ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         let folder = try directory.openDirectory(raw: name, shownAs: here)
+        let status = try folder.status()
+        if options.excludedDirectory == FileIdentity(status) {
+            skipped.add("\(here()): nearshare's own keys are never sent")
+            return nil
+        }
         levels.append(Level(directory: folder, names: try list(folder, here())))
         path.append(claimed)
         pathByteCount = byteCount
-        return (EntryHeader(item: item, folder: try folder.status(), path: path, options), nil)
+        return (EntryHeader(item: item, folder: status, path: path, options), nil)
     }
 
     /// Reads an entry's attributes: for entries that are not opened, and on file systems whose listings have no entry types.
