@@ -56,10 +56,12 @@ struct StatusAreaTests {
             case "7": saved = (row, column)
             case "8": (row, column) = saved
             case "[":
-                let digits = rest.prefix { $0.isNumber }
+                let digits = rest.prefix { $0.isNumber || $0 == ";" }
                 rest.removeFirst(digits.count)
                 switch rest.popFirst() {
                 case "A": row = max(0, row - (Int(digits) ?? 1))
+                // Colours take no columns.
+                case "m": break
                 case "K" where digits == "2": rows[row] = []
                 case let other: Issue.record("unknown final byte \(String(describing: other))")
                 }
@@ -104,6 +106,18 @@ struct StatusAreaTests {
         terminal.write("anna → a long line 1%\naccept this? ")
         terminal.write(area.show(["anna → 2%"], columns: 20))
         #expect(terminal.shown == ["anna → 2%", "accept this? "])
+    }
+
+    @Test("styled lines that fit the terminal erase nothing above them")
+    func styled() {
+        var (terminal, area) = (TerminalEmulator(columns: 20), StatusArea())
+        let style = ANSIStyle(isEnabled: true)
+        terminal.write("$ first\n$ second\n")
+        for number in 0..<5 {
+            let bar = style.green("████████") + style.dim("██████") + style.bold("\(number)")
+            terminal.write(area.show([bar, style.red("●") + style.yellow(" recording")], columns: 20))
+        }
+        #expect(terminal.shown == ["$ first", "$ second", "██████████████4", "● recording"])
     }
 
     @Test("output stays above the status lines, and these above the question, in any order of events", arguments: 0..<200)

@@ -17,7 +17,7 @@ package struct StatusArea: Sendable {
     /// Replaces the status lines. Text being typed after a question survives where the number of lines stays the same.
     package mutating func show(_ lines: [String], columns: Int) -> String {
         self.lines = lines
-        let widths = lines.map(TerminalText.width)
+        let widths = lines.map(ANSIStyle.width)
         let isInPlace = lines.count == drawnWidths.count && (widths + drawnWidths).allSatisfy { $0 <= columns }
         guard let questionWidth, isInPlace else { return erase(columns: columns) + draw(columns: columns) }
         guard !lines.isEmpty else { return "" }
@@ -55,8 +55,8 @@ package struct StatusArea: Sendable {
     }
 
     package mutating func draw(columns: Int) -> String {
-        drawnWidths = lines.map(TerminalText.width)
-        questionWidth = question.map(TerminalText.width)
+        drawnWidths = lines.map(ANSIStyle.width)
+        questionWidth = question.map(ANSIStyle.width)
         return encodedLines + (question ?? "")
     }
 
