@@ -207,11 +207,22 @@ final class NamespaceLab: Lab {
         guard child.end() == 0 else { throw LabError("failed: \(command)") }
     }
 
+    /// Ends that machine's avahi-daemon.
+    func stopDaemon(_ number: Int) async throws { try await tellKeeper("stop \(number)") }
+
+    /// Starts that machine's avahi-daemon after it was stopped.
+    func startDaemon(_ number: Int) async throws { try await tellKeeper("start \(number)") }
+
     /// Ends that machine's avahi-daemon and starts another.
     func restartDaemon(_ number: Int) async throws {
-        keeper.say("restart \(number)")
+        try await stopDaemon(number)
+        try await startDaemon(number)
+    }
+
+    private func tellKeeper(_ command: String) async throws {
+        keeper.say(command)
         guard let line = await keeper.lines.take(within: .seconds(30)), line == "ready" else {
-            throw LabError("the daemon could not be restarted")
+            throw LabError("no answer to \(command)")
         }
     }
 
@@ -282,8 +293,10 @@ final class NamespaceLab: Lab {
         done
         echo ready
         while read -r command number; do
-            kill "${avahi[$number]}"; wait "${avahi[$number]}"
-            start_daemon "$number"
+            case $command in
+            stop) kill "${avahi[$number]}"; wait "${avahi[$number]}" ;;
+            start) start_daemon "$number" ;;
+            esac
             echo ready
         done
         """

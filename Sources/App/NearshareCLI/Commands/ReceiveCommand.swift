@@ -35,7 +35,7 @@ struct ReceiveCommand: AsyncParsableCommand {
             let destination = try makeDestination(machine)
             let display: TerminalPromptDisplay? = .terminal
             let settings = try machine.nodeSettings(
-                name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
+                name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(log: log),
                 radio: receiving.bluetooth.makeOpener(log: log), log: log)
             let reporter: any Reporter = json ? JSONReporter(showsProgress: true) : TextReporter()
             let controller = ReceiveController(

@@ -79,8 +79,8 @@ package func runNode(
         isStanding
         ? try configuration.acceptance(given: options.accept, canAsk: display != nil) : configuration.unattendedAcceptance
     let settings = try machine.nodeSettings(
-        name: options.name, interface: options.interface, discovery: machine.discovery(), radio: options.radio, log: options.log
-    )
+        name: options.name, interface: options.interface, discovery: machine.discovery(log: options.log),
+        radio: options.radio, log: options.log)
     let inbox = try machine.inbox(options.inbox, limits: configuration.inboxLimits(maximumSize: options.maximumSize))
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
