@@ -66,20 +66,72 @@ struct BreakageTests {
         }
     }
 
-    @Test("P13: what a killed process wrote after its journal, and the sender has no more, is removed")
-    func killedThenShortened() throws {
+    @Test("P13: what a killed process wrote after its journal, and the sender names otherwise now, is removed")
+    func killedThenRenamed() throws {
         let rig = try InboxRig()
-        let before = InMemorySource([
-            .folder(["t"]), .file(in: ["t", "a"], bytes(2 << 20)), .file(in: ["t", "m"], [1]), .folder(["t", "n"]),
-            .file(in: ["t", "n", "x"], [2]), .file(in: ["t", "z"], bytes(100)),
-        ])
+        func source(_ names: [String]) -> InMemorySource {
+            InMemorySource([
+                .folder(["t"]), .file(in: ["t", "a"], bytes(2 << 20)), .file(in: ["t", names[0]], [1]),
+                .folder(["t", names[1]]),
+                .file(in: ["t", names[1], "x"], [2]), .file(in: ["t", "z"], bytes(100)),
+            ])
+        }
+        let before = source(["m", "n"])
         // The journal is written when `a` begins and never again.
         let length = try TransferRig.streamByteCount(of: before)
         _ = try TransferRig(cut: length - 80).move(before, to: try rig.sink(before.offer))
-        let after = InMemorySource([.folder(["t"]), .file(in: ["t", "a"], bytes(2 << 20))])
+        let after = source(["o", "p"])
         let result = try TransferRig().move(after, to: try rig.sink(after.offer))
         #expect(result.resumed == 2 << 20)
-        #expect(rig.scratch.tree("inbox") == ["d t", "f t/a"])
+        #expect(rig.scratch.tree("inbox") == ["d t", "f t/a", "f t/o", "d t/p", "f t/p/x", "f t/z"])
+    }
+
+    @Test("Q3: a sink gives names to nothing but what was offered")
+    func otherContent() throws {
+        let offered = InMemorySource([.file("cat.jpg", bytes(10), item: 0), .file("b", [1], item: 1)])
+        let others: [[InMemorySource.Entry]] = [
+            [.file("evil.desktop", bytes(10), item: 0), .file("b", [1], item: 1)],
+            [.file("cat.jpg", bytes(11), item: 0), .file("b", [1], item: 1)],
+            [.folder(["cat.jpg"], item: 0), .file("b", [1], item: 1)], [.file("cat.jpg", bytes(10), item: 0)],
+            [.file("cat.jpg", bytes(10), item: 0), .file("b", [1], item: 1), .file("c", [1], item: 2)],
+            [.file("cat.jpg", bytes(10), item: 0), .file("b", [1], item: 1), .file("c", [1], item: 1)],
+        ]
+        for entries in others {
+            let rig = try InboxRig()
+            let failure = #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(offered.offer)) }
+            #expect(failure?.code == .refused)
+            #expect(rig.scratch.tree("inbox").isEmpty)
+        }
+    }
+
+    @Test("Q1: a journal with numbers at their edges is not used, or only as far as the files agree")
+    func journalNumbers() throws {
+        let rig = try InboxRig()
+        let source = InMemorySource([.file("a", bytes(500), item: 0), .file("b", bytes(5000), item: 1)])
+        do {
+            let sink = try rig.sink(source.offer)
+            try TransferRig(recordSize: 100, cut: 3000).move(source, to: sink)
+            sink.suspend()
+        }
+        let staged = try #require(try FileDescriptor.openDirectory(path: rig.scratch("state/spool")).names().first)
+        let path = "state/spool/\(staged)/\(TransferCheckpoint.fileName)"
+        let journal = try JSONDecoder().decode(TransferCheckpoint.self, from: Data(try rig.scratch.read(path)))
+        for number: UInt64 in [0, 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, 1 << 63, .max] {
+            let changes: [(inout TransferCheckpoint) -> Void] = [
+                { $0.completeEntries = number }, { $0.completeBytes = number }, { $0.namesByteCount = number },
+                { $0.file?.size = number }, { $0.item = UInt32(truncatingIfNeeded: number) },
+            ]
+            for change in changes {
+                var forged = journal
+                change(&forged)
+                try rig.scratch.write(path, forged.encoded)
+                try rig.scratch.write("state/spool/\(staged)/\(TransferCheckpoint.durableFileName)", forged.encoded)
+                let sink = try rig.sink(source.offer)
+                guard let point = try? sink.resumePoint() else { continue }
+                #expect(point.partialSize <= 5000 && point.completeByteCount <= UInt64(Int64.max))
+                if (try? sink.resume(at: point)) != nil { _ = try? bytes(1).withUnsafeBytes { try sink.write($0) } }
+            }
+        }
     }
 
     @Test("P13: a journal from before a loss of power counts only as far as it was made durable")
@@ -276,7 +328,7 @@ struct BreakageTests {
     func fullThenRoomy() throws {
         let scratch = ScratchFolder()
         try withPrivateMounts {
-            try mountMemory(at: scratch("small"), megabytes: 2)
+            try mountMemory(at: scratch("small"), megabytes: 8)
             let inbox = try Inbox(
                 path: scratch("small/inbox"), spoolPath: scratch("small/spool"), limits: InboxRig.limits,
                 detector: InboxRig.detector)
@@ -286,12 +338,11 @@ struct BreakageTests {
             func sink() throws -> any ResourceSink {
                 try inbox.makeSink(for: source.offer, from: anna, resumeKey: someKey, clock: clock.read)
             }
-            // An offer that does not state its size.
-            var blind = source.offer
-            blind.totalSize = nil
             do {
-                let sink = try inbox.makeSink(for: blind, from: anna, resumeKey: someKey, clock: clock.read)
-                let failure = #expect(throws: StorageError.self) { try TransferRig(recordSize: 65_536).move(source, to: sink) }
+                let sink = try sink()
+                // Another program fills the disk after the space was checked.
+                let filling = Prepared(source: source) { try? remountMemory(at: scratch("small"), megabytes: 2) }
+                let failure = #expect(throws: StorageError.self) { try TransferRig(recordSize: 65_536).move(filling, to: sink) }
                 #expect(failure?.code == .noSpace)
                 sink.suspend()
             }
@@ -400,5 +451,18 @@ struct BreakageTests {
             #expect(scratch.tree("inbox").count == 7)
             #expect(try scratch.read("real/tree/a") == bytes(20))
         }
+    }
+}
+
+/// A source that runs a closure each time before it is read, which is after the receiver has checked its space.
+private struct Prepared: ResourceSource {
+    let source: InMemorySource
+    let prepare: @Sendable () -> Void
+
+    var offer: Offer { source.offer }
+
+    func makeReader() throws(StorageError) -> any ResourceReader {
+        prepare()
+        return try source.makeReader()
     }
 }

@@ -174,6 +174,48 @@ struct SinkContractTests {
         #expect(try subject.stored() == ["a": bytes(100), "b": bytes(500, seed: 8)])
     }
 
+    @Test("Q3: what was kept for another offer is neither resumed nor delivered", arguments: Kind.allCases)
+    func otherOffer(kind: Kind) throws {
+        let evil = InMemorySource([
+            .file("evil.desktop", bytes(900), item: 0), .folder(["t"], item: 1), .file(in: ["t", "x"], bytes(100), item: 1),
+        ])
+        let others = [
+            // Another name, size, kind, number of entries or of items, another split of the same total, an unknown total.
+            InMemorySource([.file("cat.jpg", bytes(10))]),
+            InMemorySource([
+                .file("cat.jpg", bytes(900), item: 0), .folder(["t"], item: 1), .file(in: ["t", "x"], bytes(100), item: 1),
+            ]),
+            InMemorySource([
+                .file("evil.desktop", bytes(901), item: 0), .folder(["t"], item: 1), .file(in: ["t", "x"], bytes(99), item: 1),
+            ]),
+            InMemorySource([.folder(["evil.desktop"], item: 0), .file(in: ["evil.desktop", "y"], bytes(1000), item: 0)]),
+            InMemorySource([
+                .file("evil.desktop", bytes(900), item: 0), .folder(["t"], item: 1), .file(in: ["t", "x"], bytes(50), item: 1),
+                .file(in: ["t", "y"], bytes(51, seed: 2), item: 1),
+            ]),
+            InMemorySource([.file("evil.desktop", bytes(900), item: 0)]),
+            InMemorySource([.file("evil.desktop", bytes(900), item: 0, hasKnownSize: false)]),
+        ]
+        let length = try TransferRig.streamByteCount(of: evil)
+        for cut in [400, length - 120, length - 1] {
+            for other in others {
+                let subject = try Subject(kind)
+                do {
+                    let sink = try subject.makeSink(evil.offer)
+                    try TransferRig(recordSize: 50, cut: cut).move(evil, to: sink)
+                    sink.suspend()
+                }
+                #expect(try subject.makeSink(evil.offer).resumePoint() != .start)
+                let sink = try subject.makeSink(other.offer)
+                #expect(try sink.resumePoint() == .start)
+                let result = try TransferRig(recordSize: 50).move(other, to: sink)
+                #expect(result.resumed == 0)
+                let expected = Set(other.entries.filter { $0.header.kind == .file }.map(\.content))
+                #expect(Set(try subject.stored().filter { !$0.key.hasSuffix("/") }.values) == expected)
+            }
+        }
+    }
+
     @Test("what a sender says is gone on with is gone on with, whatever it is called now", arguments: Kind.allCases)
     func renamedInside(kind: Kind) throws {
         let subject = try Subject(kind)
@@ -224,7 +266,8 @@ struct SinkContractTests {
     @Test("P7: what is discarded is gone, and only that", arguments: Kind.allCases)
     func discards(kind: Kind) throws {
         let subject = try Subject(kind)
-        try TransferRig().move(InMemorySource([.file("kept", [1])]), to: try subject.makeSink(Self.small.offer))
+        let kept = InMemorySource([.file("kept", [1])])
+        try TransferRig().move(kept, to: try subject.makeSink(kept.offer))
         do {
             let sink = try subject.makeSink(Self.small.offer)
             try TransferRig(recordSize: 10, cut: 150).move(Self.small, to: sink)
@@ -241,7 +284,8 @@ struct SinkContractTests {
             .file("a.tar.gz", [1], item: 0), .file("a.tar.gz", [2], item: 1), .file("A.TAR.GZ", [3], item: 2),
         ])
         try TransferRig().move(twins, to: try subject.makeSink(twins.offer))
-        try TransferRig().move(InMemorySource([.file("a.tar.gz", [4])]), to: try subject.makeSink(twins.offer))
+        let another = InMemorySource([.file("a.tar.gz", [4])])
+        try TransferRig().move(another, to: try subject.makeSink(another.offer))
         #expect(
             try subject.stored() == [
                 "a.tar.gz": [1], "a (2).tar.gz": [2], "A (3).TAR.GZ": [3], "a (4).tar.gz": [4],

@@ -152,9 +152,12 @@ package struct MemoryReceiver: ContentReceiver, Sendable {
         for entry in entries.prefix(complete) { digest.append(entry.header) }
         // Content of unknown size can't be resumed.
         let partial = entries.count > complete && entries[complete].header.size != nil ? entries[complete].bytes : []
-        return ResumePoint(
+        var point = ResumePoint(
             completeEntries: UInt64(complete), entriesDigest: complete > 0 ? digest.bytes : [],
             partialSize: UInt64(partial.count), partialDigest: partial.isEmpty ? [] : SHA256Hasher.digest(partial))
+        point.completeByteCount = entries.prefix(complete).reduce(0) { $0 + UInt64($1.bytes.count) }
+        point.lastItem = entries.prefix(complete).last?.header.item
+        return point
     }
 
     package mutating func start(completeEntries: UInt64, offset: UInt64) throws(Never) {

@@ -13,6 +13,13 @@ package struct ResumePoint: Sendable, Hashable {
     /// SHA-256 of these bytes; empty when there are none.
     package var partialDigest: [UInt8]
 
+    // Known to the receiver alone, not on the wire: what the sender says about them is compared with these.
+
+    /// The bytes of content in the complete entries.
+    package var completeByteCount: UInt64 = 0
+    /// The item that was received last; nil when nothing was kept.
+    package var lastItem: UInt32?
+
     /// Describes what was kept. The digests are not checked.
     package init(completeEntries: UInt64, entriesDigest: [UInt8], partialSize: UInt64, partialDigest: [UInt8]) {
         self.completeEntries = completeEntries

@@ -17,6 +17,8 @@ package final class InMemoryInbox: Sendable {
 
     /// The state of an unfinished transfer.
     struct PartialTransfer {
+        /// The accepted offer: content that was kept for another one is not used.
+        let offer: Offer
         var point = ResumePoint.start
         var entries: [(header: EntryHeader, content: [UInt8])] = []
         var partial: (header: EntryHeader, content: [UInt8])?
@@ -62,7 +64,9 @@ package final class InMemoryInbox: Sendable {
     }
 
     fileprivate var capacity: UInt64? { state.withLock { $0.capacity } }
-    fileprivate func partial(_ key: Key) -> PartialTransfer? { state.withLock { $0.partial[key] } }
+    fileprivate func partial(_ key: Key, of offer: Offer) -> PartialTransfer? {
+        state.withLock { $0.partial[key].flatMap { $0.offer == offer && offer.totalSize != nil ? $0 : nil } }
+    }
     fileprivate func store(_ partial: PartialTransfer?, for key: Key) { state.withLock { $0.partial[key] = partial } }
 
     /// Stores one item under a free name.
@@ -99,7 +103,7 @@ private final class InMemoryInboxSink: ResourceSink {
     private let inbox: InMemoryInbox
     private let offer: Offer
     private let key: InMemoryInbox.Key
-    private var transfer = InMemoryInbox.PartialTransfer()
+    private var transfer: InMemoryInbox.PartialTransfer
     private var presentDigest: [UInt8] = []
     private var hasBegun = false
 
@@ -107,10 +111,11 @@ private final class InMemoryInboxSink: ResourceSink {
         self.inbox = inbox
         self.offer = offer
         self.key = key
+        transfer = InMemoryInbox.PartialTransfer(offer: offer)
     }
 
     func resumePoint() throws(StorageError) -> ResumePoint {
-        guard let earlier = inbox.partial(key) else { return .start }
+        guard let earlier = inbox.partial(key, of: offer) else { return .start }
         var point = earlier.point
         if let partial = earlier.partial, partial.header.size != nil, !partial.content.isEmpty {
             point.partialSize = UInt64(partial.content.count)
@@ -121,8 +126,8 @@ private final class InMemoryInboxSink: ResourceSink {
 
     func resume(at point: ResumePoint) throws(StorageError) {
         hasBegun = true
-        transfer = InMemoryInbox.PartialTransfer()
-        guard point != .start, let earlier = inbox.partial(key) else { return }
+        transfer = InMemoryInbox.PartialTransfer(offer: offer)
+        guard point != .start, let earlier = inbox.partial(key, of: offer) else { return }
         transfer = earlier
         presentDigest = earlier.point.entriesDigest
         if point.partialSize == 0 { transfer.partial = nil }
@@ -148,6 +153,8 @@ private final class InMemoryInboxSink: ResourceSink {
         transfer.entries.append(present)
         transfer.partial = nil
         transfer.point.completeEntries += 1
+        transfer.point.completeByteCount += UInt64(present.content.count)
+        transfer.point.lastItem = present.header.item
         transfer.point.entriesDigest = presentDigest
     }
 

@@ -16,6 +16,7 @@ final class IncomingTransferSink: ResourceSink {
     }
 
     private let offer: Offer
+    private let offerDigest: [UInt8]
     private let staged: StagedTransfer
     private let inbox: Inbox
     private var quota: TransferQuota
@@ -38,6 +39,7 @@ final class IncomingTransferSink: ResourceSink {
         offer: Offer, staged: StagedTransfer, inbox: Inbox, clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) {
         self.offer = offer
+        offerDigest = OfferDigest.of(offer)
         self.staged = staged
         self.inbox = inbox
         quota = try TransferQuota(offer: offer, limits: inbox.limits)
@@ -48,7 +50,8 @@ final class IncomingTransferSink: ResourceSink {
     // MARK: Resuming
 
     func resumePoint() throws(StorageError) -> ResumePoint {
-        partial = PartialTransfer(in: staged)
+        // Where the size is not known, the sender can't say how much it skips.
+        partial = offer.totalSize == nil ? nil : PartialTransfer(in: staged, of: offerDigest)
         let point = try partial?.resumePoint() ?? .start
         try quota.checkSpace(beyond: try partial?.storedByteCount(point) ?? 0, free: staged.items.freeBytes)
         return point
@@ -165,6 +168,7 @@ final class IncomingTransferSink: ResourceSink {
 
     func finish() throws(StorageError) -> [DeliveredItem] {
         tree.completeFolders(downTo: 0)
+        guard staged.contains(exactly: offer) else { throw StorageError(.refused, "the content is not what was offered") }
         if !synchronizesEachFile { try staged.items.synchronizeFileSystem() }
         try staged.markFinished(FinishedTransfer(offer))
         return inbox.deliver(staged)
@@ -213,7 +217,7 @@ final class IncomingTransferSink: ResourceSink {
 
     private func checkpoint(bootID: String?) -> TransferCheckpoint {
         TransferCheckpoint(
-            completeEntries: completed?.count ?? 0, completeBytes: completed?.byteCount ?? 0,
+            offerDigest: offerDigest, completeEntries: completed?.count ?? 0, completeBytes: completed?.byteCount ?? 0,
             entriesDigest: completed?.digest ?? [], item: tree.item ?? 0,
             folders: tree.folders.prefix(completeFolderCount).map {
                 TransferCheckpoint.OpenFolder(

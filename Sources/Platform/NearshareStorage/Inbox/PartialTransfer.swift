@@ -14,10 +14,12 @@ struct PartialTransfer {
     /// The names of complete entries in the item's directory and in each of ``folders``.
     private let completeNames: [Set<String>]
 
-    /// - Returns: nil when there is nothing to resume.
-    init?(in staged: StagedTransfer) {
+    /// - Parameter offer: the offer that was accepted now, as ``OfferDigest``.
+    /// - Returns: nil when there is nothing to resume, or only what was kept for another offer.
+    init?(in staged: StagedTransfer, of offer: [UInt8]) {
         guard
             let checkpoint = TransferCheckpoint.read(in: staged.directory, bootID: TransferCheckpoint.currentBootID),
+            checkpoint.offerDigest == offer,
             let names = try? CompletedNames(in: staged.directory, keeping: checkpoint.namesByteCount),
             let completeNames = try? names.lastChain(),
             let itemDirectory = try? staged.items.openDirectory("\(checkpoint.item)")
@@ -45,6 +47,8 @@ struct PartialTransfer {
         var point = ResumePoint.start
         point.completeEntries = checkpoint.completeEntries
         point.entriesDigest = checkpoint.entriesDigest
+        point.completeByteCount = checkpoint.completeBytes
+        point.lastItem = checkpoint.item
         if let file, let size = checkpoint.file?.size { try hash(file, upTo: size, into: &point) }
         return point
     }

@@ -1,5 +1,6 @@
 internal import CNearshareShims
 internal import Glibc
+internal import NearshareBase
 internal import NearshareInterfaces
 
 /// The locked folder of one transfer in the staging area.
@@ -64,6 +65,24 @@ final class StagedTransfer: Sendable {
             guard let itemDirectory = try? items.openDirectory("\(number)") else { continue }
             for name in (try? itemDirectory.names()) ?? [] { body(number, name, itemDirectory) }
         }
+    }
+
+    /// Whether the items are those of the offer: as many, and the described ones with their names, kinds and sizes (Q3).
+    func contains(exactly offer: Offer) -> Bool {
+        var count: UInt32 = 0
+        var areEqual = true
+        forEachItem { number, name, itemDirectory in
+            // More than one name for an item makes the numbers differ.
+            if number != count { areEqual = false }
+            count += 1
+            guard number < UInt32(offer.items.count) else { return }
+            let item = offer.items[Int(number)]
+            let status = try? itemDirectory.status(of: name)
+            let hasKind = item.kind == .folder ? status?.isFolder : status?.isFile
+            let hasSize = item.kind == .folder || item.size.map { $0 == UInt64(clamping: status?.st_size ?? 0) } ?? true
+            if hasKind != true || !hasSize || SafeFileName(item.name).text != name { areEqual = false }
+        }
+        return areEqual && count == offer.itemCount
     }
 
     func remove() {

@@ -23,6 +23,8 @@ struct TransferCheckpoint: Codable, Sendable {
         var size: UInt64?
     }
 
+    /// ``OfferDigest`` of the accepted offer: what was kept for one offer is never used for another one.
+    var offerDigest: [UInt8]?
     var completeEntries: UInt64 = 0
     /// Content of the complete entries, in bytes.
     var completeBytes: UInt64 = 0
@@ -66,7 +68,8 @@ struct TransferCheckpoint: Codable, Sendable {
             && (folders.map(\.stored) + (file.map { [$0.stored] } ?? [])).allSatisfy(Self.isComponent)
             && (completeEntries == 0 || entriesDigest.count == 32)
             && folders.allSatisfy { ClaimedFileName(bytes: $0.claimed) != nil }
-            && max(completeEntries, completeBytes, namesByteCount) <= UInt64(Int64.max)
+            // Sums of two of these do not overflow.
+            && max(completeEntries, completeBytes, namesByteCount, file?.size ?? 0) <= UInt64(Int64.max)
     }
 
     static func isComponent(_ name: String) -> Bool {

@@ -170,6 +170,7 @@ extension DirectHandshake {
                 }
                 let chosen = try InitiatorParameters.decode(payload)
                 guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
+                // Bounded: there are fewer than eight ciphers, and a shift beyond the width gives 0.
                 guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers & 1 << cipher.rawValue != 0
                 else { throw .notAPeer("the peer chose a cipher that was not offered") }
                 return (.finished, .establish(try noise.transportKeys(), version: version, cipher: cipher, send: []))

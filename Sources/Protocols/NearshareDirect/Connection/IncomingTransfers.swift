@@ -66,9 +66,9 @@ struct IncomingTransfers: Sendable {
     /// Grants more of the window when enough content was stored.
     mutating func recordStored(_ id: TransferID, upTo total: UInt64) -> [DirectReaction] {
         guard case .receiving(let received, let granted) = states[id] else { return [] }
-        let limit = total + limits.window
+        let limit = total.addingClamped(limits.window)
         // Grants at half of a window: the sender never waits, and grants are rare.
-        guard limit >= granted + limits.window / 2 else { return [] }
+        guard limit >= granted.addingClamped(limits.window / 2) else { return [] }
         states[id] = .receiving(received: received, granted: limit)
         return [.send(.grant(id, upTo: limit))]
     }
@@ -128,7 +128,7 @@ struct IncomingTransfers: Sendable {
     mutating func receiveContent(_ id: TransferID, byteCount: Int) throws(MalformedInput) -> ContentVerdict {
         switch states[id] {
         case .receiving(let before, let granted):
-            let received = before + UInt64(byteCount)
+            let received = before.addingClamped(UInt64(byteCount))
             guard received <= granted else { throw MalformedInput("more content than was granted") }
             states[id] = .receiving(received: received, granted: granted)
             return .deliver

@@ -39,6 +39,7 @@ package struct RecordOpener: Sendable {
         } catch {
             throw MalformedInput("a record that failed authentication")
         }
+        // Bounded: 2^64 records take longer than any link lives.
         counter += 1
         if counter.isMultiple(of: RecordFormat.recordsPerKey) { cipher.ratchet() }
         return RecordFormat.headerByteCount..<RecordFormat.headerByteCount + count

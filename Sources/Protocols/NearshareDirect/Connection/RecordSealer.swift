@@ -31,6 +31,7 @@ package struct RecordSealer: Sendable {
         let frame = UnsafeMutableRawBufferPointer(rebasing: record[RecordFormat.headerByteCount..<total])
         cipher.seal(
             UnsafeRawBufferPointer(rebasing: frame[..<frameByteCount]), counter: counter, authenticating: header, into: frame)
+        // Bounded: 2^64 records take longer than any link lives.
         counter += 1
         if counter.isMultiple(of: RecordFormat.recordsPerKey) { cipher.ratchet() }
         return total

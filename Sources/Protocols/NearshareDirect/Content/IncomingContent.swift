@@ -66,21 +66,22 @@ package struct IncomingContent: Sendable {
                 guard !rest.isEmpty else { return }
                 let part = removePrefix(min(UInt64(rest.count), remaining), from: &rest)
                 try deliver(part, to: &receiver)
-                state = .knownSize(remaining: remaining - UInt64(part.count))
+                state = .knownSize(remaining: remaining.subtractingClamped(UInt64(part.count)))
             case .chunk(remaining: 0):
                 state = .chunkLength
             case .chunk(let remaining):
                 guard !rest.isEmpty else { return }
                 let part = removePrefix(min(UInt64(rest.count), UInt64(remaining)), from: &rest)
                 try deliver(part, to: &receiver)
+                // Bounded: the part has at most that many bytes.
                 state = .chunk(remaining: remaining - UInt32(part.count))
             case .chunkLength:
                 guard let length = gather(ContentStreamFormat.chunkLengthByteCount, from: &rest) else { return }
-                let count = UInt32(bigEndianBytes: length) ?? 0
-                if count == 0 {
+                let chunkSize = UInt32(bigEndianBytes: length) ?? 0
+                if chunkSize == 0 {
                     try finishEntry(in: &receiver)
                 } else {
-                    state = .chunk(remaining: count)
+                    state = .chunk(remaining: chunkSize)
                 }
             case .expectingStart:
                 guard let mark = gather(ContentStreamFormat.startByteCount, from: &rest) else { return }
@@ -112,17 +113,24 @@ package struct IncomingContent: Sendable {
             guard isResumed || (complete == 0 && offset == 0) else {
                 throw MalformedInput("content starts at a position that was not requested")
             }
-            let (sum, overflow) = completeBytes.addingReportingOverflow(offset)
-            guard complete <= offer.entryCount, !overflow, sum <= offer.totalSize ?? .max, complete > 0 || completeBytes == 0
-            else { throw MalformedInput("content starts beyond the offer") }
+            // The receiver counted these bytes when it stored them (Q1).
+            guard completeBytes == (complete > 0 ? resumePoint.completeByteCount : 0) else {
+                throw MalformedInput("content starts after another number of bytes than was kept")
+            }
+            contentByteCount = try completeBytes.adding(offset, to: "start of content")
+            guard complete <= offer.entryCount, contentByteCount <= offer.totalSize ?? .max else {
+                throw MalformedInput("content starts beyond the offer")
+            }
         } catch {
             throw .violation(error)
         }
-        if complete > 0 { digest = EntriesDigest(resuming: resumePoint.entriesDigest) }
+        if complete > 0 {
+            digest = EntriesDigest(resuming: resumePoint.entriesDigest)
+            currentItem = resumePoint.lastItem
+        }
         entryCount = complete
         finishedEntryCount = complete
         offsetInNext = offset
-        contentByteCount = completeBytes + offset
         resumedByteCount = contentByteCount
         do {
             try receiver.start(completeEntries: complete, offset: offset)
@@ -151,8 +159,8 @@ package struct IncomingContent: Sendable {
             guard let whole = gather(ContentStreamFormat.endByteCount, from: &rest) else { return false }
             var reader = ByteReader(whole[1...], of: "end of content")
             do throws(MalformedInput) {
-                let count: UInt64 = try reader.readInteger()
-                guard count == entryCount, count == offer.entryCount, reader.readRemaining().elementsEqual(digest.bytes),
+                let total: UInt64 = try reader.readInteger()
+                guard total == entryCount, total == offer.entryCount, reader.readRemaining().elementsEqual(digest.bytes),
                     offer.totalSize == nil || offer.totalSize == contentByteCount
                 else {
                     throw MalformedInput("the content ended before the offer was complete")
@@ -178,6 +186,7 @@ package struct IncomingContent: Sendable {
             throw .violation(error)
         }
         digest.append(encodedHeader: encoded)
+        // Bounded: less than the offer's number, see ``check(_:)``.
         entryCount += 1
         currentItem = header.item
         let offset = offsetInNext
@@ -187,7 +196,7 @@ package struct IncomingContent: Sendable {
         } catch {
             throw .receiver(error)
         }
-        state = header.size.map { .knownSize(remaining: $0 - offset) } ?? .chunkLength
+        state = header.size.map { .knownSize(remaining: $0.subtractingClamped(offset)) } ?? .chunkLength
     }
 
     /// Checks an entry against the offer.
@@ -200,21 +209,23 @@ package struct IncomingContent: Sendable {
         if let size = header.size {
             guard size >= offsetInNext else { throw MalformedInput("an entry shorter than its kept part") }
             if let total = offer.totalSize {
+                // Bounded: the size is at least the offset, see above.
                 let (sum, overflow) = contentByteCount.addingReportingOverflow(size - offsetInNext)
                 guard !overflow, sum <= total else { throw MalformedInput("more content than was offered") }
             }
         } else if offsetInNext > 0 || offer.totalSize != nil {
             throw MalformedInput("an entry of unknown size in an offer of known sizes")
         }
-        let described = offer.items.prefix(Int(clamping: UInt64(header.item) + 1))
-        let upToItem = described.reduce(0) { $0 + $1.entryCount }
+        // Bounded: an item's number has 32 bits.
+        let described = offer.items.prefix(Int(header.item) + 1)
+        let upToItem = described.reduce(UInt64(0)) { $0.addingClamped($1.entryCount) }
         guard header.item < UInt32(offer.items.count) else {
             guard entryCount >= upToItem else { throw MalformedInput("an item with fewer entries than offered") }
             return
         }
         let item = offer.items[Int(header.item)]
         // Items with equal totals must not replace one another.
-        guard (upToItem - item.entryCount..<upToItem).contains(entryCount) else {
+        guard (upToItem.subtractingClamped(item.entryCount)..<upToItem).contains(entryCount) else {
             throw MalformedInput("an item with more or fewer entries than offered")
         }
         guard header.path[0] == item.name else { throw MalformedInput("an item with another name than offered") }
@@ -234,11 +245,15 @@ package struct IncomingContent: Sendable {
         _ bytes: UnsafeRawBufferPointer, to receiver: inout Receiver
     ) throws(IncomingContentError<Receiver.Failure>) {
         do {
+            contentByteCount = try contentByteCount.adding(UInt64(bytes.count), to: "content")
+        } catch {
+            throw .violation(error)
+        }
+        do {
             try receiver.content(bytes)
         } catch {
             throw .receiver(error)
         }
-        contentByteCount += UInt64(bytes.count)
     }
 
     private mutating func finishEntry<Receiver: ContentReceiver>(
@@ -249,15 +264,16 @@ package struct IncomingContent: Sendable {
         } catch {
             throw .receiver(error)
         }
+        // Bounded: never more than have begun.
         finishedEntryCount += 1
         state = .between
     }
 
     // MARK: Bytes
 
-    private func removePrefix(_ count: UInt64, from rest: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        let prefix = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(count)))
-        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(Int(count)))
+    private func removePrefix(_ wanted: UInt64, from rest: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        let prefix = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(clamping: wanted)))
+        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(prefix.count))
         return prefix
     }
 

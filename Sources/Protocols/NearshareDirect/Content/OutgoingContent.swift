@@ -38,7 +38,7 @@ package struct OutgoingContent: Sendable {
         digest = start.digest
         entryCount = start.completeEntries
         finishedEntryCount = start.completeEntries
-        contentByteCount = start.completeByteCount + start.offset
+        contentByteCount = start.completeByteCount.addingClamped(start.offset)
         var writer = ByteWriter(reserving: ContentStreamFormat.startByteCount)
         writer.write(ContentStreamFormat.start)
         writer.write(start.completeEntries)
@@ -65,24 +65,24 @@ package struct OutgoingContent: Sendable {
             case .between:
                 try beginNextEntry(of: &provider)
             case .knownSize(remaining: 0):
-                finishedEntryCount += 1
+                finishedEntryCount = finishedEntryCount.addingClamped(1)
                 state = .between
             case .knownSize(let remaining):
                 let room = Int(min(UInt64(buffer.count - filled), remaining))
                 let count = try provider.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<filled + room]))
                 precondition(count > 0, "a provider must throw when an entry is shorter than its header says")
                 filled += count
-                contentByteCount += UInt64(count)
-                state = .knownSize(remaining: remaining - UInt64(count))
+                contentByteCount = contentByteCount.addingClamped(UInt64(count))
+                state = .knownSize(remaining: remaining.subtractingClamped(UInt64(count)))
             case .unknownSize:
                 let lengthEnd = filled + ContentStreamFormat.chunkLengthByteCount
                 guard lengthEnd < buffer.count else { return filled }
                 let count = try provider.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[lengthEnd...]))
                 buffer.storeBytes(of: UInt32(count).bigEndian, toByteOffset: filled, as: UInt32.self)
                 filled = lengthEnd + count
-                contentByteCount += UInt64(count)
+                contentByteCount = contentByteCount.addingClamped(UInt64(count))
                 guard count == 0 else { return filled }
-                finishedEntryCount += 1
+                finishedEntryCount = finishedEntryCount.addingClamped(1)
                 state = .between
             case .ended:
                 return filled
@@ -109,13 +109,13 @@ package struct OutgoingContent: Sendable {
             return
         }
         hasBegunEntry = true
-        entryCount += 1
+        entryCount = entryCount.addingClamped(1)
         let encoded = header.encoded
         digest.append(encodedHeader: encoded)
         var writer = ByteWriter(reserving: ContentStreamFormat.entryPrefixByteCount + encoded.count)
         writer.write(ContentStreamFormat.entry)
         writer.writeCounted(encoded, by: UInt16.self)
         pending = writer.bytes[...]
-        state = header.size.map { .knownSize(remaining: $0 - offset) } ?? .unknownSize
+        state = header.size.map { .knownSize(remaining: $0.subtractingClamped(offset)) } ?? .unknownSize
     }
 }

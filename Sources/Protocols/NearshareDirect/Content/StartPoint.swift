@@ -30,7 +30,7 @@ package struct StartPoint: Sendable, Hashable {
         for _ in 0..<point.completeEntries {
             guard let header = try provider.nextEntry() else { return nil }
             digest.append(header)
-            skippedBytes += header.size ?? 0
+            skippedBytes = skippedBytes.addingClamped(header.size ?? 0)
         }
         if point.completeEntries > 0, digest.bytes != point.entriesDigest { return nil }
         guard point.partialSize > 0 else {
@@ -57,7 +57,7 @@ package struct StartPoint: Sendable, Hashable {
             let read = try provider.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
             guard read > 0 else { break }
             hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<read]))
-            remaining -= UInt64(read)
+            remaining = remaining.subtractingClamped(UInt64(read))
         }
         return hasher.finalize()
     }

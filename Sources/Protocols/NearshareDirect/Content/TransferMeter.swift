@@ -27,7 +27,7 @@ package struct TransferMeter: Sendable {
         }
         let elapsed = (now - lastTime).inSeconds
         guard elapsed >= Self.shortestInterval else { return }
-        let sample = Double(amount >= self.amount ? amount - self.amount : 0) / elapsed
+        let sample = Double(amount.subtractingClamped(self.amount)) / elapsed
         let weight = Exponential.decay(elapsed / Self.timeConstant)
         average = average.map { $0 * weight + sample * (1 - weight) } ?? sample
         self.amount = amount
@@ -40,7 +40,7 @@ package struct TransferMeter: Sendable {
     /// The estimated time until `total` is reached; nil when it is unknown or above a hundred hours.
     package func timeLeft(until total: UInt64?) -> Duration? {
         guard let total, total >= amount, let average, average > 0 else { return nil }
-        let seconds = Double(total - amount) / average
+        let seconds = Double(total.subtractingClamped(amount)) / average
         return seconds < 360_000 ? .seconds(seconds) : nil
     }
 }

@@ -84,6 +84,7 @@ package struct ByteStreams: Sendable {
         // The second bound is out of reach: it takes 2^31 streams on one link.
         guard own < limits.outgoing, nextOwn < UInt32.max - 2 else { throw .tooMany }
         let id = StreamID(rawValue: nextOwn)
+        // Bounded: checked above.
         nextOwn += 2
         streams[id] = Stream()
         control.append(.open(id, purpose, name))

@@ -14,6 +14,7 @@ struct ChannelLinks: Sendable {
     private var lastID: UInt64 = 0
 
     mutating func attach() -> MessageChannel.LinkID {
+        // Bounded: counts links.
         lastID += 1
         let id = MessageChannel.LinkID(number: lastID)
         links.append(Link(id: id))

@@ -67,7 +67,7 @@ struct MemberTable: Sendable {
         let known = entries[member.id]
         // An incarnation far ahead is refused: counted up to its end, it could never be refuted.
         let latest = known?.incarnation ?? 0
-        guard member.incarnation <= latest || member.incarnation - latest <= Self.maximumIncarnationStep else {
+        guard UInt64(member.incarnation) <= UInt64(latest).addingClamped(UInt64(Self.maximumIncarnationStep)) else {
             return .ignored
         }
         guard member.id != own else { return .aboutOwn }
@@ -132,7 +132,8 @@ struct MemberTable: Sendable {
     mutating func setOwnAddresses(_ addresses: [SessionMember.Address]) {
         guard var mine = entries[own], mine.addresses != addresses else { return }
         mine.addresses = addresses
-        mine.revision += 1
+        // Wraps: after 2^32 changes other members no longer believe them.
+        mine.revision &+= 1
         entries[own] = mine
         isDirty = true
     }
@@ -141,7 +142,8 @@ struct MemberTable: Sendable {
     mutating func setOwnNeighbours(_ neighbours: [PeerID]) {
         guard var mine = entries[own], mine.neighbours != neighbours else { return }
         mine.neighbours = neighbours
-        mine.revision += 1
+        // Wraps: after 2^32 changes other members no longer believe them.
+        mine.revision &+= 1
         entries[own] = mine
         isDirty = true
     }

@@ -125,7 +125,7 @@ package struct MessageChannel: Sendable {
             links.update(id) { $0.hasResumed = true }
             return ChannelFrame.resume(ownEpoch: ownEpoch, peerEpoch: peerEpoch ?? 0, expected: receiveWindow.expected).encoded
         case .message(let message, let number):
-            links.update(id) { $0.next = number + 1 }
+            links.update(id) { $0.next = number.addingClamped(1) }
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
                 number: number, acknowledged: receiveWindow.delivered, kind: message.kind.rawValue, bytes: message.bytes[...]

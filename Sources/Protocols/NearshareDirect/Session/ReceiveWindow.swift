@@ -25,9 +25,10 @@ struct ReceiveWindow: Sendable {
     mutating func receive(_ number: UInt64, _ window: MessageChannel.Limits) throws(MalformedInput) -> Bool {
         guard number <= expected else { throw MalformedInput("message: an earlier one is missing") }
         guard number == expected else { return false }
-        guard staleCount + expected - delivered < UInt64(window.unacknowledgedCount),
+        guard undeliveredCount < UInt64(window.unacknowledgedCount),
             pendingByteCount < window.unacknowledgedByteCount
         else { throw MalformedInput("message: more than the window allows") }
+        // Bounded: counts messages that were received.
         expected += 1
         return true
     }
@@ -36,14 +37,14 @@ struct ReceiveWindow: Sendable {
     mutating func store(_ message: SessionMessage) { pendingByteCount += message.windowByteCount }
 
     /// Counts a message of an unknown kind as delivered.
-    mutating func skip() { delivered += 1 }
+    mutating func skip() { delivered = min(delivered.addingClamped(1), expected) }
 
     /// Records that the program has taken a message.
     mutating func recordDelivery(of message: SessionMessage) {
         if staleCount > 0 {
-            staleCount -= 1
+            staleCount = staleCount.subtractingClamped(1)
         } else if delivered < expected {
-            delivered += 1
+            delivered = delivered.addingClamped(1)
             owedByteCount += message.windowByteCount
         }
         pendingByteCount = max(0, pendingByteCount - message.windowByteCount)
@@ -51,7 +52,7 @@ struct ReceiveWindow: Sendable {
 
     /// Whether enough is unacknowledged for an acknowledgement of its own, long before the peer's window is exhausted.
     func owesMuch(acknowledged: UInt64, _ window: MessageChannel.Limits) -> Bool {
-        delivered - acknowledged >= Self.owedCount || owedByteCount >= window.unacknowledgedByteCount / 4
+        delivered.subtractingClamped(acknowledged) >= Self.owedCount || owedByteCount >= window.unacknowledgedByteCount / 4
     }
 
     /// Records that everything delivered was acknowledged.
@@ -59,9 +60,12 @@ struct ReceiveWindow: Sendable {
 
     /// Starts again at number 0; messages that are not delivered become stale.
     mutating func restart() {
-        staleCount += expected - delivered
+        staleCount = undeliveredCount
         (expected, delivered, owedByteCount) = (0, 0, 0)
     }
+
+    /// Messages that the program has not taken, of this epoch and of earlier ones.
+    private var undeliveredCount: UInt64 { staleCount.addingClamped(expected.subtractingClamped(delivered)) }
 
     private static let owedCount: UInt64 = 64
 }

@@ -17,9 +17,10 @@ struct ReceivingPart: Sendable {
     /// - Returns: Whether the stream has become readable.
     mutating func receive(_ bytes: ArraySlice<UInt8>) throws(MalformedInput) -> Bool {
         guard !hasEnded else { throw MalformedInput("stream: data after its end") }
-        guard received + UInt64(bytes.count) <= granted else { throw MalformedInput("stream: more data than was granted") }
+        let total = try received.adding(UInt64(bytes.count), to: "stream")
+        guard total <= granted else { throw MalformedInput("stream: more data than was granted") }
         let wasEmpty = queue.isEmpty
-        received += UInt64(bytes.count)
+        received = total
         queue.append(bytes)
         return wasEmpty
     }
@@ -41,8 +42,8 @@ struct ReceivingPart: Sendable {
     /// Returns a new limit when enough was read to be worth a credit frame.
     mutating func nextCredit(window: UInt64) -> UInt64? {
         guard !hasEnded else { return nil }
-        let limit = received - UInt64(queue.count) + window
-        guard limit >= granted + window / 2 else { return nil }
+        let limit = received.subtractingClamped(UInt64(queue.count)).addingClamped(window)
+        guard limit >= granted.addingClamped(window / 2) else { return nil }
         granted = limit
         return limit
     }

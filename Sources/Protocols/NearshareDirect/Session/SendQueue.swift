@@ -12,7 +12,7 @@ struct SendQueue: Sendable {
     /// The number of unacknowledged messages.
     var count: Int { messages.count - start }
     /// The number of the next message to be appended.
-    var nextNumber: UInt64 { firstNumber + UInt64(count) }
+    var nextNumber: UInt64 { firstNumber.addingClamped(UInt64(count)) }
 
     /// Whether fewer messages and bytes are unacknowledged than the limits allow.
     func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
@@ -23,12 +23,14 @@ struct SendQueue: Sendable {
     mutating func append(_ message: SessionMessage) -> UInt64 {
         messages.append(message)
         byteCount += message.windowByteCount
+        // Bounded: at least this message is counted.
         return nextNumber - 1
     }
 
     /// The message of a number; nil when it is acknowledged or was not appended yet.
     subscript(number: UInt64) -> SessionMessage? {
         guard (firstNumber..<nextNumber).contains(number) else { return nil }
+        // Bounded: the number is in the range of those that are kept.
         return messages[start + Int(number - firstNumber)]
     }
 
@@ -36,7 +38,7 @@ struct SendQueue: Sendable {
     mutating func acknowledge(below number: UInt64) throws(MalformedInput) {
         guard number <= nextNumber else { throw MalformedInput("message: an acknowledgement of a message that was never sent") }
         guard number > firstNumber else { return }
-        removeFirst(Int(number - firstNumber))
+        removeFirst(Int(clamping: number.subtractingClamped(firstNumber)))
         firstNumber = number
     }
 

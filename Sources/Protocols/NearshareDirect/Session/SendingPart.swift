@@ -48,8 +48,8 @@ struct SendingPart: Sendable {
             isFinished = true
             return .finish
         }
-        let bytes = queue.removeFirst(min(maximumData, Int(clamping: limit - sent)))
-        sent += UInt64(bytes.count)
+        let bytes = queue.removeFirst(min(maximumData, Int(clamping: limit.subtractingClamped(sent))))
+        sent = sent.addingClamped(UInt64(bytes.count))
         let isWritable = isProgramWaiting && room(in: buffer) >= buffer / 2
         if isWritable { isProgramWaiting = false }
         return .data(bytes, isWritable: isWritable)

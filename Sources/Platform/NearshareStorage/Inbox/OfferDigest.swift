@@ -1,0 +1,27 @@
+internal import NearshareBase
+internal import NearshareCrypto
+
+/// A hash over everything that an offer says: SHA-256 of its counts, and of kind, name, size, entries and type of each described
+/// item. It binds kept content to the offer that the user has accepted (Q3).
+enum OfferDigest {
+    static func of(_ offer: Offer) -> [UInt8] {
+        var writer = ByteWriter()
+        writer.write("nearshare offer".utf8)
+        writer.write(offer.itemCount)
+        writer.write(offer.entryCount)
+        write(offer.totalSize, to: &writer)
+        for item in offer.items {
+            writer.write(item.kind.rawValue)
+            write(item.size, to: &writer)
+            writer.write(item.entryCount)
+            writer.writeCounted(item.name.bytes, by: UInt32.self)
+            writer.writeCounted(item.mediaType.text.utf8, by: UInt32.self)
+        }
+        return SHA256Hasher.digest(writer.bytes)
+    }
+
+    private static func write(_ size: UInt64?, to writer: inout ByteWriter) {
+        writer.write(UInt8(size == nil ? 0 : 1))
+        writer.write(size ?? 0)
+    }
+}
