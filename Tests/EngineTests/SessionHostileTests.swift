@@ -144,6 +144,55 @@ import Testing
         }
     }
 
+    @Test(
+        "Q2: datagrams outside a session are dropped, and larger ones than any session sends end the link",
+        arguments: Way.allCases)
+    func datagramsOutside(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        try await withNode(neighbourhood.settings(0)) { node in
+            let listener = try node.listen()
+            let transport = neighbourhood.settings(9).transport
+            let link = try await hostile.connect(to: listener.port, over: transport)
+            defer { link.close() }
+            for _ in 0..<300 { link.say([FrameType.datagram, 0] + [UInt8](repeating: 1, count: 1200)) }
+            async let joined = listener.sessionInvitations.first { _ in true }?.accept(Self.settings)
+            try await hostile.join(link)
+            let session = try #require(await joined)
+            link.say([FrameType.datagram, 0, 42])
+            #expect(await session.messages.first { _ in true }?.message.bytes == [42])
+            // Inside a session, too.
+            for other in [link, try await hostile.connect(to: listener.port, over: transport)] {
+                other.say([FrameType.datagram, 0] + [UInt8](repeating: 1, count: 1201))
+                try await other.waitUntilOver()
+                #expect(other.frames.contains(ControlFrame.close(.violation).encoded))
+            }
+            await session.leave(waiting: .zero)
+        }
+    }
+
+    @Test("Q2: rosters and the like mean nothing before the session is joined, however many they are")
+    func framesOutside() async throws {
+        let neighbourhood = Neighbourhood(.memory)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        try await withNode(neighbourhood.settings(0)) { node in
+            let listener = try node.listen()
+            let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+            defer { link.close() }
+            let entry = HostileMember.entry(hostile.identity.fingerprint)
+            for _ in 0..<5000 {
+                hostile.tell([entry], on: link)
+                // Not even decoded.
+                link.say([FrameType.sessionLeave])
+            }
+            async let joined = listener.sessionInvitations.first { _ in true }?.accept(Self.settings)
+            try await hostile.join(link)
+            let session = try #require(await joined)
+            #expect(session.members.map(\.id) == [hostile.id])
+            await session.leave(waiting: .zero)
+        }
+    }
+
     @Test("R7, S7: only the member that sends an invalid roster is disconnected", arguments: Way.allCases)
     func malformed(_ way: Way) async throws {
         try await withScene(way) { scene in

@@ -54,14 +54,10 @@ final class LinkDriver: Sendable {
         var random: @Sendable (Int) -> [UInt8]
     }
 
-    /// Limit on received datagrams that wait for the program; the oldest are dropped.
-    private static let maximumWaitingDatagrams = 256
-
     /// Byte streams beside the transfers.
     let streams: LinkStreams
-    /// Unreliable datagrams received on this link; the oldest are dropped.
-    let datagrams: AsyncStream<[UInt8]>
-    private let datagramContinuation: AsyncStream<[UInt8]>.Continuation
+    /// Unreliable datagrams received on this link.
+    let datagrams = LinkDatagrams()
     private let link: any StreamLink
     private let parts: Parts
     private let writer: LinkWriter
@@ -74,8 +70,6 @@ final class LinkDriver: Sendable {
         let control = LinkControl(clock: parts.clock) { link.close() }
         self.control = control
         streams = LinkStreams(role: parts.role) { control.driver.wake() }
-        (datagrams, datagramContinuation) = AsyncStream.makeStream(
-            bufferingPolicy: .bufferingNewest(Self.maximumWaitingDatagrams))
     }
 
     var events: AsyncStream<LinkEvent> { control.events }
@@ -86,7 +80,7 @@ final class LinkDriver: Sendable {
             await withDiscardingTaskGroup { group in
                 let reader = LinkReader(
                     link: link, parts: parts, control: control, writer: writer, streams: streams,
-                    datagrams: datagramContinuation)
+                    datagrams: datagrams)
                 do throws(ThreadError) {
                     let writing = try BlockingThread.start { self.writeLoop() }
                     group.addTask { await writing.join() }

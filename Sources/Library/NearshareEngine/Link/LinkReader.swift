@@ -11,7 +11,7 @@ struct LinkReader: Sendable {
     let control: LinkControl
     let writer: LinkWriter
     let streams: LinkStreams
-    let datagrams: AsyncStream<[UInt8]>.Continuation
+    let datagrams: LinkDatagrams
     private let pool = BlockPool(byteCount: receiveBlockByteCount, kept: 4)
 
     /// Size of a receive buffer: more than a sender writes at once.
@@ -19,7 +19,7 @@ struct LinkReader: Sendable {
 
     init(
         link: any StreamLink, parts: LinkDriver.Parts, control: LinkControl, writer: LinkWriter, streams: LinkStreams,
-        datagrams: AsyncStream<[UInt8]>.Continuation
+        datagrams: LinkDatagrams
     ) {
         self.link = link
         self.parts = parts
@@ -36,7 +36,7 @@ struct LinkReader: Sendable {
     /// - Parameter failure: the reason why there is no connection; nil when there was one.
     func finish(_ failure: LinkEnd?) {
         streams.close()
-        datagrams.finish()
+        datagrams.close()
         control.driver.update { machine, _ in machine.recordEndOfReading() }
         if let failure {
             control.fail(failure)
@@ -185,7 +185,9 @@ struct LinkReader: Sendable {
             } else if let stream = try StreamFrame(decoding: Array(block.bytes[frame])[...]) {
                 try streams.receive(stream)
             } else if block.bytes[frame.lowerBound] == FrameType.datagram {
-                datagrams.yield(Array(block.bytes[frame].dropFirst()))
+                try datagrams.receive(block.bytes[frame].dropFirst())
+            } else if isOutsideSession(block.bytes[frame.lowerBound]) {
+                continue
             } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
                 try control.receive(session)
             } else if let received = try ControlFrame.decode(Array(block.bytes[frame])) {
@@ -194,6 +196,13 @@ struct LinkReader: Sendable {
                 control.decide { connection, now in connection.receive(received, now: now) }
             }
         }
+    }
+
+    /// Whether a frame is about a session that this link does not belong to. Before it has been accepted, the side that opened
+    /// the link can only invite (Q2).
+    private func isOutsideSession(_ type: UInt8) -> Bool {
+        (FrameType.sessionRoster...FrameType.sessionDatagrams).contains(type) && parts.role == .responder
+            && !streams.isWelcoming
     }
 
     private func isWanted(_ id: TransferID, count: Int) -> Bool {

@@ -149,6 +149,9 @@ final class LinkStreams: Sendable {
         state.withLock { $0.isWelcoming = true }
     }
 
+    /// Whether the link belongs to a session, see ``welcome()``.
+    var isWelcoming: Bool { state.withLock { $0.isWelcoming } }
+
     /// The number of open streams.
     var count: Int { state.withLock { $0.streams.count } }
 

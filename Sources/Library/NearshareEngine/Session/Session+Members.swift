@@ -208,9 +208,7 @@ extension Session {
         guard let sessionLink else { return nil }
         driver.streams.welcome()
         node.start { await self.followStreams(of: sessionLink) }
-        node.start {
-            for await datagram in driver.datagrams { self.take(datagram: datagram, from: sessionLink.peer) }
-        }
+        driver.datagrams.read { self.take(datagram: $0, from: sessionLink.peer) }
         if isInitiator {
             // Safe: the empty name is within the limit.
             guard let stream = driver.openStream(.messages, StreamName("")!) else {

@@ -195,7 +195,7 @@ extension Session {
 
     func take(datagram: [UInt8], from member: PeerID) {
         guard let first = datagram.first, let kind = SessionMessage.Kind(rawValue: first),
-            datagram.count <= 1 + Self.maximumUnreliableByteCount, isMember(member)
+            datagram.count <= LinkDatagrams.maximumByteCount, isMember(member)
         else { return }
         inbox.append(
             unreliable: ReceivedMessage(
