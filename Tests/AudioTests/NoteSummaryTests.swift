@@ -1,5 +1,6 @@
 import NearshareBase
 import NearshareInterfaces
+import NearshareTesting
 import Testing
 
 @testable import NearshareAudio
@@ -59,6 +60,29 @@ import Testing
             #expect(summary.bitrate >= 0)
         }
         #expect(try OggBuilder.summary(OggBuilder.note(granule: .max), size: .max).granules == .max - 312)
+    }
+
+    @Test("R10: a sparse file with a page at each end is described, whatever its size", arguments: [3_300_000_000, 1 << 40])
+    func sparse(_ size: UInt64) throws {
+        for granule in [313, Int64(size / 2 * 5760)] {
+            let scratch = ScratchFolder()
+            let file = try scratch.note()
+            let start =
+                OggBuilder.page([OggBuilder.head()], flags: 2)
+                + OggBuilder.page([OggBuilder.tags([String]())], sequence: 1)
+            let end = OggBuilder.page([[3, 3, 3]], granule: granule, flags: 4, sequence: 2)
+            try file.write(start, at: 0)
+            try file.write(end, at: size - UInt64(end.count))
+            let summary = try NoteSummary(of: file)
+            #expect(summary.byteCount == size && summary.granules == granule - 312)
+            #expect(summary.duration.asClock.contains(":") && summary.bitrate > 0)
+        }
+    }
+
+    @Test("R10: the bit rate of a file that is no note in truth can be rounded")
+    func hugeBitrate() throws {
+        let summary = try OggBuilder.summary(OggBuilder.note(granule: 313), size: .max)
+        #expect(summary.bitrate == 1_000_000_000_000)
     }
 
     @Test("R10: an empty file and other content are refused", arguments: [0, 1, 26, 27, 1000])

@@ -242,6 +242,11 @@ private func encoded(_ value: JSONValue) throws -> String {
         #expect(line { $0.phase = .finishing }.contains("finishing"))
     }
 
+    @Test("R7: any rate can be shown", arguments: [-1, 0, 1e300, .infinity, .nan] as [Double])
+    func anyRate(_ rate: Double) {
+        #expect(line { $0.rate = rate }.contains("B/s"))
+    }
+
     @Test func `facts appear when they are known`() {
         let full = line {
             $0.done = 250

@@ -77,7 +77,7 @@ import Testing
 
     @Test(
         "what is none is refused",
-        arguments: ["", "0", "-1", "1:60", "1:-5", "1:2:3:4", ":", "1:", "nan", "inf", "1e9", "25:00:00"])
+        arguments: ["", "0", "-1", "1:60", "1:75:00", "0:60:00", "1:-5", "1:2:3:4", ":", "1:", "nan", "inf", "1e9", "25:00:00"])
     func refused(_ text: String) {
         #expect(ClockArgument(argument: text) == nil)
     }

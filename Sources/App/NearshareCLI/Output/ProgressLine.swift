@@ -29,7 +29,7 @@ enum ProgressLine {
         if silence >= stallTime {
             facts.append("no answer for \(silence.asLargestUnit)")
         } else {
-            if let rate = progress.rate { facts.append("\(UInt64(rate).asByteCount)/s") }
+            if let rate = progress.rate { facts.append("\(UInt64(saturating: rate).asByteCount)/s") }
             if let left = progress.timeLeft { facts.append("\(left.asClock) left") }
         }
         let tail = facts.joined(separator: "  ")

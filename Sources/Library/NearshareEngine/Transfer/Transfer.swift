@@ -164,7 +164,7 @@ public final class Transfer: Sendable {
         let now = clock()
         state.withLock { state in
             state.progress.fragments = TransferProgress.Fragments(done: done, total: total)
-            state.progress.done = UInt64(Double(size) * Double(done) / Double(max(1, total)))
+            state.progress.done = min(size, UInt64(saturating: Double(size) * Double(done) / Double(max(1, total))))
             // Emitted without rate limit: fragments are rare.
             Self.emit(&state, now: now)
         }

@@ -49,8 +49,9 @@ package final class NoteReader {
 
     deinit { library.op_free(handle) }
 
-    /// The position of the next ``read(into:)``, in frames.
-    package var position: Int { Int(max(0, library.op_pcm_tell(handle))) }
+    /// The position of the next ``read(into:)``, in frames. Computed from the positions that the file claims for its pages, and
+    /// so limited to its length.
+    package var position: Int { min(Int(max(0, library.op_pcm_tell(handle))), frames) }
     /// The length that the file claims, in frames.
     package var frames: Int { Int(summary.granules) }
 

@@ -16,12 +16,14 @@ package struct NoteSummary: Sendable, Hashable {
 
     package var duration: Duration { .frames(Int(granules), rate: OpusHead.granulesPerSecond) }
 
-    /// Bits a second, including headers.
+    /// Bits a second, including headers; at most ``maximumBitrate``, for files that are no notes in truth.
     package var bitrate: Int {
         guard granules > 0 else { return 0 }
         let bitrate = Double(byteCount) * 8 * Double(OpusHead.granulesPerSecond) / Double(granules)
-        return Int(exactly: bitrate.rounded(.down)) ?? .max
+        return Int(min(bitrate, Self.maximumBitrate))
     }
+
+    private static let maximumBitrate = 1e12
 
     /// - Throws: ``AudioError/Code/damaged`` for a file that is not a voice note.
     package init(of file: NoteFile) throws(AudioError) {
