@@ -36,14 +36,23 @@ import Testing
         #expect(try parse("receive", as: ReceiveCommand.self).receiving.makeLimits(for: try self.machine()).maximumSize == nil)
     }
 
+    @Test func `executable bits are kept by the option or the configuration only`() throws {
+        let plain: ReceiveCommand = try parse("receive")
+        let given: ReceiveCommand = try parse("receive --keep-executable")
+        #expect(try !plain.receiving.makeLimits(for: machine()).keepsExecutable)
+        #expect(try given.receiving.makeLimits(for: machine()).keepsExecutable)
+        #expect(try plain.receiving.makeLimits(for: machine("keep-executable = true")).keepsExecutable)
+    }
+
     @Test func `all receiving options reach the node`() throws {
         let run: MeshRunCommand = try parse(
-            "mesh run --inbox /in --name anna --accept none --max-size 7 --max-per-peer 8 --port 9 --interface eth0 --adapter none"
+            "mesh run --inbox /in --name anna --accept none --max-size 7 --max-per-peer 8 --keep-executable --port 9 --interface eth0 "
+                + "--adapter none"
         )
         let options = run.receiving.nodeOptions(log: run.global.logger)
         #expect(options.inbox == "/in" && options.name?.claimed == "anna" && options.accept == Configuration.Accept.none)
         #expect(options.maximumSize == 7 && options.maximumPerPeer == 8 && options.port == 9 && options.interface == "eth0")
-        #expect(options.radio == nil)
+        #expect(options.radio == nil && options.keepsExecutable)
         guard case .standing = options.purpose else {
             Issue.record("the node of `mesh run` serves one command only")
             return

@@ -28,6 +28,63 @@ import Testing
         #expect(book.trustStatus(of: impostor, claiming: try DisplayName("Eve")) == .new)
     }
 
+    @Test("K4: a key with the id of a known one is not taken for it, and a blocked id stays blocked")
+    func equalIDs() throws {
+        let known = Fingerprint(bytes: [UInt8](repeating: 7, count: 32))!
+        let other = Fingerprint(bytes: [UInt8](repeating: 7, count: 31) + [8])!
+        #expect(known.peerID == other.peerID)
+        var book = TrustStore()
+        let isAdded = book.introduce(known, claiming: Self.ada, as: Self.ada, at: now)
+        #expect(isAdded)
+        #expect(book.trustStatus(of: other, claiming: try DisplayName("Eve")) == .nameClash(knownAs: known))
+        #expect(book.trustStatus(of: other, claiming: nil) == .nameClash(knownAs: known))
+        #expect(book.entry(claiming: known.peerID)?.fingerprint == known)
+        book.setBlocked(known, true)
+        #expect(book.trustStatus(of: other, claiming: nil).isBlocked)
+        book.setBlocked(known, false)
+        let isOtherAdded = book.introduce(other, claiming: Self.ada, as: try DisplayName("Eve"), at: now)
+        #expect(isOtherAdded)
+        // Both are known now: the fingerprint decides, and the id selects neither.
+        #expect(book.trustStatus(of: other, claiming: nil) == .known(.seen, isFriend: false))
+        #expect(book.entry(claiming: known.peerID) == nil)
+        book.remove(known)
+        #expect(book.entry(claiming: known.peerID)?.fingerprint == other)
+        #expect(book.trustStatus(of: known, claiming: nil) == .nameClash(knownAs: other))
+    }
+
+    @Test("R6: names are looked up in an index, which follows every change of a full store")
+    func fullStore() throws {
+        func fingerprint(_ number: Int) -> Fingerprint {
+            Fingerprint(bytes: UInt64(number).bigEndianBytes + [UInt8](repeating: 1, count: 24))!
+        }
+        var book = TrustStore()
+        for number in 0..<TrustStore.capacity {
+            let name = try DisplayName("Peer \(number)")
+            let isAdded = book.introduce(fingerprint(number), claiming: name, as: name, at: now)
+            #expect(isAdded)
+        }
+        let clock = ContinuousClock()
+        // A search of all names took 27 ms each in a release build.
+        let elapsed = try clock.measure {
+            for number in 0..<500 {
+                let name = try DisplayName("p e e r \(number)")
+                #expect(
+                    book.trustStatus(of: fingerprint(9_000), claiming: name) == .nameClash(knownAs: fingerprint(number)))
+            }
+        }
+        #expect(elapsed < .seconds(5))
+        book.rename(fingerprint(3), to: try DisplayName("Mia"))
+        #expect(
+            book.trustStatus(of: fingerprint(9_000), claiming: try DisplayName("mia")) == .nameClash(knownAs: fingerprint(3)))
+        book.remove(fingerprint(4))
+        #expect(book.trustStatus(of: fingerprint(9_000), claiming: try DisplayName("Peer 4")) == .new)
+        let decoded = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
+        #expect(decoded == book)
+        #expect(
+            decoded.trustStatus(of: fingerprint(9_000), claiming: try DisplayName("MIA")) == .nameClash(knownAs: fingerprint(3))
+        )
+    }
+
     @Test("K2: a name given here can't be claimed either") func givenName() throws {
         var book = TrustStore()
         let known = try peer(10)

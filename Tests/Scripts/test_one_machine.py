@@ -172,7 +172,7 @@ class OneMachineStory(Story):
         self.assertCode(0, self.ben.run("send", source, "--to", anna.address))
         self.assertEqual(0o600, os.stat(anna.wait_for("delivered")["path"]).st_mode & 0o7777)
         self.assertCode(0, self.ben.run("send", source, "--keep-modes", "--to", anna.address))
-        self.assertEqual(0o775, os.stat(anna.wait_for("delivered")["path"]).st_mode & 0o7777)
+        self.assertEqual(0o644, os.stat(anna.wait_for("delivered")["path"]).st_mode & 0o7777)
         self.assertEqual(0o700, self.anna.inbox.stat().st_mode & 0o777)
 
     def test_P6_links_stay_inside(self):

@@ -58,6 +58,25 @@ struct StateTests {
         #expect(try file.read().text == "one")
     }
 
+    @Test("a file of a later version is told apart from a damaged one, and the last value read stays at hand")
+    func laterVersion() throws {
+        let file = try StateFile("note.json", in: state(), startingWith: Note())
+        #expect(file.latestValue == nil)
+        try file.update { $0.text = "one" }
+        #expect(try file.read().text == "one")
+        for (content, words) in [
+            ("{\"text\": [1]}", "later version"), ("[]", "later version"), ("", "damaged"), ("{", "damaged"),
+        ] {
+            try scratch.write("a/b/state/note.json", Array(content.utf8))
+            let failure = #expect(throws: StorageError.self) { try file.read() }
+            #expect(failure?.description.contains(words) == true, "\(content)")
+            // Nothing that can't be read is replaced.
+            #expect(throws: StorageError.self) { try file.update { $0.text = "two" } }
+            #expect(try scratch.read("a/b/state/note.json") == Array(content.utf8))
+        }
+        #expect(file.latestValue?.text == "one")
+    }
+
     @Test("K10: a key is made once, from the kernel's randomness, and is another one elsewhere")
     func key() throws {
         #expect(try !state().hasIdentity)
@@ -172,6 +191,23 @@ struct StateTests {
         #expect(try scratch.status("a/b/state/history.jsonl").st_mode & 0o7777 == 0o600)
     }
 
+    @Test("one peer cannot rotate the entries of others away")
+    func historyFlood() throws {
+        let history = ReceiveHistory(in: try state())
+        var friend = entry(1, name: "from a friend")
+        friend.peer = Fingerprint(bytes: [UInt8](repeating: 9, count: 32))!
+        try history.append(friend)
+        let line = try scratch.read("a/b/state/history.jsonl").count
+        // Written at once: each call synchronises the file.
+        let other = try JSONEncoder().encode(entry(2, name: String(repeating: "x", count: 20_000)))
+        let flood = (0..<(3 << 20) / other.count).flatMap { _ -> [UInt8] in Array(other) + [10] }
+        try scratch.write("a/b/state/history.jsonl", try scratch.read("a/b/state/history.jsonl") + flood)
+        try history.append(entry(3))
+        let entries = try history.entries()
+        #expect(entries.first == friend && entries.last == entry(3))
+        #expect(try scratch.status("a/b/state/history.jsonl").st_size <= (1 << 20) + line)
+    }
+
     @Test("a damaged line of the history hides no other")
     func damagedHistory() throws {
         let history = ReceiveHistory(in: try state())
@@ -229,6 +265,7 @@ struct ConfigurationTests {
         #expect(configuration.interface == "eth0" && configuration.timeout == .seconds(45))
         #expect(try Configuration(toml: "") == Configuration())
         #expect(try Configuration(toml: "max-size = 1000").maximumSize == 1000)
+        #expect(try Configuration(toml: "keep-executable = true").keepsExecutable && !Configuration().keepsExecutable)
         #expect(try Configuration(toml: "max-per-peer = \"1 MB\"").maximumPerPeer == 1_000_000)
     }
 

@@ -83,7 +83,7 @@ struct StagedTreeTests {
 
     private func tree() throws -> StagedTree {
         let area = try StagingArea(path: scratch("spool"))
-        return StagedTree(try area.open(sender: anna, resumeKey: someKey), keepsPermissions: true)
+        return StagedTree(try area.open(sender: anna, resumeKey: someKey), limits: InboxLimits())
     }
 
     private func entry(_ path: [String], item: UInt32 = 0) throws -> EntryHeader {
@@ -111,7 +111,7 @@ struct StagedTreeTests {
         _ = try createFolder(["t", "c"], in: &tree)
         #expect(tree.folders.map(\.stored) == ["t", "c"])
         // P6: no write access for others; the time is set when nothing can change it any more.
-        #expect(try inner.status().st_mode & 0o7777 == 0o775 && inner.status().modifiedNanoseconds == 5_000_000_000)
+        #expect(try inner.status().st_mode & 0o7777 == 0o755 && inner.status().modifiedNanoseconds == 5_000_000_000)
         tree.completeFolders(downTo: 0)
         #expect(tree.folders.isEmpty)
     }

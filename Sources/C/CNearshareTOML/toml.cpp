@@ -31,6 +31,9 @@ void read_table(const toml::table &table, const std::string &prefix, void *conte
         } else if (const auto *integer = node.as_integer()) {
             entry.kind = NEARSHARE_TOML_INTEGER;
             entry.integer = integer->get();
+        } else if (const auto *flag = node.as_boolean()) {
+            entry.kind = NEARSHARE_TOML_FLAG;
+            entry.integer = flag->get();
         }
         take(context, &entry);
     }

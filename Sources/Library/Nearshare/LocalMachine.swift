@@ -7,6 +7,7 @@ package import NearshareEngine
 public import NearshareInterfaces
 public import NearshareStorage
 internal import NearshareTCP
+internal import Synchronization
 
 #if Bluetooth
     internal import NearshareBluetooth
@@ -104,6 +105,9 @@ public final class LocalMachine: Sendable {
         log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
+        // A damaged store is a refusal here, rather than a surprise at the first offer.
+        _ = try trust.read()
+        let reported = Mutex<MonotonicInstant?>(nil)
         var settings = NodeSettings(
             identity: try state.identity(), name: try self.name(name), transport: TCPTransport(), discovery: discovery,
             clock: { SystemClock.monotonic() }, wallClock: { SystemClock.wall() }, random: { Self.randomBytes($0) },
@@ -111,9 +115,15 @@ public final class LocalMachine: Sendable {
                 do {
                     return try trust.read().trustStatus(of: peer, claiming: name)
                 } catch {
-                    // Without the trust store no peer is known, which makes every decision stricter.
-                    log.error("\(error)")
-                    return .new
+                    let now = SystemClock.monotonic()
+                    let isDue = reported.withLock { last in
+                        if let time = last, now - time < Self.trustErrorInterval { return false }
+                        last = now
+                        return true
+                    }
+                    if isDue { log.error("\(error)") }
+                    // A blocked peer must not become new: what was read last counts, and nobody is served without it.
+                    return trust.latestValue?.trustStatus(of: peer, claiming: name) ?? .known(.blocked, isFriend: false)
                 }
             },
             log: log)
@@ -123,6 +133,9 @@ public final class LocalMachine: Sendable {
         if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }
         return settings
     }
+
+    /// Interval of log messages about a trust store that can't be read.
+    private static let trustErrorInterval = Duration.seconds(60)
 
     /// How far messages go: a named profile, the configured one, or the standard one.
     /// - Parameter name: one of nearshare's or of the configuration; nil for the configured one.

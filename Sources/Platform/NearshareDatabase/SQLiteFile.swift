@@ -27,6 +27,9 @@ final class SQLiteFile: Sendable {
         }
         queue = try Self.shielded(path) {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
+            guard try !queue.read(migrator.hasBeenSuperseded) else {
+                throw StorageError(.failed, "\(path) was written by a later version of nearshare; update nearshare")
+            }
             do {
                 try migrator.migrate(queue)
             } catch {
@@ -53,6 +56,8 @@ final class SQLiteFile: Sendable {
     private static func shielded<Result>(_ path: String, _ body: () throws -> Result) throws(StorageError) -> Result {
         do {
             return try body()
+        } catch let error as StorageError {
+            throw error
         } catch let error as DatabaseError {
             switch error.resultCode {
             case .SQLITE_FULL: throw StorageError(.noSpace, "the disk is full, so messages cannot be stored; free some space")

@@ -30,7 +30,7 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Send symbolic links inside folders as links instead of leaving them out.")
     var links = false
 
-    @Flag(help: "Preserve permission bits, except set-user-ID and set-group-ID.")
+    @Flag(help: "Send permission bits, except set-user-ID and set-group-ID.")
     var keepModes = false
 
     @Option(

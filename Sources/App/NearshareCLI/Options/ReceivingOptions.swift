@@ -25,6 +25,9 @@ struct ReceivingOptions: ParsableArguments {
             "Maximum bytes accepted from one peer without asking, until the program ends, such as 2GB.", valueName: "size"))
     var maxPerPeer: SizeArgument?
 
+    @Flag(help: "Keep executable bits that the sender has set; otherwise no received file is executable.")
+    var keepExecutable = false
+
     @Option(help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"))
     var port: UInt16?
 
@@ -34,7 +37,7 @@ struct ReceivingOptions: ParsableArguments {
     @OptionGroup var bluetooth: BluetoothOptions
 
     func makeLimits(for machine: LocalMachine) -> InboxLimits {
-        machine.configuration.inboxLimits(maximumSize: maxSize?.bytes)
+        machine.configuration.inboxLimits(maximumSize: maxSize?.bytes, keepsExecutable: keepExecutable)
     }
 
     func makeQuota(for machine: LocalMachine) -> PeerQuota {
@@ -46,6 +49,7 @@ struct ReceivingOptions: ParsableArguments {
         var options = NodeOptions(purpose: .standing, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
         (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)
         (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
+        options.keepsExecutable = keepExecutable
         return options
     }
 }

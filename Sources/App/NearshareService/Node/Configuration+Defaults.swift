@@ -2,10 +2,13 @@ package import Nearshare
 
 /// An option of a command precedes the configuration.
 extension Configuration {
-    /// - Parameter maximumSize: the option; nil for the configured limit. Bytes.
-    package func inboxLimits(maximumSize: UInt64?) -> InboxLimits {
+    /// - Parameters:
+    ///   - maximumSize: the option; nil for the configured limit. Bytes.
+    ///   - keepsExecutable: whether the option is given.
+    package func inboxLimits(maximumSize: UInt64?, keepsExecutable: Bool = false) -> InboxLimits {
         var limits = InboxLimits()
         limits.maximumSize = maximumSize ?? self.maximumSize
+        limits.keepsExecutable = keepsExecutable || self.keepsExecutable
         return limits
     }
 

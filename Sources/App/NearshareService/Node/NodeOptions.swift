@@ -21,6 +21,7 @@ package struct NodeOptions: Sendable {
     package var maximumSize: UInt64?
     /// Bytes.
     package var maximumPerPeer: UInt64?
+    package var keepsExecutable = false
     package var port: UInt16?
     package var interface: String?
     /// nil for no Bluetooth.

@@ -78,10 +78,14 @@ package func runNode(
     let accept =
         isStanding
         ? try configuration.acceptance(given: options.accept, canAsk: display != nil) : configuration.unattendedAcceptance
-    let settings = try machine.nodeSettings(
+    var settings = try machine.nodeSettings(
         name: options.name, interface: options.interface, discovery: machine.discovery(log: options.log),
         radio: options.radio, log: options.log)
-    let inbox = try machine.inbox(options.inbox, limits: configuration.inboxLimits(maximumSize: options.maximumSize))
+    // No command reads invitations into sessions.
+    settings.acceptsSessions = false
+    let limits = configuration.inboxLimits(
+        maximumSize: options.maximumSize, keepsExecutable: options.keepsExecutable)
+    let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
         let listener = try node.listen(port: options.port ?? configuration.port ?? 0)

@@ -96,9 +96,12 @@ package final class PrimaryRole: Sendable {
         }
         settings.profile = try machine.propagationProfile(profile)
         settings.usesBlueChat = true
+        let latest = Monitor<ContactSnapshot?>(nil)
         settings.isBlocked = { [machine] sender in
-            // Without the files no peer is known, and none is trusted.
-            (try? ContactDirectory(machine).snapshot())?.isBlocked(sender) ?? false
+            let snapshot = (try? ContactDirectory(machine).snapshot()) ?? latest.withLock(\.self)
+            latest.withLock { $0 = snapshot }
+            // Without the files a blocked sender would be a new one.
+            return snapshot?.isBlocked(sender) ?? true
         }
         // A text for a `receive` is offered like a file, unless a command follows the conversations.
         if facts.handsOver { settings.acceptsTexts = { [subscribers] in subscribers.hasSubscribers } }

@@ -1,4 +1,4 @@
-// Reads TOML for Swift through C: a document's strings and integers by their full names, parsed by toml++ (a C++ header library).
+// Reads TOML for Swift through C: a document's strings, integers and booleans by their full names, parsed by toml++ (a C++ header library).
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +10,8 @@ extern "C" {
 enum nearshare_toml_kind {
     NEARSHARE_TOML_TEXT,
     NEARSHARE_TOML_INTEGER,
+    /// `integer` is 0 or 1.
+    NEARSHARE_TOML_FLAG,
     /// A valid TOML type that no setting has.
     NEARSHARE_TOML_OTHER,
 };

@@ -37,6 +37,10 @@ package struct TrustStore: Sendable, Hashable {
 
     /// The known peers.
     package private(set) var entries: [Fingerprint: Entry] = [:]
+    /// Keys by the folded names that may belong to them: an untrusted peer's offer must not cost a search of all names.
+    private var keysByName: [String: Set<Fingerprint>] = [:]
+    /// Keys by their first 8 bytes.
+    private var keysByID: [PeerID: Set<Fingerprint>] = [:]
 
     /// Creates an empty store.
     package init() {}
@@ -61,11 +65,15 @@ package struct TrustStore: Sendable, Hashable {
         trustStatus(ofKnown: entry(claiming: id)?.fingerprint, claiming: name)
     }
 
-    /// - Parameter fingerprint: nil for a key that is not known.
+    /// - Parameter fingerprint: nil for a key of which only the id is claimed, and no known key has it.
     private func trustStatus(ofKnown fingerprint: Fingerprint?, claiming name: DisplayName?) -> TrustStatus {
         let entry = fingerprint.flatMap { entries[$0] }
         // A blocked peer is blocked under every name.
         if let entry, entry.trust == .blocked { return .known(.blocked, isFriend: false) }
+        // Another key with the id of a known one was made to be mistaken for it: the whole fingerprint decides.
+        if let fingerprint, entry == nil, let known = keysByID[fingerprint.peerID]?.min(by: { $0.hex < $1.hex }) {
+            return entries[known]?.trust == .blocked ? .known(.blocked, isFriend: false) : .nameClash(knownAs: known)
+        }
         // A peer with a given name is known by that, and may claim the same name as another one.
         if let name, let owner = owner(of: name, besides: fingerprint), owner.isNameGiven || entry?.givenName == nil {
             return .nameClash(knownAs: owner.fingerprint)
@@ -87,7 +95,8 @@ package struct TrustStore: Sendable, Hashable {
         if let given = own?.givenName, Self.folded(given) == folded { return nil }
         let isTrusted = own?.isTrusted ?? false
         let isKnownByIt = own.map { Self.isKnown($0, by: folded) } ?? false
-        let others = entries.filter { $0.key != fingerprint && $0.value.trust != .blocked }
+        let others = (keysByName[folded] ?? []).compactMap { key in entries[key].map { (key: key, value: $0) } }
+            .filter { $0.key != fingerprint && $0.value.trust != .blocked }
         if let owner = others.first(where: { $0.value.givenName.map(Self.folded) == folded }),
             owner.value.isTrusted || !isTrusted || !isKnownByIt
         {
@@ -105,9 +114,11 @@ package struct TrustStore: Sendable, Hashable {
             || (entry.isTrusted && entry.formerNames.contains { folded($0) == foldedName })
     }
 
-    /// Finds a known peer by the short name of its key: an unauthenticated claim, for showing only.
+    /// Finds a known peer by the short name of its key: an unauthenticated claim, for showing only. nil also for an id that
+    /// several known keys have.
     package func entry(claiming id: PeerID) -> (fingerprint: Fingerprint, entry: Entry)? {
-        entries.first { $0.key.peerID == id }.map { ($0.key, $0.value) }
+        guard let keys = keysByID[id], keys.count == 1, let key = keys.first else { return nil }
+        return entries[key].map { (key, $0) }
     }
 
     // MARK: Changes
@@ -120,13 +131,13 @@ package struct TrustStore: Sendable, Hashable {
     /// Records that both users have compared the short authentication string on the peer's link, and it matched.
     package mutating func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) {
         record(peer.fingerprint, named: name, at: now)
-        if entries[peer.fingerprint]?.trust != .blocked { entries[peer.fingerprint]?.trust = .verified }
+        _ = update(peer.fingerprint) { if $0.trust != .blocked { $0.trust = .verified } }
         settleName(of: peer.fingerprint)
     }
 
     /// Records that the short authentication string on the peer's link did not match, which revokes an earlier verification.
     package mutating func recordMismatch(with peer: AuthenticatedPeer) {
-        if entries[peer.fingerprint]?.trust == .verified { entries[peer.fingerprint]?.trust = .seen }
+        _ = update(peer.fingerprint) { if $0.trust == .verified { $0.trust = .seen } }
     }
 
     /// Adds a key that the local user has imported, with a name that no other peer can claim.
@@ -175,14 +186,37 @@ package struct TrustStore: Sendable, Hashable {
     /// - Returns: false when the key is not known.
     @discardableResult
     package mutating func remove(_ fingerprint: Fingerprint) -> Bool {
-        entries.removeValue(forKey: fingerprint) != nil
+        set(nil, for: fingerprint) != nil
     }
 
     private mutating func update(_ fingerprint: Fingerprint, _ body: (inout Entry) -> Void) -> Bool {
         guard var entry = entries[fingerprint] else { return false }
         body(&entry)
-        entries[fingerprint] = entry
+        set(entry, for: fingerprint)
         return true
+    }
+
+    /// Replaces or removes an entry, and keeps the indexes.
+    /// - Returns: the previous entry.
+    @discardableResult
+    private mutating func set(_ entry: Entry?, for fingerprint: Fingerprint) -> Entry? {
+        let previous = entries[fingerprint]
+        entries[fingerprint] = entry
+        if previous == nil, entry != nil { keysByID[fingerprint.peerID, default: []].insert(fingerprint) }
+        if previous != nil, entry == nil { Self.remove(fingerprint, at: fingerprint.peerID, from: &keysByID) }
+        let (oldNames, newNames) = (previous.map(Self.foldedNames) ?? [], entry.map(Self.foldedNames) ?? [])
+        for name in oldNames.subtracting(newNames) { Self.remove(fingerprint, at: name, from: &keysByName) }
+        for name in newNames.subtracting(oldNames) { keysByName[name, default: []].insert(fingerprint) }
+        return previous
+    }
+
+    private static func remove<Key>(_ fingerprint: Fingerprint, at key: Key, from index: inout [Key: Set<Fingerprint>]) {
+        index[key]?.remove(fingerprint)
+        if index[key]?.isEmpty == true { index[key] = nil }
+    }
+
+    private static func foldedNames(_ entry: Entry) -> Set<String> {
+        Set(([entry.claimedName] + entry.formerNames + [entry.givenName].compactMap(\.self)).map(folded))
     }
 
     private mutating func record(_ fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
@@ -193,9 +227,10 @@ package struct TrustStore: Sendable, Hashable {
             entry.lastSeen = max(now, entry.lastSeen)
         }
         guard !isKnown, makeRoom() else { return }
-        entries[fingerprint] = Entry(
-            claimedName: name, isNameContested: isContested, givenName: nil, trust: .seen, isFriend: false, firstSeen: now,
-            lastSeen: now)
+        set(
+            Entry(
+                claimedName: name, isNameContested: isContested, givenName: nil, trust: .seen, isFriend: false,
+                firstSeen: now, lastSeen: now), for: fingerprint)
     }
 
     /// - Returns: false when the store is full of peers that the user has decided about; a new peer then stays unknown.
@@ -204,7 +239,7 @@ package struct TrustStore: Sendable, Hashable {
         let oldest = entries.filter { $0.value.trust == .seen && !$0.value.isFriend && $0.value.givenName == nil }
             .min { $0.value.lastSeen < $1.value.lastSeen }
         guard let oldest else { return false }
-        entries[oldest.key] = nil
+        set(nil, for: oldest.key)
         return true
     }
 
@@ -213,7 +248,7 @@ package struct TrustStore: Sendable, Hashable {
         guard let entry = entries[fingerprint], entry.isNameContested,
             owner(of: entry.claimedName, besides: fingerprint) == nil
         else { return }
-        entries[fingerprint]?.isNameContested = false
+        _ = update(fingerprint) { $0.isNameContested = false }
     }
 
     /// Folds a name for comparison, so that names that look alike are equal: case, white space and invisible characters are
@@ -262,7 +297,7 @@ extension TrustStore: Codable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         for record in try container.decode([Record].self).prefix(Self.capacity) {
-            guard entries.updateValue(record.entry, forKey: record.fingerprint) == nil else {
+            guard set(record.entry, for: record.fingerprint) == nil else {
                 throw DecodingError.dataCorruptedError(
                     in: container, debugDescription: "duplicate entry for peer \(record.fingerprint.peerID)")
             }

@@ -26,6 +26,8 @@ package struct NodeSettings: Sendable {
     package var meshSessionLifetime = Duration.seconds(86_400)
     /// The transport of unreliable messages; nil to send them over the stream links.
     package var datagrams: (any DatagramTransport)?
+    /// Whether invitations into sessions are delivered; otherwise they are refused on arrival.
+    package var acceptsSessions = true
     /// The monotonic clock.
     package var clock: @Sendable () -> MonotonicInstant
     /// The wall clock, for timestamps that users see.

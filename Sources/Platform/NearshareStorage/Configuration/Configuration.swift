@@ -13,6 +13,8 @@ package struct Configuration: Sendable, Hashable {
     package var maximumSize: UInt64?
     /// Limit on the bytes that are accepted from each peer without asking.
     package var maximumPerPeer: UInt64?
+    /// Whether received files keep the executable bits that the sender has set.
+    package var keepsExecutable = false
     package var port: UInt16?
     package var interface: String?
     /// The time after which an invitation times out.
@@ -117,6 +119,9 @@ package struct Configuration: Sendable, Hashable {
             accept = policy
         case "max-size": maximumSize = try size()
         case "max-per-peer": maximumPerPeer = try size()
+        case "keep-executable":
+            guard case .flag(let keeps) = value else { throw Invalid(description: "expected true or false") }
+            keepsExecutable = keeps
         case "port":
             guard let number = integer, let port = UInt16(exactly: number) else {
                 throw Invalid(description: "expected a number from 0 to 65535")

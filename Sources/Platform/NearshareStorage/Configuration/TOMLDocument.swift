@@ -5,6 +5,7 @@ struct TOMLDocument {
     enum Value: Equatable {
         case text(String)
         case integer(Int64)
+        case flag(Bool)
         /// A valid value of a type that no setting has.
         case other
     }
@@ -44,6 +45,7 @@ private let appendEntry: @convention(c) (UnsafeMutableRawPointer?, UnsafePointer
         switch entry.kind {
         case NEARSHARE_TOML_TEXT: .text(string(entry.text, entry.text_length))
         case NEARSHARE_TOML_INTEGER: .integer(entry.integer)
+        case NEARSHARE_TOML_FLAG: .flag(entry.integer != 0)
         default: .other
         }
     context.assumingMemoryBound(to: [(key: String, value: TOMLDocument.Value)].self).pointee.append(

@@ -10,6 +10,8 @@ package struct InboxLimits: Sendable, Hashable {
     package var allowsLinks = true
     /// Whether harmless permission bits of the sender's are set; otherwise all files are 0600 and all folders 0700.
     package var keepsPermissions = true
+    /// Whether the sender's executable bits of files are among them.
+    package var keepsExecutable = false
     /// A partial transfer that is not resumed within this time is removed.
     package var partialLifetime = Duration.seconds(7 * 86_400)
 

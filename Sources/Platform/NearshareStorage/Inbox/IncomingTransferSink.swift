@@ -44,7 +44,7 @@ final class IncomingTransferSink: ResourceSink {
         self.inbox = inbox
         quota = try TransferQuota(offer: offer, limits: inbox.limits)
         schedule = CheckpointSchedule(clock: clock)
-        tree = StagedTree(staged, keepsPermissions: inbox.limits.keepsPermissions)
+        tree = StagedTree(staged, limits: inbox.limits)
     }
 
     // MARK: Resuming

@@ -15,6 +15,7 @@ struct StagedTree {
     private let items: FileDescriptor
     private let needsModes: Bool
     private let keepsPermissions: Bool
+    private let keepsExecutable: Bool
     private var itemDirectory: FileDescriptor?
     private(set) var item: UInt32?
     /// From the item's own folder down to the one that was written into last.
@@ -23,10 +24,11 @@ struct StagedTree {
     /// Limit on numbered variants of a name: they are tried one after the other.
     private static let maximumNumber = 999
 
-    init(_ staged: StagedTransfer, keepsPermissions: Bool) {
+    init(_ staged: StagedTransfer, limits: InboxLimits) {
         items = staged.items
         needsModes = staged.needsModes
-        self.keepsPermissions = keepsPermissions
+        keepsPermissions = limits.keepsPermissions
+        keepsExecutable = limits.keepsExecutable
     }
 
     mutating func resume(from partial: PartialTransfer) throws(StorageError) {
@@ -92,7 +94,7 @@ struct StagedTree {
         while folders.count > depth {
             let folder = folders.removeLast()
             if keepsPermissions, let permissions = folder.permissions {
-                fchmod(folder.directory.rawValue, Self.allowed(permissions) | 0o700)
+                fchmod(folder.directory.rawValue, mode_t(permissions) & 0o755 | 0o700)
             }
             if let modified = folder.modified { folder.directory.setModified(modified) }
         }
@@ -120,7 +122,10 @@ struct StagedTree {
     }
 
     func setAttributes(of file: FileDescriptor, from header: EntryHeader) {
-        if keepsPermissions, let permissions = header.permissions { fchmod(file.rawValue, Self.allowed(permissions)) }
+        if keepsPermissions, let permissions = header.permissions {
+            // Writable by no other account, executable only where the receiver has asked for it (P6).
+            fchmod(file.rawValue, mode_t(permissions) & (keepsExecutable ? 0o755 : 0o644) | 0o600)
+        }
         if let modified = header.modified { file.setModified(modified) }
     }
 
@@ -134,7 +139,4 @@ struct StagedTree {
         }
         throw StorageError(.refused, "too many files of the same name")
     }
-
-    /// Permissions without set-uid, set-gid, sticky and write access for others, and always readable by the owner (P6).
-    private static func allowed(_ permissions: UInt16) -> mode_t { mode_t(permissions) & 0o775 | 0o600 }
 }

@@ -2,7 +2,8 @@ internal import FoundationEssentials
 package import NearshareBase
 package import NearshareInterfaces
 
-/// The log of received items: one line of JSON for each, the oldest removed when the file exceeds its limit.
+/// The log of received items: one line of JSON for each. When the file exceeds its limit, the oldest lines are removed, but each
+/// peer keeps a share: a peer that sends very much removes its own.
 package struct ReceiveHistory: Sendable {
     package struct Entry: Sendable, Codable, Hashable {
         package var when: WallTime
@@ -32,6 +33,8 @@ package struct ReceiveHistory: Sendable {
 
     private static let fileName = "history.jsonl"
     private static let retainedByteCount = 1 << 20
+    /// The share of the retained bytes that others leave to each peer.
+    private static let retainedByteCountPerPeer = retainedByteCount / 8
 
     private let directory: StateDirectory
 
@@ -41,7 +44,38 @@ package struct ReceiveHistory: Sendable {
 
     package func append(_ entry: Entry) throws(StorageError) {
         guard let line = try? JSONEncoder().encode(entry) else { return }
-        try directory.append(Array(line), to: Self.fileName, retaining: Self.retainedByteCount)
+        try append(line)
+    }
+
+    private func append(_ line: Data) throws(StorageError) {
+        try directory.append(
+            Array(line), to: Self.fileName, retaining: Self.retainedByteCount, select: Self.retainedLines)
+    }
+
+    /// The newest lines of each peer, up to its share, and then the newest of all.
+    private static func retainedLines(_ lines: [ArraySlice<UInt8>]) -> [ArraySlice<UInt8>] {
+        struct Source: Decodable {
+            var peer: Fingerprint?
+        }
+        var left = retainedByteCount
+        var used: [Fingerprint?: Int] = [:]
+        var isKept = [Bool](repeating: false, count: lines.count)
+        for index in lines.indices.reversed() {
+            // Moves have no peer, and share one.
+            let peer = (try? JSONDecoder().decode(Source.self, from: Data(lines[index])))?.peer
+            let size = lines[index].count + 1
+            guard used[peer, default: 0] + size <= retainedByteCountPerPeer, size <= left else { continue }
+            used[peer, default: 0] += size
+            left -= size
+            isKept[index] = true
+        }
+        for index in lines.indices.reversed() where !isKept[index] {
+            let size = lines[index].count + 1
+            guard size <= left else { break }
+            left -= size
+            isKept[index] = true
+        }
+        return lines.indices.filter { isKept[$0] }.map { lines[$0] }
     }
 
     /// Appended as a line of its own: written lines never change.
@@ -53,7 +87,7 @@ package struct ReceiveHistory: Sendable {
     /// Records that an item was moved from the spool into the inbox.
     package func recordMove(from old: String, to path: String) throws(StorageError) {
         guard let line = try? JSONEncoder().encode(Move(movedFrom: old, path: path)) else { return }
-        try directory.append(Array(line), to: Self.fileName, retaining: Self.retainedByteCount)
+        try append(line)
     }
 
     /// All entries with their latest paths, the oldest first. Damaged lines are skipped.

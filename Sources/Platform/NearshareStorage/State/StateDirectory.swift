@@ -1,6 +1,7 @@
 internal import CNearshareShims
 internal import FoundationEssentials
 internal import Glibc
+internal import NearshareBase
 package import NearshareCrypto
 package import NearshareInterfaces
 
@@ -186,7 +187,13 @@ package final class StateDirectory: Sendable {
         do {
             return try JSONDecoder().decode(type, from: Data(bytes))
         } catch {
-            throw StorageError(.failed, "\(shown(path))/\(name) is damaged; move it away to start with a new one")
+            guard (try? JSONDecoder().decode(StructuredValue.self, from: Data(bytes))) != nil else {
+                throw StorageError(.failed, "\(shown(path))/\(name) is damaged; move it away to start with a new one")
+            }
+            throw StorageError(
+                .failed,
+                "\(shown(path))/\(name) has content that this version of nearshare does not know, perhaps of a later "
+                    + "version; update nearshare, or move the file away to start with a new one")
         }
     }
 
@@ -222,8 +229,11 @@ package final class StateDirectory: Sendable {
         try openFile(name)?.readAll(limit: Self.maximumFileByteCount)
     }
 
-    /// Appends a line. A file of more than twice `limit` bytes is truncated to its last `limit` bytes, without a partial line.
-    func append(_ line: [UInt8], to name: String, retaining limit: Int) throws(StorageError) {
+    /// Appends a line. A file of more than twice `limit` bytes is reduced to the lines that `select` keeps.
+    /// - Parameter select: receives the lines, the oldest first, and returns those to keep, in order.
+    func append(
+        _ line: [UInt8], to name: String, retaining limit: Int, select: ([ArraySlice<UInt8>]) -> [ArraySlice<UInt8>]
+    ) throws(StorageError) {
         try withLock { () throws(StorageError) in
             let raw = nearshare_openat(
                 directory.rawValue, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -231,9 +241,8 @@ package final class StateDirectory: Sendable {
             let file = FileDescriptor(owning: raw)
             try file.write(line + [UInt8(ascii: "\n")])
             guard try file.status().st_size > 2 * limit, let whole = try readFile(name) else { return }
-            let tail = whole.suffix(limit)
-            let start = tail.firstIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? tail.startIndex
-            try replace(name, with: Array(tail[start...]))
+            let kept = select(whole.split(separator: UInt8(ascii: "\n")))
+            try replace(name, with: Array(kept.map { $0 + [UInt8(ascii: "\n")] }.joined()))
         }
     }
 

@@ -42,6 +42,9 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
         return value
     }
 
+    /// The value that was read last, while the file can't be read.
+    package var latestValue: Value? { latest.withLock { $0?.value } }
+
     /// Reads, changes and replaces the value under a lock of all processes. Callers with frequent updates first check a copy
     /// for whether there is a change.
     @discardableResult
