@@ -8,8 +8,10 @@ MANDIR = $(DESTDIR)$(PREFIX)/share/man
 FUZZ_SECONDS ?= 60
 # The Swift runtime goes into the binary, so that it runs where there is no Swift. Nobody looks up symbols in it, and its 50,000
 # relocations are written as a bitmap: both together save a millisecond of every start, and 2 MiB (glibc 2.36 or later reads it).
+# No library is looked for beside the binary, and the table of functions is read-only from the start.
 RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
-	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs
+	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs \
+	--disable-local-rpath -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 BINARY = .build/release/nearshare
 
 .PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
@@ -17,6 +19,7 @@ BINARY = .build/release/nearshare
 
 build: packages
 	swift build $(RELEASE) --product nearshare
+	@.ci/check-binary $(BINARY)
 
 packages:
 	@.ci/install-packages build
