@@ -200,7 +200,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" text' -l 'text' -d 'Send this text instead of files.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" as' -l 'as' -d 'File name for standard input at the receiver.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" links' -l 'links' -d 'Send symbolic links inside folders as links instead of leaving them out.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" keep-modes' -l 'keep-modes' -d 'Preserve permission bits, except set-user-ID and set-group-ID.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" keep-modes' -l 'keep-modes' -d 'Send permission bits, except set-user-ID and set-group-ID.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" timeout' -l 'timeout' -d 'Time to wait for an answer, 0.1 to 600 (default: 30).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" retry' -l 'retry' -d 'Time to try again after the connection was lost, 0 to 86400 (default: 120).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" no-resume' -l 'no-resume' -d 'Start from the beginning, even if the receiver has a part already.'

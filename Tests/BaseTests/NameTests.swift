@@ -277,6 +277,47 @@ struct TerminalTextTests {
         #expect(TerminalText.escaped(text) == text)
     }
 
+    @Test(
+        "T4: a blank name is replaced, and spaces imitate no columns",
+        arguments: [
+            (" ", "unnamed"), ("\u{3000}\u{a0}\u{200b}", "unnamed"), ("  anna     verified ", "anna verified"),
+            ("an\u{2002}\u{2003}na", "an na"), ("漢 字", "漢 字"), ("a\tb", "a\\u{9}b"),
+        ])
+    func blankNames(_ claimed: String, _ shown: String) throws {
+        #expect(try DisplayName(claimed).shown == shown)
+    }
+
+    @Test("T1: a sentence that was escaped before is not escaped again, and passes no control character")
+    func sanitized() throws {
+        let once = "not found: " + TerminalText.escaped("a\u{1b}\\b")
+        #expect(TerminalText.sanitized(once) == once)
+        #expect(TerminalText.sanitized("x\u{1b}[2J\u{202e}") == "x\\u{1b}[2J\\u{202e}")
+    }
+
+    @Test("T4: a quoted name cannot pass for the words around it")
+    func quotedNames() throws {
+        #expect(try DisplayName("anna\" (a verified friend, 4f1d)").quoted == "\"anna\\\" (a verified friend, 4f1d)\"")
+        #expect(try DisplayName("a\\").quoted == "\"a\\\\\"")
+        let hebrew = try DisplayName("אנה").quoted
+        #expect(hebrew == "\"\u{2068}אנה\u{2069}\"" && TerminalText.width(of: hebrew) == 5)
+    }
+
+    @Test(
+        "P5: files that start programs are recognised by name or claimed type",
+        arguments: [
+            "cat.desktop", "CAT.DESKTOP", ".envrc", ".bashrc", ".zprofile", "x.sh", "x.AppImage", "x.sh. .", "Makefile",
+            "setup.exe", "photo.jpg.desktop",
+        ])
+    func starters(_ name: String) throws {
+        #expect(ProgramStarter.isStarter(ClaimedFileName(name)!))
+    }
+
+    @Test("P5: other files are not", arguments: ["photo.jpg", "notes.txt", "sh", "desktop", "archive.tar.gz", "bashrc.txt"])
+    func documents(_ name: String) throws {
+        #expect(!ProgramStarter.isStarter(ClaimedFileName(name)!, claimedType: "image/jpeg"))
+        #expect(ProgramStarter.isStarter(ClaimedFileName(name)!, claimedType: "text/x-shellscript"))
+    }
+
     @Test("T1: a display name is shown escaped, whatever it claims")
     func displayName() throws {
         #expect(try DisplayName("anna\u{1b}[8m").shown == "anna\\u{1b}[8m")

@@ -78,15 +78,15 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
 
     @Test func `an invitation names the peer, the trust in it and the path`() {
         let address = LinkAddress(host: "10.0.0.1", port: 4000)
-        #expect(lines(.inviting(invitation(.direct(address)))) == ["inviting anna (new here)…"])
+        #expect(lines(.inviting(invitation(.direct(address)))) == ["inviting \"anna\" (new here)…"])
         #expect(
             lines(.inviting(invitation(.mesh(isNeighbour: true, estimate: .seconds(1)), .known(.verified, isFriend: false))))
-                == ["sending to anna (verified) over the mesh, directly to a neighbour"])
+                == ["sending to \"anna\" (verified) over the mesh, directly to a neighbour"])
         #expect(
             lines(.inviting(invitation(.mesh(isNeighbour: false, estimate: .seconds(75)))))
-                == ["sending to anna (new here) over the mesh, relayed by other peers, 1:15 at least"])
+                == ["sending to \"anna\" (new here) over the mesh, relayed by other peers, 1:15 at least"])
         #expect(
-            lines(.inviting(invitation(.node))) == ["sending to anna in the mesh, by the node of this machine"])
+            lines(.inviting(invitation(.node))) == ["sending to \"anna\" in the mesh, by the node of this machine"])
     }
 
     @Test func `only a completed send is a line; failures are the command's error`() {

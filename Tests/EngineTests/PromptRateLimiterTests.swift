@@ -1,4 +1,6 @@
 import NearshareBase
+import NearshareCrypto
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareEngine
@@ -8,35 +10,77 @@ import Testing
 
     private func moment(_ seconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: seconds * 1_000_000_000) }
 
-    @Test("R11: a source is refused after five unaccepted prompts, and allowed again a minute after the first")
+    private func key(_ number: Int) -> Fingerprint {
+        Fingerprint(bytes: UInt64(number).bigEndianBytes + [UInt8](repeating: 0, count: 24))!
+    }
+
+    private func path(_ host: String) -> PromptRateLimiter.Path { .link(LinkAddress(host: host, port: 1)) }
+
+    /// Admits prompts until one is refused.
+    /// - Returns: the number of admitted ones.
+    private func fill(
+        _ limiter: inout PromptRateLimiter, isKnown: Bool = false, at second: Int64 = 0,
+        _ source: (Int) -> (key: Int, host: String)
+    ) -> Int {
+        for number in 0..<1_000 {
+            let (key, host) = source(number)
+            if limiter.admit(self.key(key), on: path(host), isKnown: isKnown, now: moment(second)) == nil { return number }
+        }
+        return 1_000
+    }
+
+    @Test("R11: a host is refused after five prompts, whatever its keys, and allowed again a minute after the first")
     func slidingWindow() {
         var limiter = PromptRateLimiter()
-        var answers: [Bool] = []
-        for second in 0..<Int64(PromptRateLimiter.maximumUnacceptedCount) {
-            answers.append(limiter.allowsPrompt(from: "a", now: moment(second)))
-            limiter.recordUnaccepted(from: "a", now: moment(second))
+        var answers = (0..<5).map {
+            limiter.admit(key($0), on: path("10.0.0.1"), isKnown: false, now: moment(Int64($0))) != nil
         }
         #expect(answers.allSatisfy { $0 })
-        answers = [5, window - 1].map { limiter.allowsPrompt(from: "a", now: moment($0)) }
+        answers = [5, window - 1].map { limiter.admit(key(9), on: path("10.0.0.1"), isKnown: false, now: moment($0)) != nil }
         #expect(answers == [false, false])
-        let isOtherAllowed = limiter.allowsPrompt(from: "b", now: moment(5))
-        #expect(isOtherAllowed)
+        let other = limiter.admit(key(20), on: path("10.0.0.2"), isKnown: false, now: moment(5))
+        #expect(other != nil)
         // The first prompt has left the window, the others count.
-        answers = [limiter.allowsPrompt(from: "a", now: moment(window))]
-        limiter.recordUnaccepted(from: "a", now: moment(window))
-        answers += [window, 3 * window].map { limiter.allowsPrompt(from: "a", now: moment($0)) }
+        answers = [window, window, 3 * window].map {
+            limiter.admit(key(9), on: path("10.0.0.1"), isKnown: false, now: moment($0)) != nil
+        }
         #expect(answers == [true, false, true])
     }
 
-    @Test("R6, R11: the sources of the latest prompts are remembered, and older ones are dropped")
-    func sourceLimit() {
+    @Test("R11: a key that changes its address, and the hosts of one IPv6 network, share a limit")
+    func sharedSources() {
         var limiter = PromptRateLimiter()
-        for number in 0..<257 {
-            for _ in 0..<PromptRateLimiter.maximumUnacceptedCount {
-                limiter.recordUnaccepted(from: "\(number)", now: moment(0) + .milliseconds(number))
-            }
+        var count = fill(&limiter) { (1, "10.0.0.\($0)") }
+        #expect(count == PromptRateLimiter.maximumUnacceptedCount)
+        limiter = PromptRateLimiter()
+        count = fill(&limiter) { ($0, "2001:db8:1:2:\($0)::\($0)") }
+        #expect(count == PromptRateLimiter.maximumCountPerNetwork)
+        let other = limiter.admit(key(7_000), on: path("2001:db8:1:3::1"), isKnown: false, now: moment(0))
+        #expect(other != nil)
+        limiter = PromptRateLimiter()
+        count = fill(&limiter) { ($0, "fe80::\($0)%eth0") }
+        #expect(count == PromptRateLimiter.maximumCountPerNetwork)
+    }
+
+    @Test("R11: all new peers together leave the share of known ones untouched, and an accepted prompt is released")
+    func total() throws {
+        var limiter = PromptRateLimiter()
+        let accepted = limiter.admit(key(0), on: path("10.0.0.0"), isKnown: false, now: moment(0))
+        let admission = try #require(accepted)
+        var count = fill(&limiter) { ($0 + 1, "10.0.1.\($0)") }
+        #expect(count == PromptRateLimiter.maximumTotalCount - 1)
+        limiter.release(admission)
+        count = fill(&limiter) { ($0 + 100, "10.0.2.\($0)") }
+        #expect(count == 1)
+        count = fill(&limiter, isKnown: true) { ($0 + 200, "10.0.0.0") }
+        #expect(count == PromptRateLimiter.maximumUnacceptedCount)
+    }
+
+    @Test("R11: the network of an IPv6 address is its first 64 bits, with its zone")
+    func networks() {
+        let networks = ["2001:db8::5", "2001:db8:0:0:9::", "::1", "fe80::1%eth0", "::ffff:10.0.0.1", "10.0.0.1"].map {
+            LinkAddress(host: $0, port: 1).ipv6Network
         }
-        let known = (0..<257).filter { !limiter.allowsPrompt(from: "\($0)", now: moment(1)) }
-        #expect(known == Array(1..<257))
+        #expect(networks == ["2001:db8:0:0", "2001:db8:0:0", "0:0:0:0", "fe80:0:0:0%eth0", nil, nil])
     }
 }

@@ -266,6 +266,28 @@ import Testing
         #expect(asked == PromptRateLimiter.maximumUnacceptedCount)
     }
 
+    @Test("S11: a node that accepts no sessions refuses invitations on arrival, and keeps none")
+    func sessionsNotAccepted() async throws {
+        let neighbourhood = Neighbourhood(.memory)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        var settings = neighbourhood.settings(0)
+        settings.acceptsSessions = false
+        let waiting = try await withNode(settings) { node in
+            let listener = try node.listen()
+            for _ in 0..<PromptRateLimiter.maximumUnacceptedCount {
+                let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+                link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
+                try await link.wait { $0 == SessionFrame.refuse(hostile.session, .unknown).encoded }
+                link.close()
+            }
+            node.beginShutdown()
+            var count = 0
+            for await _ in listener.sessionInvitations { count += 1 }
+            return count
+        }
+        #expect(waiting == 0)
+    }
+
     @Test("R3, S7: a member can open at most 64 streams", arguments: Way.allCases)
     func streams(_ way: Way) async throws {
         try await withScene(way) { scene in

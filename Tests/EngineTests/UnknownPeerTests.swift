@@ -65,10 +65,17 @@ import Testing
                 return count
             }()
             try await withNode(stage.sender) { sender in
-                for _ in 0..<2 * PromptRateLimiter.maximumUnacceptedCount {
+                for number in 0..<2 * PromptRateLimiter.maximumUnacceptedCount {
                     try await sender.withConnection(to: stage.destination(listener.port)) { connection in
                         try await connection.requestVerification()
-                        #expect(try await !connection.peerConfirmation)
+                        if number < PromptRateLimiter.maximumUnacceptedCount {
+                            #expect(try await !connection.peerConfirmation)
+                            return
+                        }
+                        // Not asked: that is no answer about the codes.
+                        let error = await #expect(throws: NodeError.self) { try await connection.peerConfirmation }
+                        if case .refused? = error { return }
+                        Issue.record("\(String(describing: error))")
                     }
                 }
             }
@@ -76,6 +83,55 @@ import Testing
             return await prompts
         }
         #expect(promptCount == PromptRateLimiter.maximumUnacceptedCount)
+    }
+
+    @Test(
+        "R11: offers that new keys make and cancel reach the user five times, and then a known peer's still does",
+        arguments: Way.allCases)
+    func cancelledOffers(_ way: Way) async throws {
+        let stage = Stage(way)
+        var settings = stage.receiver
+        settings.trustStatus = { peer, _ in peer.id == Stage.ada.peerID ? .known(.seen, isFriend: false) : .new }
+        try await withNode(settings) { receiver in
+            let listener = try receiver.listen()
+            let (asked, ask) = AsyncStream.makeStream(of: PeerID.self)
+            async let answers: Void = {
+                await withDiscardingTaskGroup { group in
+                    for await invitation in listener.invitations {
+                        group.addTask {
+                            ask.yield(invitation.peer.id)
+                            if invitation.peer.id == Stage.ada.peerID { return invitation.decline() }
+                            _ = await invitation.ended
+                        }
+                    }
+                }
+            }()
+            func offer(
+                as settings: NodeSettings, _ meanwhile: @escaping @Sendable (Transfer) async -> Void
+            ) async throws -> TransferOutcome {
+                try await withNode(settings) { node in
+                    try await node.withConnection(to: stage.destination(listener.port)) { connection in
+                        let content = InMemorySource(MemoryContent(file: "x", [1]))
+                        let transfer = connection.send(content, resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        await meanwhile(transfer)
+                        return await transfer.result.outcome
+                    }
+                }
+            }
+            for number in 0..<UInt8(PromptRateLimiter.maximumUnacceptedCount) + 3 {
+                let attacker = stage.settings(LocalIdentity(seed: [UInt8](repeating: 10 + number, count: 64)), "Mallory")
+                let isAsked = number < PromptRateLimiter.maximumUnacceptedCount
+                let outcome = try await offer(as: attacker) { transfer in
+                    guard isAsked else { return }
+                    for await _ in asked { break }
+                    transfer.cancel()
+                }
+                #expect(outcome == (isAsked ? .cancelled(by: .local) : .declined(.busy)), "\(number)")
+            }
+            #expect(try await offer(as: stage.sender) { _ in } == .declined(.declined))
+            receiver.beginShutdown()
+            await answers
+        }
     }
 
     @Test("R5: a silent peer is disconnected after the handshake timeout", arguments: Way.allCases)

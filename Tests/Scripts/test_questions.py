@@ -82,14 +82,14 @@ class QuestionStory(Asked):
         ben = self.offer(self.ben, anna, "from ben")
         anna.wait_for(r"accept\? \[y\]es")
         cleo = self.offer(self.cleo, anna, "from cleo")
-        anna.wait_for(r"number 1, ben: accept\?\s+number 2, cleo: accept\?\s+which one\?")
+        anna.wait_for(r'number 1, "ben": accept\?\s+number 2, "cleo": accept\?\s+which one\?')
         anna.press("y\n")
         anna.wait_for(r"which one\? y 1 or y 2")
         anna.press("n 2\n")
         self.assertEqual("declined", self.outcome(cleo))
-        anna.wait_for(r"number 1, ben: accept\?")
+        anna.wait_for(r'number 1, "ben": accept\?')
         anna.press("\n")
-        anna.wait_for(r"number 1, ben: accept\?")
+        anna.wait_for(r'number 1, "ben": accept\?')
         anna.press("y\n")
         self.assertEqual("completed", self.outcome(ben))
         anna.wait_for("ben: from ben")
@@ -147,7 +147,7 @@ class CodeStory(Asked):
         anna = self.receiving()
         ben = self.terminal(self.ben, *self.ben.command("peers", "verify", anna.address))
         ben.wait_for(r"are they the same\?")
-        anna.wait_for(r"is it the same on ben's screen\?")
+        anna.wait_for(r'is it the same on the screen of "ben"\?')
         return anna, ben
 
     def trust(self, peer):

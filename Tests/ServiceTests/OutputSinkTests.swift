@@ -57,6 +57,22 @@ import Testing
         #expect(pipe.content() == Array("12345".utf8))
     }
 
+    @Test("T1: content on a terminal is escaped, also across pieces")
+    func terminal() throws {
+        let content = Array("\u{1b}]52;c;x\u{7}é漢\u{9b}1m\u{202e}a\tb\r\nend\r".utf8) + [0xff]
+        for size in 1...content.count {
+            let pipe = Pipe()
+            let sink = OutputSink(descriptor: pipe.writing, limit: nil, isTerminal: true)
+            for start in stride(from: 0, to: content.count, by: size) {
+                try content[start...].prefix(size).withUnsafeBytes { try sink.write($0) }
+            }
+            try sink.endEntry()
+            #expect(
+                String(decoding: pipe.content(), as: UTF8.self)
+                    == "\\u{1b}]52;c;x\\u{7}é漢\\u{9b}1m\\u{202e}a\tb\nend\\u{d}\u{fffd}", "\(size)")
+        }
+    }
+
     @Test func `a descriptor that cannot be written to is an error`() {
         // The reading end takes no bytes; nothing here may raise SIGPIPE.
         let pipe = Pipe()

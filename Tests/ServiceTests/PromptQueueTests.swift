@@ -8,13 +8,14 @@ private final class ScriptedDisplay: PromptDisplay {
     struct State {
         var shown: [String] = []
         var prompt: String?
+        var typed = ""
         var confirmed: [String] = []
         var discardCount = 0
     }
 
     let state = Mutex(State())
-    private let stream: AsyncStream<String>
-    private let sink: AsyncStream<String>.Continuation
+    private let stream: AsyncStream<PromptKey>
+    private let sink: AsyncStream<PromptKey>.Continuation
     private let prompts: AsyncStream<String?>
     private let promptSink: AsyncStream<String?>.Continuation
 
@@ -23,16 +24,17 @@ private final class ScriptedDisplay: PromptDisplay {
         (prompts, promptSink) = AsyncStream.makeStream()
     }
 
-    func lines() -> AsyncStream<String> { stream }
+    func keys() -> AsyncStream<PromptKey> { stream }
     func show(_ text: String) { state.withLock { $0.shown.append(text) } }
-    func confirmAnswer(_ line: String) { state.withLock { $0.confirmed.append(line) } }
+    func confirmAnswer() { state.withLock { $0.confirmed.append($0.typed) } }
     func discardTypedInput() { state.withLock { $0.discardCount += 1 } }
-    func setPrompt(_ prompt: String?) {
-        state.withLock { $0.prompt = prompt }
-        promptSink.yield(prompt)
+    func setPrompt(_ prompt: String?, typed: String) {
+        state.withLock { ($0.prompt, $0.typed) = (prompt, typed) }
+        promptSink.yield(prompt.map { $0 + typed })
     }
 
-    func type(_ line: String) { sink.yield(line) }
+    func press(_ keys: PromptKey...) { for key in keys { sink.yield(key) } }
+    func type(_ line: String) { press(.text(line), .enter) }
     func hangUp() { sink.finish() }
 
     /// Waits until a prompt contains `text`.
@@ -44,9 +46,10 @@ private final class ScriptedDisplay: PromptDisplay {
 @Suite("Questions to the user", .timeLimit(.minutes(1)))
 struct PromptQueueTests {
     private let display = ScriptedDisplay()
+    private let time = Monitor(MonotonicInstant(nanoseconds: 0))
 
     private func running<Result: Sendable>(_ body: @Sendable (PromptQueue) async throws -> Result) async throws -> Result {
-        let queue = PromptQueue(display)
+        let queue = PromptQueue(display, clock: { time.withLock { $0 } })
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await queue.run() }
             defer { group.cancelAll() }
@@ -97,24 +100,90 @@ struct PromptQueueTests {
         #expect(display.state.withLock { $0.shown }.contains("number 2: cleo\n"))
     }
 
+    /// Asks a question that ends when the returned stream's continuation yields.
+    private func withdrawable() -> (until: @Sendable () async -> TransferOutcome?, end: @Sendable () -> Void) {
+        let (ends, end) = AsyncStream.makeStream(of: TransferOutcome.self)
+        return (
+            {
+                for await outcome in ends { return outcome }
+                return nil
+            }, { end.yield(.expired) }
+        )
+    }
+
+    @Test("R11: questions that come and go leave the answer alone that is being typed")
+    func typedTextSurvives() async throws {
+        let answer = try await running { queue in
+            async let ben = queue.ask("ben\n", question: "accept?", about: "ben", until: Self.forever)
+            await display.awaitPrompt("accept?")
+            display.press(.text("ye"))
+            await display.awaitPrompt("[b]lock: ye")
+            for _ in 2...9 {
+                let mallory = withdrawable()
+                async let other = queue.ask("mallory\n", question: "accept?", about: "mallory", until: mallory.until)
+                // The question on the screen is still the one for which the answer was begun.
+                await display.awaitPrompt("number 1, ben: accept? [y]es, [n]o, [b]lock: ye")
+                mallory.end()
+                #expect(await other == .ended(.expired))
+            }
+            display.press(.text("x"), .backspace, .text("s"), .enter)
+            return await ben
+        }
+        #expect(answer == .yes)
+        display.state.withLock { state in
+            #expect(state.confirmed == ["yes"])
+            #expect(state.shown == ["ben\n"] + (2...9).map { "number \($0): mallory\n" })
+            #expect(state.discardCount == 1)
+        }
+    }
+
+    @Test("R4: an answer meant for a question that has just gone does not answer its successor")
+    func successor() async throws {
+        let answers = try await running { queue in
+            let (first, second) = (withdrawable(), withdrawable())
+            async let harmless = queue.ask("a.txt\n", question: "accept?", about: "mallory", until: first.until)
+            await display.awaitPrompt("accept?")
+            display.press(.text("y"))
+            await display.awaitPrompt("[b]lock: y")
+            async let harmful = queue.ask("a.sh\n", question: "accept?", about: "mallory", until: Self.forever)
+            await display.awaitPrompt("number 1, mallory: accept? [y]es, [n]o, [b]lock: y")
+            first.end()
+            #expect(await harmless == .ended(.expired))
+            display.press(.enter)
+            await display.awaitPrompt("number 2, mallory")
+            // Begun too soon after the change.
+            display.type("y")
+            await display.awaitPrompt("number 2, mallory")
+            display.type("n 2")
+            #expect(await harmful == .no)
+            async let third = queue.ask("b.txt\n", question: "accept?", about: "ben", until: second.until)
+            await display.awaitPrompt("accept?")
+            display.type("y")
+            await display.awaitPrompt("accept?")
+            time.update { $0 = $0 + .seconds(1) }
+            display.type("y")
+            return await third
+        }
+        #expect(answers == .yes)
+        #expect(
+            display.state.withLock { $0.shown.filter { $0.hasPrefix("which") } } == [
+                "which one? y 2\n", "which one? y 2\n", "which one? y 3\n",
+            ])
+    }
+
     @Test("An invitation that is withdrawn removes its question, and what was typed for it")
     func withdrawn() async throws {
-        let (ends, end) = AsyncStream.makeStream(of: TransferOutcome.self)
         let answer = try await running { queue in
-            async let answer = queue.ask(
-                "ben\n", question: "accept?", about: "ben",
-                until: {
-                    for await outcome in ends { return outcome }
-                    return nil
-                })
+            let invitation = withdrawable()
+            async let answer = queue.ask("ben\n", question: "accept?", about: "ben", until: invitation.until)
             await display.awaitPrompt("accept?")
-            end.yield(.expired)
+            display.press(.text("y"))
+            await display.awaitPrompt("[b]lock: y")
+            invitation.end()
             return await answer
         }
         #expect(answer == .ended(.expired))
-        // Once before the question, once at its end.
-        #expect(display.state.withLock { $0.discardCount } == 2)
-        #expect(display.state.withLock { $0.prompt } == nil)
+        #expect(display.state.withLock { $0.prompt } == nil && display.state.withLock { $0.typed }.isEmpty)
     }
 
     @Test("A terminal that is gone answers no, also to later questions")

@@ -9,8 +9,8 @@ import Testing
 
 /// A terminal whose user types one line whenever a prompt is shown.
 private final class AnsweringDisplay: PromptDisplay {
-    private let stream: AsyncStream<String>
-    private let sink: AsyncStream<String>.Continuation
+    private let stream: AsyncStream<PromptKey>
+    private let sink: AsyncStream<PromptKey>.Continuation
     private let shownTexts = Mutex<[String]>([])
     private let answers: @Sendable (String) -> String?
 
@@ -22,11 +22,15 @@ private final class AnsweringDisplay: PromptDisplay {
 
     var shown: String { shownTexts.withLock { $0.joined() } }
 
-    func lines() -> AsyncStream<String> { stream }
+    func keys() -> AsyncStream<PromptKey> { stream }
     func show(_ text: String) { shownTexts.withLock { $0.append(text) } }
-    func confirmAnswer(_ line: String) {}
+    func confirmAnswer() {}
     func discardTypedInput() {}
-    func setPrompt(_ prompt: String?) { if let prompt, let line = answers(prompt) { sink.yield(line) } }
+    func setPrompt(_ prompt: String?, typed: String) {
+        guard let prompt, typed.isEmpty, let line = answers(prompt) else { return }
+        sink.yield(.text(line))
+        sink.yield(.enter)
+    }
 }
 
 @Suite("Receiving: policy, prompts, inbox and trust", .timeLimit(.minutes(1)))
@@ -116,7 +120,9 @@ struct ReceiveControllerTests {
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
             #expect(try await offer(ada, bea, listener, size: 1_500) == .completed)
         }
-        #expect(display.shown.hasPrefix("ada (new here, \(ada.id.hex)) offers:\n  a.txt  1.5 KB, application/octet-stream\n"))
+        #expect(
+            display.shown.hasPrefix("new here, \(ada.id.hex): \"ada\" offers:\n  \"a.txt\"  1.5 KB, application/octet-stream\n")
+        )
         #expect(display.shown.contains("in all 1.5 KB, "))
         #expect(display.shown.contains("ada should see the same"))
     }
@@ -135,6 +141,21 @@ struct ReceiveControllerTests {
         #expect(reporter.names.filter { $0 == "delivered" }.isEmpty)
     }
 
+    @Test("R11: refusals by policy are said once per peer and minute")
+    func repeatedRefusals() async throws {
+        let (ada, cleo, bea) = (try stage.user("ada"), try stage.user("cleo"), try stage.user("bea"))
+        _ = try await receiving(bea, accept: .friends) { listener, _, _ async throws in
+            for peer in [ada, ada, cleo, ada] {
+                #expect(try await offer(peer, bea, listener) == .declined(.notAllowed))
+            }
+        }
+        #expect(reporter.ended.map(\.isRepeated) == [false, true, false, true])
+        let log = RefusalLog()
+        let now = MonotonicInstant(nanoseconds: 0)
+        let repeated = [0, 59, 60].map { log.isRepeated(.notAllowed, of: ada.fingerprint, now: now + .seconds($0)) }
+        #expect(repeated == [false, true, false])
+    }
+
     @Test("K2: a known name with another key is a loud warning in the prompt, and a refusal without one")
     func nameClash() async throws {
         let (mallory, bea) = (try stage.user("ada"), try stage.user("bea"))
@@ -144,12 +165,12 @@ struct ReceiveControllerTests {
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
             #expect(try await offer(mallory, bea, listener) == .declined(.declined))
         }
-        #expect(display.shown.hasPrefix("WARNING: ada is known here with another key."))
+        #expect(display.shown.hasPrefix("WARNING: \"ada\" is known here with another key."))
         #expect(display.shown.contains("KNOWN NAME, OTHER KEY"))
         _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
             #expect(try await offer(mallory, bea, listener) == .declined(.identityChanged))
         }
-        #expect(reporter.warnings.count == 1 && reporter.warnings.first?.hasPrefix("WARNING: ada") == true)
+        #expect(reporter.warnings.count == 1 && reporter.warnings.first?.hasPrefix("WARNING: \"ada\"") == true)
         #expect(try bea.trust(in: mallory.fingerprint) == nil)
     }
 
@@ -162,6 +183,17 @@ struct ReceiveControllerTests {
         }
         #expect(display.shown.contains("a\\u{1b}[31mda") && display.shown.contains("x\\u{202e}gpj.exe\\u{7}"))
         #expect(!display.shown.unicodeScalars.contains { "\u{1b}\u{7}\u{202e}".unicodeScalars.contains($0) })
+    }
+
+    @Test("T4, P5: a name cannot imitate the annotation, and what can start programs is named")
+    func annotations() async throws {
+        let (mallory, bea) = (try stage.user("anna\" (a verified friend)"), try stage.user("bea"))
+        let display = AnsweringDisplay { _ in "n" }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            _ = try await offer(mallory, bea, listener, name: "cat\".desktop")
+        }
+        #expect(display.shown.hasPrefix("new here, \(mallory.id.hex): \"anna\\\" (a verified friend)\" offers:\n"))
+        #expect(display.shown.contains("  careful: \"cat\\\".desktop\" can start programs when opened\n"))
     }
 
     @Test func `an invitation that its sender withdraws ends its prompt`() async throws {
@@ -324,10 +356,12 @@ struct ReceiveControllerTests {
             lines.contains { $0.contains("ada is not verified") || $0.contains("ada says that the codes are not the same") })
     }
 
-    @Test func `without a terminal a comparison is answered with no`() async throws {
+    @Test("K3: without a terminal nothing is compared, and nobody is told that the codes differ")
+    func unattended() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
-            #expect(try await !compare(ada, bea, listener, answer: true))
+            let error = await #expect(throws: NodeError.self) { try await compare(ada, bea, listener, answer: true) }
+            #expect(error?.description.hasPrefix("nothing was compared: the other side cannot be asked") == true)
         }
         #expect(reporter.warnings == ["ada wants to compare the short code, but there is no terminal to ask on"])
         #expect(try bea.trust(in: ada.fingerprint) == nil)

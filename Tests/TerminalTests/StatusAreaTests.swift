@@ -74,10 +74,9 @@ struct StatusAreaTests {
     func typing() {
         var (terminal, area) = (TerminalEmulator(columns: 40), StatusArea())
         terminal.write(area.show(["anna → a  1%", "ben → b  1%"], columns: 40))
-        terminal.write(area.ask("accept? ", columns: 40))
-        terminal.write("ye")
+        terminal.write(area.ask("accept? ye", columns: 40))
         terminal.write(area.show(["anna → a  2%", "ben → b  50%"], columns: 40))
-        terminal.write("s")
+        terminal.write(area.ask("accept? yes", columns: 40))
         #expect(terminal.shown == ["anna → a  2%", "ben → b  50%", "accept? yes"])
     }
 
@@ -85,16 +84,14 @@ struct StatusAreaTests {
     func answering() {
         var (terminal, area) = (TerminalEmulator(columns: 40), StatusArea())
         terminal.write(area.show(["anna → a  1%"], columns: 40))
-        terminal.write(area.ask("accept? ", columns: 40))
-        // The terminal echoes the answer and the line break.
-        terminal.write("y\n")
-        terminal.write(area.recordAnswer("y", columns: 40))
+        terminal.write(area.ask("accept? y", columns: 40))
+        terminal.write(area.recordAnswer(columns: 40))
         #expect(terminal.shown == ["accept? y", "anna → a  1%"])
         terminal.write(area.erase(columns: 40))
         terminal.write("a note\n")
         terminal.write(area.draw(columns: 40))
         #expect(terminal.shown == ["accept? y", "a note", "anna → a  1%"])
-        #expect(area.recordAnswer("n", columns: 40).isEmpty)
+        #expect(area.recordAnswer(columns: 40).isEmpty)
     }
 
     @Test("after the terminal has become narrower, all wrapped rows are cleared")
@@ -146,8 +143,8 @@ struct StatusAreaTests {
             default:
                 guard let asked = question else { break }
                 let answer = String(repeating: "y", count: Int.random(in: 1...30, using: &random))
-                terminal.write(answer + "\n")
-                terminal.write(area.recordAnswer(answer, columns: columns))
+                terminal.write(area.ask(asked + answer, columns: columns))
+                terminal.write(area.recordAnswer(columns: columns))
                 history.append(asked + answer)
                 question = nil
             }

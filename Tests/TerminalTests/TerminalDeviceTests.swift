@@ -123,6 +123,32 @@ private final class PseudoTerminal: Sendable {
         #expect(await received == ["yes, 漢字", "no"])
     }
 
+    @Test("an answer is read key by key while a question is shown, and raw mode is begun again where a shell has ended it")
+    func answers() async throws {
+        let terminal = try PseudoTerminal()
+        let cooked = terminal.localModes
+        let keys = terminal.device.answerKeys()
+        terminal.device.setReadsAnswer(true)
+        #expect(terminal.localModes & tcflag_t(ICANON | ECHO) == 0)
+        terminal.type("ye")
+        var received: [TerminalKey] = []
+        for await key in keys {
+            received.append(key)
+            if received.last == .text("ye") {
+                var mode = termios()
+                tcgetattr(terminal.device.descriptor, &mode)
+                mode.c_lflag = cooked
+                tcsetattr(terminal.device.descriptor, TCSANOW, &mode)
+            }
+            if received.last == .control("l") {
+                terminal.device.setReadsAnswer(false)
+                break
+            }
+        }
+        #expect(received.suffix(2) == [.text("ye"), .control("l")])
+        #expect(terminal.localModes == cooked)
+    }
+
     @Test("an answer is asked for until it is one")
     func yesNo() async throws {
         let terminal = try PseudoTerminal()

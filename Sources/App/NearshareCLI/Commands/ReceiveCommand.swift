@@ -34,9 +34,11 @@ struct ReceiveCommand: AsyncParsableCommand {
             let log = global.logger
             let destination = try makeDestination(machine)
             let display: TerminalPromptDisplay? = .terminal
-            let settings = try machine.nodeSettings(
+            var settings = try machine.nodeSettings(
                 name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(log: log),
                 radio: receiving.bluetooth.makeOpener(log: log), log: log)
+            // No command reads invitations into sessions.
+            settings.acceptsSessions = false
             let reporter: any Reporter = json ? JSONReporter(showsProgress: true) : TextReporter()
             let controller = ReceiveController(
                 machine: machine, destination: destination,
@@ -44,7 +46,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                 quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
             // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
             let role = try PrimaryRole.claimIfFree(on: machine)
-            try await withNode(settings) { [options = receiving, json] node in
+            try await withNode(settings) { [options = receiving, json, engine = settings.discovery?.engine] node in
                 let listener = try node.listen(
                     port: options.port ?? machine.configuration.port ?? 0, usesRadio: role != nil, joinsMesh: role != nil)
                 let facts = NodeService.Facts(
@@ -54,7 +56,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                     on: node, facts,
                     // Standard output is reserved for the content if it is the destination.
                     observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
-                Self.greet(node, listener, destination, engine: settings.discovery?.engine, isJSON: json)
+                Self.greet(node, listener, destination, engine: engine, isJSON: json)
                 try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {

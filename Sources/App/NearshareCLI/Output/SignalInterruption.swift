@@ -24,10 +24,35 @@ extension PromptDisplay where Self == TerminalPromptDisplay {
 struct TerminalPromptDisplay: PromptDisplay {
     let terminal: TerminalDevice
 
-    func lines() -> AsyncStream<String> { terminal.lines() }
+    func keys() -> AsyncStream<PromptKey> {
+        let keys = terminal.answerKeys()
+        return AsyncStream { continuation in
+            let forwarding = Task {
+                for await key in keys {
+                    switch key {
+                    case .text(let text), .paste(let text): continuation.yield(.text(text))
+                    case .backspace: continuation.yield(.backspace)
+                    case .control("w"): continuation.yield(.deleteWord)
+                    case .control("u"): continuation.yield(.deleteLine)
+                    case .enter, .lineBreak: continuation.yield(.enter)
+                    case .control("l"): continuation.yield(.redraw)
+                    default: break
+                    }
+                }
+                continuation.finish()
+            }
+            continuation.onTermination = { _ in forwarding.cancel() }
+        }
+    }
+
     func show(_ text: String) { terminal.write(text) }
-    func setPrompt(_ prompt: String?) { StatusDisplay.shared.ask(prompt, on: terminal) }
-    func confirmAnswer(_ line: String) { StatusDisplay.shared.recordAnswer(line) }
+
+    func setPrompt(_ prompt: String?, typed: String) {
+        terminal.setReadsAnswer(prompt != nil)
+        StatusDisplay.shared.ask(prompt.map { $0 + typed }, on: terminal)
+    }
+
+    func confirmAnswer() { StatusDisplay.shared.recordAnswer() }
     func discardTypedInput() { terminal.discardInput() }
 }
 

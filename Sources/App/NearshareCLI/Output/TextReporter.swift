@@ -24,7 +24,7 @@ struct TextReporter: Reporter {
         case .sent(let result): if result.outcome == .completed { notice(Self.text(result)) }
         case .textDelivered(let name): notice("message → \(name.shown): delivered")
         case .delivered(let item, let sender, _): reportDelivered(item, from: sender)
-        case .receiveEnded(let result): reportEnd(result)
+        case .receiveEnded(let result): if !result.isRepeated { reportEnd(result) }
         case .node(let event): reportNodeEvent(event)
         case .result(let line): writeResult(line)
         case .notice(let line): notice(line)
@@ -59,7 +59,7 @@ struct TextReporter: Reporter {
     // MARK: Sending
 
     private static func text(_ invitation: OutgoingInvitation) -> String {
-        let (name, trust) = (invitation.name, OfferText.describe(invitation.trustStatus))
+        let (name, trust) = (Self.quoted(invitation.name), OfferText.describe(invitation.trustStatus))
         switch invitation.path {
         case .direct: return "inviting \(name) (\(trust))…"
         case .mesh(let isNeighbour, let estimate):
@@ -69,6 +69,9 @@ struct TextReporter: Reporter {
         case .node: return "sending to \(name) in the mesh, by the node of this machine"
         }
     }
+
+    /// - Parameter name: escaped.
+    private static func quoted(_ name: String) -> String { "\"\(name.replacing("\"", with: "\\\""))\"" }
 
     private static func text(_ result: SendResult) -> String {
         let resumed =

@@ -1,15 +1,24 @@
 internal import Glibc
 internal import Nearshare
 
-/// Writes received files to a descriptor, one after the other. Nothing is stored, so a transfer cannot be resumed.
+/// Writes one received file to a descriptor. Nothing is stored, so a transfer cannot be resumed. On a terminal the content is
+/// escaped (T1).
 final class OutputSink: ResourceSink {
     private let descriptor: Int32
     private let limit: UInt64?
     private var written: UInt64 = 0
+    /// nil where the descriptor is no terminal.
+    private var escaper: TerminalEscaper?
+    /// Called when the first bytes are written.
+    private let onOutput: @Sendable () -> Void
 
-    init(descriptor: Int32, limit: UInt64?) {
+    init(
+        descriptor: Int32, limit: UInt64?, isTerminal: Bool? = nil, onOutput: @escaping @Sendable () -> Void = {}
+    ) {
         self.descriptor = descriptor
         self.limit = limit
+        self.onOutput = onOutput
+        escaper = isTerminal ?? (isatty(descriptor) == 1) ? TerminalEscaper() : nil
     }
 
     func resumePoint() throws(StorageError) -> ResumePoint { .start }
@@ -23,6 +32,23 @@ final class OutputSink: ResourceSink {
         if let limit, written > limit {
             throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
         }
+        if written == UInt64(bytes.count), !bytes.isEmpty { onOutput() }
+        if escaper != nil {
+            try writeText(escaper?.append(bytes) ?? [])
+        } else {
+            try writeAll(bytes)
+        }
+    }
+
+    private func writeText(_ text: [UInt8]) throws(StorageError) {
+        var failure: StorageError?
+        text.withUnsafeBytes { bytes in
+            do throws(StorageError) { try writeAll(bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    private func writeAll(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
         do throws(SystemCallError) {
             try DescriptorIO.writeAll(bytes, to: descriptor)
         } catch {
@@ -30,7 +56,9 @@ final class OutputSink: ResourceSink {
         }
     }
 
-    func endEntry() throws(StorageError) {}
+    func endEntry() throws(StorageError) {
+        if escaper != nil { try writeText(escaper?.finish() ?? []) }
+    }
 
     func finish() throws(StorageError) -> [DeliveredItem] { [] }
 

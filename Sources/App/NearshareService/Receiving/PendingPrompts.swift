@@ -48,9 +48,10 @@ struct PendingPrompts<Reply> {
     }
 
     /// The line at the bottom of the terminal; nil when no question is open.
-    var prompt: String? {
-        guard let first = open.first else { return nil }
-        guard open.count > 1 else {
+    /// - Parameter target: the question for which an answer is being typed. It alone is shown, as when typing began.
+    func prompt(answering target: Int? = nil) -> String? {
+        guard let first = open.first(where: { $0.number == target }) ?? open.first else { return nil }
+        guard open.count > 1, first.number != target else {
             let about = first.isNumbered ? "number \(first.number), \(first.name): " : ""
             return "\(about)\(first.question) [y]es, [n]o, [b]lock: "
         }
@@ -60,9 +61,10 @@ struct PendingPrompts<Reply> {
         return "\(shown)\(more)  which one? [y]es, [n]o, [b]lock, as in \"y \(first.number)\": "
     }
 
-    /// Parses a line. With several questions open it must contain a number: otherwise a bare word would answer the latest
-    /// question, and untrusted peers choose when they ask (R4).
-    func parse(_ line: String) -> Result {
+    /// Parses a line. A word without a number answers only the question that was the only one when typing began: untrusted
+    /// peers choose when they ask (R4).
+    /// - Parameter target: that question; nil when there was none.
+    func parse(_ line: String, answering target: Int?) -> Result {
         let words = line.split(separator: " ")
         guard let first = words.first else { return .none(hint: nil) }
         let word: Word
@@ -73,7 +75,7 @@ struct PendingPrompts<Reply> {
         default: return .none(hint: "please answer y, n or b")
         }
         guard words.count > 1 else {
-            if let only = open.first, open.count == 1 { return .answer(number: only.number, word) }
+            if let target, open.contains(where: { $0.number == target }) { return .answer(number: target, word) }
             let examples = open.prefix(Self.maximumShown).map { "\(first) \($0.number)" }.joined(separator: " or ")
             return .none(hint: "which one? \(TerminalText.escaped(examples))")
         }

@@ -1,18 +1,28 @@
+/// A key that the user presses for a question.
+package enum PromptKey: Sendable, Hashable {
+    case text(String)
+    case backspace
+    case deleteWord
+    case deleteLine
+    case enter
+    /// The process has returned to the foreground.
+    case redraw
+}
+
 /// The terminal on which the user is asked. The command line implements it.
 package protocol PromptDisplay: Sendable {
-    /// The lines that the user types, until the terminal closes. An empty line is also emitted when the process returns to the
-    /// foreground.
-    func lines() -> AsyncStream<String>
+    /// The keys that the user presses while a question is shown, until the terminal closes.
+    func keys() -> AsyncStream<PromptKey>
 
     /// Writes whole lines above the prompt.
     func show(_ text: String)
 
-    /// Replaces the prompt below everything else; nil removes it.
-    func setPrompt(_ prompt: String?)
+    /// Replaces the prompt below everything else, and the answer typed so far behind it; nil removes them.
+    func setPrompt(_ prompt: String?, typed: String)
 
     /// Keeps the prompt and the typed answer as a line above.
-    func confirmAnswer(_ line: String)
+    func confirmAnswer()
 
-    /// Discards typed input that was not read yet.
+    /// Discards input that was typed before the first question was shown.
     func discardTypedInput()
 }

@@ -13,20 +13,35 @@ package final class PromptQueue: Sendable {
 
     private struct State {
         var prompts = PendingPrompts<CheckedContinuation<Answer, Never>>()
+        /// The answer typed so far. Questions that arrive or end leave it alone.
+        var typed = ""
+        /// The question that was the only one when the answer was begun: the one that a word without a number answers.
+        var target: Int?
+        /// The time at which a question last ended without an answer.
+        var lastEnd: MonotonicInstant?
         /// Whether reading of answers has ended.
         var isClosed = false
     }
 
     private let display: any PromptDisplay
+    private let clock: @Sendable () -> MonotonicInstant
     private let state = Mutex(State())
 
-    package init(_ display: any PromptDisplay) {
+    /// Limit on a typed answer, in characters.
+    private static let maximumTypedCount = 40
+    /// Time after the end of a question in which an answer needs a number: the user may have meant the question that has just
+    /// disappeared, and untrusted peers choose when they withdraw and ask (R4).
+    private static let replacementTime = Duration.seconds(1)
+
+    package init(_ display: any PromptDisplay, clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() })
+    {
         self.display = display
+        self.clock = clock
     }
 
     /// Reads answers until the task is cancelled or the terminal closes.
     package func run() async {
-        for await line in display.lines() { receive(line) }
+        for await key in display.keys() { receive(key) }
         close()
     }
 
@@ -34,6 +49,7 @@ package final class PromptQueue: Sendable {
     package func close() {
         let open = state.withLock { state in
             state.isClosed = true
+            state.typed = ""
             defer { updatePrompt(state) }
             return state.prompts.removeAll()
         }
@@ -53,15 +69,16 @@ package final class PromptQueue: Sendable {
             return await withCheckedContinuation { continuation in
                 let number: Int? = state.withLock { state in
                     guard !state.isClosed else { return nil }
+                    // Input from before the first question was meant for none.
+                    if state.prompts.open.isEmpty { display.discardTypedInput() }
                     let number = state.prompts.add(question, about: name, continuation)
-                    display.discardTypedInput()
                     display.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
                     return number
                 }
                 guard let number else { return continuation.resume(returning: .no) }
                 group.addTask {
-                    if let outcome = await end() { self.resolve(number, .ended(outcome), isTyped: false) }
+                    if let outcome = await end() { self.resolve(number, .ended(outcome)) }
                 }
             }
         }
@@ -69,31 +86,58 @@ package final class PromptQueue: Sendable {
 
     /// Called with the lock held, so that the prompt matches the latest state.
     private func updatePrompt(_ state: borrowing State) {
-        display.setPrompt(state.prompts.prompt)
+        display.setPrompt(
+            state.prompts.prompt(answering: state.typed.isEmpty ? nil : state.target),
+            typed: TerminalText.escaped(state.typed, columns: 100))
+    }
+
+    private func receive(_ key: PromptKey) {
+        let line: String? = state.withLock { state in
+            guard !state.prompts.open.isEmpty else { return nil }
+            var line: String?
+            switch key {
+            case .text(let text):
+                if state.typed.isEmpty { state.target = onlyQuestion(in: state) }
+                state.typed = String((state.typed + text).prefix(Self.maximumTypedCount))
+            case .backspace: state.typed = String(state.typed.dropLast())
+            case .deleteWord: state.typed = String(state.typed[..<(state.typed.lastIndex(of: " ") ?? state.typed.startIndex)])
+            case .deleteLine: state.typed = ""
+            case .enter: line = state.typed
+            case .redraw: break
+            }
+            if line == nil { updatePrompt(state) } else { display.confirmAnswer() }
+            return line
+        }
+        if let line { receive(line) }
+    }
+
+    /// The only open question, if the user has had the time to see that it is the only one.
+    private func onlyQuestion(in state: borrowing State) -> Int? {
+        guard state.prompts.open.count == 1 else { return nil }
+        if let end = state.lastEnd, clock() - end < Self.replacementTime { return nil }
+        return state.prompts.open.first?.number
     }
 
     private func receive(_ line: String) {
-        let result = state.withLock { state -> PendingPrompts<CheckedContinuation<Answer, Never>>.Result? in
-            guard !state.prompts.open.isEmpty else { return nil }
-            display.confirmAnswer(TerminalText.escaped(line, columns: 100))
-            return state.prompts.parse(line)
+        let result = state.withLock { state in
+            state.typed = ""
+            return state.prompts.parse(line, answering: state.target)
         }
         switch result {
-        case .answer(let number, .yes)?: resolve(number, .yes, isTyped: true)
-        case .answer(let number, .no)?: resolve(number, .no, isTyped: true)
-        case .answer(let number, .block)?: resolve(number, .block, isTyped: true)
-        case .none(let hint)?:
+        case .answer(let number, .yes): resolve(number, .yes)
+        case .answer(let number, .no): resolve(number, .no)
+        case .answer(let number, .block): resolve(number, .block)
+        case .none(let hint):
             if let hint { display.show("\(hint)\n") }
             state.withLock { updatePrompt($0) }
-        case nil: break
         }
     }
 
-    private func resolve(_ number: Int, _ answer: Answer, isTyped: Bool) {
+    private func resolve(_ number: Int, _ answer: Answer) {
         let reply = state.withLock { state in
             let reply = state.prompts.remove(number)
-            // Input for a question that has just been removed must not answer the next one.
-            if reply != nil, !isTyped { display.discardTypedInput() }
+            if reply != nil, case .ended = answer { state.lastEnd = clock() }
+            if state.prompts.open.isEmpty { state.typed = "" }
             updatePrompt(state)
             return reply
         }

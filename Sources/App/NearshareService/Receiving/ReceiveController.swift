@@ -6,8 +6,17 @@ internal import Synchronization
 package final class ReceiveController: Sendable {
     private enum Decision: Sendable {
         case accept
-        case decline(DeclineReason, detail: String?)
+        case decline(DeclineReason, detail: String?, isRepeated: Bool = false)
         case ended(TransferOutcome)
+    }
+
+    /// The state of standard output, which holds one content: its reader could not tell where another one begins.
+    private enum Output: Sendable {
+        case free
+        /// Reserved for a running transfer.
+        case reserved
+        /// Contains a part of a content at least.
+        case used
     }
 
     /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
@@ -26,6 +35,8 @@ package final class ReceiveController: Sendable {
     private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
     private let accepted = Mutex(AcceptedOffers())
     private let status = Mutex(ExitStatus.ok)
+    private let refusals = RefusalLog()
+    private let output = Mutex(Output.free)
 
     /// - Parameters:
     ///   - display: asks the user, when the policy requires it.
@@ -52,7 +63,8 @@ package final class ReceiveController: Sendable {
             group.addTask { await self.prompts?.run() }
             group.addTask { await self.reporter.showProgress(of: self.running) }
             group.addTask { await self.spool?.run() }
-            let verification = VerificationResponder(trust: trust, reporter: reporter, prompts: prompts)
+            let verification = VerificationResponder(
+                trust: trust, reporter: reporter, prompts: prompts, refusals: refusals)
             group.addTask { await verification.run(listener.verificationRequests) }
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
@@ -81,9 +93,9 @@ package final class ReceiveController: Sendable {
     private func answer(_ invitation: Invitation) async -> Bool {
         reporter.report(.invited(invitation, freeSpace: destination.freeSpace))
         switch await decide(invitation) {
-        case .decline(let reason, let detail):
+        case .decline(let reason, let detail, let isRepeated):
             invitation.decline(reason)
-            reportEnd(of: invitation, .declined(reason), detail: detail)
+            reportEnd(of: invitation, .declined(reason), detail: detail, isRepeated: isRepeated)
             return false
         case .ended(let outcome):
             reportEnd(of: invitation, outcome)
@@ -103,8 +115,11 @@ package final class ReceiveController: Sendable {
         switch verdict {
         case .accept: return .accept
         case .decline(let reason, let detail):
-            if let clash, reason == .identityChanged || reason == .notAllowed { reporter.report(.warning(clash)) }
-            return .decline(reason, detail: detail)
+            let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, now: SystemClock.monotonic())
+            if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
+                reporter.report(.warning(clash))
+            }
+            return .decline(reason, detail: detail, isRepeated: isRepeated)
         case .ask:
             guard let prompts else { return .decline(.notAllowed, detail: nil) }
             let now = SystemClock.monotonic()
@@ -113,7 +128,7 @@ package final class ReceiveController: Sendable {
             let text = OfferText.describe(
                 invitation, digits: digits, freeSpace: destination.freeSpace, warning: clash)
             let answer = await prompts.ask(
-                text, question: "accept?", about: peer.name.shown, until: { await invitation.ended })
+                text, question: "accept?", about: peer.name.quoted, until: { await invitation.ended })
             switch answer {
             case .yes: return .accept
             case .no: return .decline(.declined, detail: nil)
@@ -132,9 +147,16 @@ package final class ReceiveController: Sendable {
             // The earlier try has to end before its stored part can be resumed.
             _ = await earlier.result
         }
+        guard reserveOutput() else {
+            invitation.decline(.busy)
+            policy.release(invitation.offer, from: peer.proven.fingerprint)
+            reportEnd(of: invitation, .declined(.busy))
+            return false
+        }
+        defer { output.withLock { if $0 == .reserved { $0 = .free } } }
         let sink: any ResourceSink
         do {
-            sink = try destination.makeSink(for: invitation)
+            sink = try destination.makeSink(for: invitation, onOutput: { [self] in output.withLock { $0 = .used } })
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
             invitation.decline(reason)
@@ -165,9 +187,19 @@ package final class ReceiveController: Sendable {
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
         policy.release(invitation.offer, from: peer.proven.fingerprint)
-        // The reader of standard output has closed it after a part was written.
+        // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
-        return false
+        return output.withLock { $0 == .used }
+    }
+
+    /// - Returns: false while another transfer uses standard output. Always true for an inbox.
+    private func reserveOutput() -> Bool {
+        guard destination.inbox == nil else { return true }
+        return output.withLock { output in
+            guard output == .free else { return false }
+            output = .reserved
+            return true
+        }
     }
 
     private static func identity(_ invitation: Invitation) -> AcceptedOffers.Identity {
@@ -198,17 +230,18 @@ package final class ReceiveController: Sendable {
     }
 
     private func reportEnd(
-        of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil
+        of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil,
+        isRepeated: Bool = false
     ) {
         reporter.report(
             .receiveEnded(
                 ReceiveResult(
                     offer: invitation.offer, peer: invitation.peer.id, name: invitation.peer.name.shown, outcome: outcome,
-                    detail: detail, transfer: transfer)))
+                    detail: detail, transfer: transfer, isRepeated: isRepeated)))
     }
 
     private static func clashWarning(_ peer: Peer) -> String {
-        "WARNING: \(peer.name.shown) is known here with another key. This may be another peer that claims the name, "
+        "WARNING: \(peer.name.quoted) is known here with another key. This may be another peer that claims the name, "
             + "or a new machine. Compare the short code before you accept anything."
     }
 }

@@ -17,13 +17,17 @@ package enum ReceiveDestination: Sendable {
 
     package var freeSpace: UInt64? { inbox?.freeSpace }
 
-    func makeSink(for invitation: Invitation) throws(StorageError) -> any ResourceSink {
+    /// - Parameter onOutput: called when the first bytes have been written to standard output.
+    func makeSink(
+        for invitation: Invitation, onOutput: @escaping @Sendable () -> Void
+    ) throws(StorageError) -> any ResourceSink {
         switch self {
         case .inbox(let inbox):
             return try inbox.makeSink(
                 for: invitation.offer, from: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey,
                 clock: { SystemClock.monotonic() })
-        case .standardOutput(let limit): return OutputSink(descriptor: STDOUT_FILENO, limit: limit)
+        case .standardOutput(let limit):
+            return OutputSink(descriptor: STDOUT_FILENO, limit: limit, onOutput: onOutput)
         }
     }
 }

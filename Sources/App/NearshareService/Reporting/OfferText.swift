@@ -12,7 +12,8 @@ package enum OfferText {
         let offer = invitation.offer
         var text = ""
         if let warning { text += "\(warning)\n" }
-        text += "\(peer.name.shown) (\(describe(peer.trustStatus)), \(peer.id.hex)) offers:\n"
+        // Our own words first: no name can imitate them.
+        text += "\(describe(peer.trustStatus)), \(peer.id.hex): \(peer.name.quoted) offers:\n"
         for item in offer.items.prefix(maximumListedItems) {
             text += "  \(line(item))\n"
         }
@@ -21,6 +22,12 @@ package enum OfferText {
         var total = "  in all \(offer.totalSize?.asByteCount ?? "an unknown amount")"
         if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
         text += total + "\n"
+        let starters = offer.items.filter { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }
+        if !starters.isEmpty {
+            let names = starters.prefix(maximumListedItems).map { quoted($0.name) }.joined(separator: ", ")
+            let more = starters.count - min(starters.count, maximumListedItems)
+            text += "  careful: \(names)\(more > 0 ? " and \(more) more" : "") can start programs when opened\n"
+        }
         if let digits { text += "  short code \(digits): \(peer.name.shown) should see the same\n" }
         return text
     }
@@ -34,10 +41,14 @@ package enum OfferText {
     private static func line(_ item: OfferedItem) -> String {
         let size = item.size?.asByteCount ?? "size unknown"
         switch item.kind {
-        case .file: return "\(item.name.shown)  \(size), \(TerminalText.escaped(item.mediaType.text))"
-        case .folder: return "\(item.name.shown)/  \(size) in \(item.entryCount) entries"
+        case .file: return "\(quoted(item.name))  \(size), \(TerminalText.escaped(item.mediaType.text))"
+        case .folder: return "\(quoted(item.name))/  \(size) in \(item.entryCount) entries"
         case .text: return "a message of \(size)"
         }
+    }
+
+    private static func quoted(_ name: ClaimedFileName) -> String {
+        TerminalText.quoted(String(decoding: name.bytes, as: UTF8.self))
     }
 
     package static func describe(_ status: TrustStatus) -> String {

@@ -96,4 +96,6 @@ package struct ReceiveResult: Sendable {
     package var detail: String?
     /// nil for an invitation that was not accepted.
     package var transfer: TransferID?
+    /// A refusal by policy of which the user has read within the last minute.
+    package var isRepeated = false
 }

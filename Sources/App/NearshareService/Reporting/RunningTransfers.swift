@@ -30,9 +30,14 @@ package final class RunningTransfers: Sendable {
     /// Whether ``cancelAll()`` was called.
     package var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
-    /// Lists a transfer while `body` runs.
+    /// Lists a transfer while `body` runs. A transfer that was begun before ``cancelAll()`` and is listed after it is cancelled.
     func following<Result>(_ transfer: Transfer, label: String, _ body: () async -> Result) async -> Result {
-        state.withLock { $0.transfers.append((label, transfer)) }
+        let isCancelled = state.withLock { state in
+            state.transfers.append((label, transfer))
+            return state.isCancelled
+        }
+        // Offered while the others were being cancelled.
+        if isCancelled { transfer.cancel() }
         defer { state.withLock { state in state.transfers.removeAll { $0.transfer === transfer } } }
         return await body()
     }

@@ -7,6 +7,7 @@ struct VerificationResponder: Sendable {
     let reporter: any Reporter
     /// nil when the user cannot be asked.
     let prompts: PromptQueue?
+    let refusals: RefusalLog
 
     /// Answers requests until the node shuts down.
     func run(_ requests: AsyncStream<VerificationRequest>) async {
@@ -19,14 +20,17 @@ struct VerificationResponder: Sendable {
         let peer = request.peer
         let name = peer.name.shown
         guard let prompts else {
-            reporter.report(.warning("\(name) wants to compare the short code, but there is no terminal to ask on"))
-            return request.answer(matches: false)
+            if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, now: SystemClock.monotonic()) {
+                reporter.report(
+                    .warning("\(name) wants to compare the short code, but there is no terminal to ask on"))
+            }
+            return request.declineUnattended()
         }
         let text =
-            "\(name) (\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)) wants to compare the short code:\n"
+            "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex): \(peer.name.quoted) wants to compare the short code:\n"
             + "\n    \(request.shortCode)\n\n"
         let answer = await prompts.ask(
-            text, question: "is it the same on \(name)'s screen?", about: name,
+            text, question: "is it the same on the screen of \(peer.name.quoted)?", about: peer.name.quoted,
             until: {
                 // A denial by the peer ends the question; after its confirmation only the end of the link does.
                 if await request.peerConfirmation == false { return .declined(.declined) }

@@ -41,6 +41,9 @@ package enum RawMode {
     /// Restores the mode. Safe in signal handlers.
     package static func end() {
         let terminal = descriptor.exchange(-1, ordering: .acquiringAndReleasing)
-        if terminal >= 0 { tcsetattr(terminal, TCSANOW, &savedMode) }
+        guard terminal >= 0 else { return }
+        // In the background the mode is that of another process group, and the call would stop this process (SIGTTOU).
+        let group = tcgetpgrp(terminal)
+        if group < 0 || group == getpgrp() { tcsetattr(terminal, TCSANOW, &savedMode) }
     }
 }

@@ -1,9 +1,14 @@
 internal import Dispatch
 internal import Glibc
+internal import Synchronization
 
 /// The controlling terminal of the process, wherever standard input and output lead: the device for questions and single keys.
 package final class TerminalDevice: Sendable {
     package let descriptor: Int32
+    /// Whether a question is shown, for which ``answerKeys()`` reads keys.
+    private let readsAnswer = Atomic(false)
+    /// Raw mode while an answer is typed.
+    private let answerMode = Mutex<RawMode.Token?>(nil)
 
     /// - Returns: nil for a process without a terminal.
     package init?() {
@@ -92,6 +97,77 @@ package final class TerminalDevice: Sendable {
         sigemptyset(&signals)
         sigaddset(&signals, SIGTTIN)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+
+    // MARK: Answers
+
+    /// The keys that the user presses while a question is shown, until the terminal closes or the consumer stops. A return to
+    /// the foreground emits Ctrl-L, so that the consumer shows its question again.
+    ///
+    /// A thread polls in steps of 100 ms and so ends soon after its consumer.
+    package func answerKeys() -> AsyncStream<TerminalKey> {
+        AsyncStream { continuation in
+            let isCancelled = OnceFlag()
+            continuation.onTermination = { _ in isCancelled.raise() }
+            Self.makeQueue("answers").async { [self] in
+                Self.blockTerminalInputSignal()
+                readAnswerKeys(until: isCancelled) { continuation.yield($0) }
+                setReadsAnswer(false)
+                continuation.finish()
+            }
+        }
+    }
+
+    /// Begins or ends the reading of an answer: keys are then read one by one and not echoed, so that the program can show
+    /// again what was typed after other output.
+    package func setReadsAnswer(_ reads: Bool) {
+        readsAnswer.store(reads, ordering: .releasing)
+        updateAnswerMode()
+    }
+
+    private func readAnswerKeys(until isCancelled: OnceFlag, _ emit: (TerminalKey) -> Void) {
+        var input = TerminalInput(maximumPasteByteCount: 256)
+        var wasForeground = true
+        while !isCancelled.isRaised {
+            guard isForeground else {
+                // Input belongs to another process group; reading it would stop this process.
+                wasForeground = false
+                pause()
+                continue
+            }
+            // A shell may have changed the mode while the process was stopped.
+            if updateAnswerMode() || !wasForeground { emit(.control("l")) }
+            wasForeground = true
+            switch read(milliseconds: 100) {
+            case .bytes(let bytes):
+                // Without a question there is nothing to answer.
+                guard readsAnswer.load(ordering: .acquiring) else { continue }
+                for key in input.receive(bytes) { emit(key) }
+            case .timedOut: for key in input.flush() { emit(key) }
+            case .endOfInput: pause()
+            case .closed:
+                // A race: the process went to the background between the check and the read.
+                if isForeground { return }
+            }
+        }
+    }
+
+    /// Sets the terminal's mode as the question requires. In the background the terminal belongs to another process.
+    /// - Returns: whether raw mode was begun.
+    @discardableResult
+    private func updateAnswerMode() -> Bool {
+        guard isForeground else { return false }
+        return answerMode.withLock { token in
+            guard readsAnswer.load(ordering: .acquiring) else {
+                if let current = token { RawMode.end(current) }
+                token = nil
+                return false
+            }
+            var mode = termios()
+            guard tcgetattr(descriptor, &mode) == 0, mode.c_lflag & tcflag_t(ICANON) != 0 else { return false }
+            token = RawMode.begin(on: descriptor)
+            return true
+        }
     }
 
     // MARK: Keys

@@ -25,15 +25,23 @@ package final class LineReader: Sendable {
     /// Makes ``next()`` return nil from now on.
     package func stop() { isStopped.raise() }
 
-    /// - Returns: the next line without its line break; nil after the last one.
+    /// - Returns: the next line without its line break; nil after the last one, and when the task is cancelled, which loses no
+    ///   line.
     package func next() async -> String? {
-        await withCheckedContinuation { continuation in
-            TerminalDevice.makeQueue("standard-input").async { [self] in continuation.resume(returning: readLine()) }
+        let isCancelled = OnceFlag()
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                TerminalDevice.makeQueue("standard-input").async { [self] in
+                    continuation.resume(returning: readLine(until: isCancelled))
+                }
+            }
+        } onCancel: {
+            isCancelled.raise()
         }
     }
 
-    private func readLine() -> String? {
-        while !isStopped.isRaised {
+    private func readLine(until isCancelled: OnceFlag) -> String? {
+        while !isStopped.isRaised, !isCancelled.isRaised {
             if let line = removeLine() { return line }
             if state.withLock({ $0.hasEnded }) { return nil }
             readBytes()

@@ -2,8 +2,8 @@ internal import NearshareBase
 
 /// The bottom rows of a terminal, below other output: status lines, and under them a question with the cursor behind it.
 ///
-/// A value: it tracks what is on the screen and returns the control sequences to write. Text that the user has begun to type is
-/// echoed by the terminal and unknown here.
+/// A value: it tracks what is on the screen and returns the control sequences to write. The question includes what the user has
+/// typed behind it.
 package struct StatusArea: Sendable {
     private var lines: [String] = []
     private var question: String?
@@ -14,7 +14,7 @@ package struct StatusArea: Sendable {
 
     package init() {}
 
-    /// Replaces the status lines. Text being typed after a question survives where the number of lines stays the same.
+    /// Replaces the status lines, in place where their number stays the same.
     package mutating func show(_ lines: [String], columns: Int) -> String {
         self.lines = lines
         let widths = lines.map(ANSIStyle.width)
@@ -34,13 +34,11 @@ package struct StatusArea: Sendable {
     }
 
     /// Moves the question, with its answer, above the status area. Called after Enter was pressed.
-    package mutating func recordAnswer(_ answer: String, columns: Int) -> String {
-        guard let question, let questionWidth else { return "" }
-        // The terminal wraps the question and the echoed answer as one line.
-        let questionRows = Self.rowCount(width: questionWidth + TerminalText.width(of: answer), columns: columns)
-        let erased = Self.upAndClear(questionRows + drawnRowCount(columns: columns))
-        (self.question, self.questionWidth, drawnWidths) = (nil, nil, [])
-        return erased + "\(question)\(answer)\n" + draw(columns: columns)
+    package mutating func recordAnswer(columns: Int) -> String {
+        guard let question else { return "" }
+        let erased = erase(columns: columns)
+        self.question = nil
+        return erased + question + "\n" + draw(columns: columns)
     }
 
     /// Clears the area for other output, which has to end with a line break. ``draw(columns:)`` follows it.

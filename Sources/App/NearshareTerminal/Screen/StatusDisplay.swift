@@ -28,8 +28,8 @@ package final class StatusDisplay: Sendable {
     }
 
     /// Keeps the question and its answer on the screen above the area. Called after Enter was pressed.
-    package func recordAnswer(_ answer: String) {
-        state.withLock { DescriptorOutput.write($0.area.recordAnswer(answer, columns: $0.columns), to: $0.descriptor) }
+    package func recordAnswer() {
+        state.withLock { DescriptorOutput.write($0.area.recordAnswer(columns: $0.columns), to: $0.descriptor) }
     }
 
     /// Runs `body`, which writes whole lines, while the area is cleared.

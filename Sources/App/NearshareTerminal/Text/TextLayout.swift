@@ -9,8 +9,9 @@ package enum TextLayout {
     /// - Parameters:
     ///   - firstColumns: width of the first row, which a heading may shorten.
     ///   - columns: width of the other rows.
+    ///   - isEscaped: whether the untrusted parts of the text are escaped already.
     /// - Returns: at least one row.
-    package static func rows(of text: String, firstColumns: Int, columns: Int) -> [String] {
+    package static func rows(of text: String, firstColumns: Int, columns: Int, isEscaped: Bool = false) -> [String] {
         var rows: [String] = []
         var omittedCount = 0
         // "\r\n" is one character.
@@ -19,7 +20,8 @@ package enum TextLayout {
                 omittedCount += 1
                 continue
             }
-            rows += wrap(escaped(line), firstColumns: rows.isEmpty ? firstColumns : columns, columns: columns)
+            let shown = isEscaped ? TerminalText.sanitized(String(line), columns: .max) : escaped(line)
+            rows += wrap(shown, firstColumns: rows.isEmpty ? firstColumns : columns, columns: columns)
         }
         if rows.count > maximumRows {
             omittedCount += rows.count - maximumRows

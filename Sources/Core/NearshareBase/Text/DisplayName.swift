@@ -58,8 +58,24 @@ public struct DisplayName: Sendable, Hashable {
         self = name
     }
 
-    /// The name escaped for a terminal.
-    public var shown: String { TerminalText.escaped(claimed, columns: 64) }
+    /// The name escaped for a terminal, in one line of words: a blank name is shown as "unnamed", and runs of spaces, which could
+    /// imitate the columns of a list, as one space.
+    public var shown: String { TerminalText.escaped(words, columns: 64) }
+
+    /// ``shown`` in quotation marks, for lines that say more about the peer: no name can pass for what they say.
+    package var quoted: String { TerminalText.quoted(words, columns: 64) }
+
+    private var words: String {
+        let words = claimed.split(whereSeparator: Self.isBlank).joined(separator: " ")
+        return words.isEmpty ? "unnamed" : words
+    }
+
+    /// Spaces, also those that Unicode counts as letters or marks. Line breaks and tabs are escaped instead.
+    private static func isBlank(_ character: Character) -> Bool {
+        character.unicodeScalars.allSatisfy { scalar in
+            scalar.properties.generalCategory == .spaceSeparator || TerminalText.isInvisible(scalar)
+        }
+    }
 }
 
 extension DisplayName: CustomStringConvertible {

@@ -11,6 +11,16 @@ public enum TerminalText {
     ///   - text: Untrusted text of any length.
     ///   - columns: The width limit in terminal columns. Longer text is truncated, and ends with "…".
     public static func escaped(_ text: String, columns: Int = 120) -> String {
+        escaped(text, columns: columns, doublesBackslashes: true)
+    }
+
+    /// Returns a sentence of another nearshare process of this user, whose untrusted parts are escaped already: backslashes stay
+    /// as they are, all else is escaped as by ``escaped(_:columns:)``.
+    package static func sanitized(_ sentence: String, columns: Int = 400) -> String {
+        escaped(sentence, columns: columns, doublesBackslashes: false)
+    }
+
+    private static func escaped(_ text: String, columns: Int, doublesBackslashes: Bool) -> String {
         var shown = String.UnicodeScalarView()
         var width = 0
         // The number of scalars to keep, followed by "…", in case the text is too long.
@@ -23,7 +33,7 @@ public enum TerminalText {
                 let escape = hexEscape(scalar)
                 shown.append(contentsOf: escape)
                 width += escape.count
-            } else if scalar == "\\" {
+            } else if scalar == "\\", doublesBackslashes {
                 shown.append(contentsOf: [scalar, scalar])
                 width += 2
             } else {
@@ -36,6 +46,22 @@ public enum TerminalText {
             if width < columns { keptCount = shown.count }
         }
         return String(shown)
+    }
+
+    /// The escaped text in quotation marks, so that it cannot pass for the words around it: quotation marks inside are escaped,
+    /// and text that runs from right to left is isolated (UAX 9) from what follows.
+    package static func quoted(_ text: String, columns: Int = 120) -> String {
+        let inner = escaped(text, columns: columns).replacing("\"", with: "\\\"")
+        let isolates = text.unicodeScalars.contains { isRightToLeft($0) }
+        return isolates ? "\"\u{2068}\(inner)\u{2069}\"" : "\"\(inner)\""
+    }
+
+    /// The blocks of scripts that run from right to left (UAX 44, DerivedBidiClass).
+    private static func isRightToLeft(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0x0590...0x08ff, 0xfb1d...0xfdff, 0xfe70...0xfeff, 0x10800...0x10fff, 0x1e800...0x1efff: true
+        default: false
+        }
     }
 
     /// The width in terminal columns of text that ``escaped(_:columns:)`` returned.
@@ -78,6 +104,8 @@ public enum TerminalText {
         default: break
         }
         return switch scalar.value {
+        // The isolates of ``quoted(_:columns:)``.
+        case 0x2068, 0x2069: 0
         case 0x1100...0x115f, 0x2e80...0x303e, 0x3041...0x33ff, 0x3400...0x4dbf, 0x4e00...0x9fff, 0xa000...0xa4cf,
             0xa960...0xa97f, 0xac00...0xd7a3, 0xf900...0xfaff, 0xfe30...0xfe6f, 0xff00...0xff60, 0xffe0...0xffe6,
             0x1f200...0x1f265, 0x20000...0x3fffd:

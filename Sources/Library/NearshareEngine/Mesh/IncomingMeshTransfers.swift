@@ -39,7 +39,6 @@ struct IncomingMeshTransfers {
     private var offeredTexts: [(key: TextKey, isAccepted: Bool)] = []
     /// Size of the files that were received without an offer and await the user's decision.
     private var undecidedByteCount = 0
-    private var promptLimiter = PromptRateLimiter()
 
     /// The transfers of all accepted files.
     var transfers: [Transfer] { files.values.map(\.transfer) }
@@ -64,18 +63,6 @@ struct IncomingMeshTransfers {
     /// Removes the invitation and the transfer of a file.
     mutating func remove(_ key: MeshFileKey) -> (invitation: Invitation?, file: File?) {
         (invitations.removeValue(forKey: key)?.invitation, files.removeValue(forKey: key))
-    }
-
-    // MARK: Rate limit
-
-    /// - Parameter source: the key under which unaccepted offers are counted.
-    /// - Returns: false when too many of its offers were declined or not answered recently.
-    mutating func allowsPrompt(from source: String, now: MonotonicInstant) -> Bool {
-        promptLimiter.allowsPrompt(from: source, now: now)
-    }
-
-    mutating func recordUnaccepted(from source: String, now: MonotonicInstant) {
-        promptLimiter.recordUnaccepted(from: source, now: now)
     }
 
     // MARK: Files without an offer

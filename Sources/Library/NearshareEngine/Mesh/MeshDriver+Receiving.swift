@@ -36,56 +36,42 @@ extension MeshDriver {
 
     func invite(_ offer: MeshFileOffer, from authenticated: AuthenticatedPeer) {
         let key = MeshFileKey(offer.id, with: authenticated.id)
-        guard let inviter = inviter(authenticated) else {
+        guard let peer = inviter(authenticated) else {
             return update { router, now in router.refuse(key, because: .declined, now: now) }
         }
-        guard inviter.isAllowed else { return update { router, now in router.refuse(key, because: .busy, now: now) } }
+        guard let onAcceptance = promptLimiter.admit(peer, on: .mesh) else {
+            return update { router, now in router.refuse(key, because: .busy, now: now) }
+        }
         let item = OfferedItem(
             kind: .file, name: offer.name, size: UInt64(offer.size), entryCount: 1,
             mediaType: ClaimedMediaType(offer.mediaType) ?? .unknown)
         let answering = Invitation.Answering(
-            accept: { [weak self] transfer, sink, _ in self?.accept(offer, key, transfer, sink) },
+            accept: { [weak self] transfer, sink, _ in
+                onAcceptance()
+                self?.accept(offer, key, transfer, sink)
+            },
             decline: { [weak self] reason in
-                self?.recordUnaccepted(from: inviter)
                 self?.update { router, now in
                     router.refuse(key, because: MeshFileControl.Refusal(reason), now: now)
                 }
             })
-        let invitation = makeInvitation(item, from: inviter.peer, resumeKey: offer.id.bytes, answering: answering)
+        let invitation = makeInvitation(item, from: peer, resumeKey: offer.id.bytes, answering: answering)
         incoming.withLock { $0.insert(invitation, key) }
         invitations?.yield(invitation)
     }
 
-    /// A peer that offers something.
-    private struct Inviter {
-        let peer: Peer
-        /// The key under which refused offers are counted.
-        let source: String
-        /// Whether the rate limit permits another invitation.
-        let isAllowed: Bool
-    }
-
     /// - Returns: nil for a blocked peer, and on a node that accepts no offers.
-    private func inviter(_ authenticated: AuthenticatedPeer) -> Inviter? {
+    private func inviter(_ authenticated: AuthenticatedPeer) -> Peer? {
         let name = read { $0.peer(authenticated.id)?.name } ?? Self.placeholderName(of: authenticated.id)
         let status = settings.trustStatus(authenticated, name)
         guard invitations != nil, !status.isBlocked else { return nil }
-        // Keys cost nothing, and peers of the mesh have no addresses, so all untrusted ones share one limit.
-        let source = status.isFriend ? authenticated.id.hex : "mesh"
-        let isAllowed = status.isFriend || incoming.withLock { $0.allowsPrompt(from: source, now: settings.clock()) }
-        return Inviter(
-            peer: Peer(proven: authenticated, name: name, trustStatus: status, address: nil), source: source,
-            isAllowed: isAllowed)
+        return Peer(proven: authenticated, name: name, trustStatus: status, address: nil)
     }
 
     /// The id in place of the name of a peer that has not announced one.
     private static func placeholderName(of id: PeerID) -> DisplayName {
         // Safe: 16 hexadecimal digits are a valid name.
         DisplayName(truncating: id.hex)!
-    }
-
-    private func recordUnaccepted(from inviter: Inviter) {
-        incoming.withLock { $0.recordUnaccepted(from: inviter.source, now: settings.clock()) }
     }
 
     private func makeInvitation(
@@ -191,10 +177,14 @@ extension MeshDriver {
         _ file: MeshFile, kind: OfferedItem.Kind, from authenticated: AuthenticatedPeer, resumeKey: [UInt8],
         onDelivery: @escaping @Sendable () -> Void = {}
     ) -> Bool {
-        guard let inviter = inviter(authenticated), inviter.isAllowed else { return false }
+        guard let peer = inviter(authenticated) else { return false }
         let size = file.content.count
         guard incoming.withLock({ $0.reserve(size) }) else {
             settings.log.info("mesh: file dropped: too many files await a decision")
+            return false
+        }
+        guard let onAcceptance = promptLimiter.admit(peer, on: .mesh) else {
+            incoming.withLock { $0.release(size) }
             return false
         }
         let item = OfferedItem(
@@ -202,6 +192,7 @@ extension MeshDriver {
             mediaType: file.mediaType.flatMap { ClaimedMediaType($0) } ?? .unknown)
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _ in
+                onAcceptance()
                 self?.incoming.withLock { $0.release(size) }
                 let sink = IncomingMeshTransfers.AcceptedSink(sink: sink)
                 self?.start {
@@ -211,11 +202,8 @@ extension MeshDriver {
                     transfer.end(result)
                 }
             },
-            decline: { [weak self] _ in
-                self?.incoming.withLock { $0.release(size) }
-                self?.recordUnaccepted(from: inviter)
-            })
-        invitations?.yield(makeInvitation(item, from: inviter.peer, resumeKey: resumeKey, answering: answering))
+            decline: { [weak self] _ in self?.incoming.withLock { $0.release(size) } })
+        invitations?.yield(makeInvitation(item, from: peer, resumeKey: resumeKey, answering: answering))
         return true
     }
 

@@ -17,6 +17,7 @@ package final class MeshDriver: Sendable {
     let router: RouterDriver
     let outgoing = Mutex(OutgoingMeshTransfers())
     let incoming = Mutex(IncomingMeshTransfers())
+    let promptLimiter: SharedPromptLimiter
     /// The driver that stores and forwards bundles; nil until it is started.
     let bundles = Mutex<BundleDriver?>(nil)
     /// The receiver of texts; it returns false for a text that is to be offered like a file. nil when all texts are offered.
@@ -29,8 +30,12 @@ package final class MeshDriver: Sendable {
     let peerChanges = Broadcast<PeerID>()
     private let tasks = OwnedTasks()
 
-    init(_ settings: NodeSettings, _ transfers: TransferProgressManager, invitations: AsyncStream<Invitation>.Continuation?) {
+    init(
+        _ settings: NodeSettings, _ transfers: TransferProgressManager, _ promptLimiter: SharedPromptLimiter,
+        invitations: AsyncStream<Invitation>.Continuation?
+    ) {
         self.settings = settings
+        self.promptLimiter = promptLimiter
         self.transfers = transfers
         self.invitations = invitations
         router = RouterDriver(settings)

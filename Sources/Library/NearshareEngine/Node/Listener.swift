@@ -89,9 +89,8 @@ package struct VerificationRequest: Sendable {
     let link: LinkDriver
     let end: Promise<TransferOutcome>
     let peerConfirmed: Promise<Bool>
-    /// Called before the answer that the codes differ is sent.
-    let onMismatch: @Sendable () -> Void
-    private let localAnswer = Promise<Bool>()
+    /// Called when the local user confirms that the codes are the same.
+    let onMatch: @Sendable () -> Void
 
     /// Waits until the link, and with it the request, has ended; nil when the task is cancelled first.
     package var ended: TransferOutcome? {
@@ -112,26 +111,26 @@ package struct VerificationRequest: Sendable {
         }
     }
 
-    /// Whether the local user has answered.
-    var isAnswered: Bool { localAnswer.current != nil }
-
     init(
         peer: Peer, shortCode: ShortAuthenticationDigits, link: LinkDriver, end: Promise<TransferOutcome>,
-        peerConfirmed: Promise<Bool>,
-        onMismatch: @escaping @Sendable () -> Void
+        peerConfirmed: Promise<Bool>, onMatch: @escaping @Sendable () -> Void
     ) {
         self.peer = peer
         self.shortCode = shortCode
         self.link = link
         self.end = end
         self.peerConfirmed = peerConfirmed
-        self.onMismatch = onMismatch
+        self.onMatch = onMatch
+    }
+
+    /// Ends the link, because the local user cannot be asked. Nothing is said about the codes.
+    package func declineUnattended() {
+        link.close(.unattended)
     }
 
     /// Sends the local user's answer.
     package func answer(matches: Bool) {
-        localAnswer.fulfil(matches)
-        if !matches { onMismatch() }
+        if matches { onMatch() }
         link.answerVerification(matches: matches)
     }
 }

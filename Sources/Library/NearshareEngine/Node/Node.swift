@@ -30,7 +30,6 @@ public final class Node: Sendable {
     private struct State {
         var links = LinkRegistry()
         var listeners = ListenerRegistry()
-        var promptLimiter = PromptRateLimiter()
         var mesh: MeshDriver?
         var radio: Radio?
         var sessions: [SessionID: Session] = [:]
@@ -44,9 +43,12 @@ public final class Node: Sendable {
     let stopping = Promise<Bool>()
     private let state = Mutex(State())
     private let tasks = OwnedTasks()
+    /// Bounds what untrusted peers may ask the user, on all paths (R11).
+    let promptLimiter: SharedPromptLimiter
 
     init(_ settings: NodeSettings) {
         self.settings = settings
+        promptLimiter = SharedPromptLimiter(clock: settings.clock)
     }
 
     /// The name that other peers see.
@@ -116,9 +118,12 @@ public final class Node: Sendable {
                 throw .unavailable(error.description)
             }
         }
-        let (invitations, invitationContinuation) = AsyncStream.makeStream(of: Invitation.self)
-        let (requests, requestContinuation) = AsyncStream.makeStream(of: VerificationRequest.self)
-        let (sessions, sessionContinuation) = AsyncStream.makeStream(of: SessionInvitation.self)
+        let (invitations, invitationContinuation) = AsyncStream.makeStream(
+            of: Invitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
+        let (requests, requestContinuation) = AsyncStream.makeStream(
+            of: VerificationRequest.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
+        let (sessions, sessionContinuation) = AsyncStream.makeStream(
+            of: SessionInvitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
         let waiting = Listener.Continuations(
             invitations: invitationContinuation, verificationRequests: requestContinuation, sessions: sessionContinuation)
         state.withLock { $0.listeners.insert(listener, advertisement) }
@@ -137,6 +142,9 @@ public final class Node: Sendable {
             port: listener.port, invitations: invitations, verificationRequests: requests, sessionInvitations: sessions,
             advertisement: advertisement, record: record, radioEvent: radioState)
     }
+
+    /// Limit on invitations and requests that the program has not read; the oldest are released, and so declined.
+    private static let maximumUnreadCount = 256
 
     /// Accepts links on a thread of its own, until the listener is closed.
     private func startAccepting(
@@ -206,7 +214,7 @@ public final class Node: Sendable {
     {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }
-            let mesh = MeshDriver(settings, transfers, invitations: invitations)
+            let mesh = MeshDriver(settings, transfers, promptLimiter, invitations: invitations)
             state.mesh = mesh
             return (mesh, true)
         }
@@ -339,7 +347,6 @@ public final class Node: Sendable {
             let linkEnd = Promise<TransferOutcome>()
             let peerConfirmed = Promise<Bool>()
             let visit = IncomingSessionLink(driver, link, linkEnd)
-            var verification: VerificationRequest?
             defer { linkEnd.fulfil(.interrupted) }
             for await event in driver.events {
                 known.learn(from: event)
@@ -354,16 +361,15 @@ public final class Node: Sendable {
                 case .session(let frame): receive(frame, of: visit, known, waiting)
                 case .verificationRequested:
                     guard let peer = known.peer(settings), let code = known.shortCode else { continue }
-                    guard let waiting, allowsPrompt(from: peer, at: link.remote) else {
-                        driver.answerVerification(matches: false)
+                    guard let waiting, let onMatch = promptLimiter.admit(peer, on: .link(link.remote)) else {
+                        // A "no" would mean that the codes differ.
+                        driver.close(.unattended)
                         continue
                     }
-                    let request = VerificationRequest(
-                        peer: peer, shortCode: code, link: driver, end: linkEnd, peerConfirmed: peerConfirmed,
-                        // Recorded first: the peer may ask again as soon as it has read the answer.
-                        onMismatch: { [self] in recordUnaccepted(from: link.remote) })
-                    verification = request
-                    waiting.verificationRequests.yield(request)
+                    waiting.verificationRequests.yield(
+                        VerificationRequest(
+                            peer: peer, shortCode: code, link: driver, end: linkEnd, peerConfirmed: peerConfirmed,
+                            onMatch: onMatch))
                 case .invited(let offer, let expiry):
                     if let (session, sessionLink) = visit.joined {
                         session.take(offer, until: expiry, on: driver, known, &open, sessionLink)
@@ -371,19 +377,17 @@ public final class Node: Sendable {
                     }
                     // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
                     guard let peer = known.peer(settings), let waiting else { continue }
-                    guard allowsPrompt(from: peer, at: link.remote) else {
+                    guard let onAcceptance = promptLimiter.admit(peer, on: .link(link.remote)) else {
                         driver.decline(offer.id, because: .busy)
                         continue
                     }
-                    let invitation = makeInvitation(offer, from: peer, until: expiry, on: driver)
+                    let invitation = makeInvitation(
+                        offer, from: peer, until: expiry, on: driver, onAcceptance: onAcceptance)
                     open.insert(invitation, as: offer.id, known.shortCode)
                     waiting.invitations.yield(invitation)
-                case .invitationEnded(let id, let outcome):
-                    if outcome == .expired || outcome == .declined(.declined) { recordUnaccepted(from: link.remote) }
-                    open.end(id, outcome)
+                case .invitationEnded(let id, let outcome): open.end(id, outcome)
                 case .closed(let end):
                     settings.log.debug("link from \(link.remote) ended: \(end)")
-                    if let verification, !verification.isAnswered { recordUnaccepted(from: link.remote) }
                     open.endAll()
                     visit.end()
                 }
@@ -391,19 +395,10 @@ public final class Node: Sendable {
         }
     }
 
-    /// Whether the user may be asked on behalf of a peer: all peers of one address but friends share a limit (R11).
-    func allowsPrompt(from peer: Peer, at address: LinkAddress) -> Bool {
-        peer.trustStatus.isFriend
-            || state.withLock { $0.promptLimiter.allowsPrompt(from: address.host, now: settings.clock()) }
-    }
-
-    /// Records that a prompt of a peer at this address was declined or not answered.
-    func recordUnaccepted(from address: LinkAddress) {
-        state.withLock { $0.promptLimiter.recordUnaccepted(from: address.host, now: settings.clock()) }
-    }
-
+    /// - Parameter onAcceptance: called when the user accepts.
     func makeInvitation(
-        _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver
+        _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver,
+        onAcceptance: @escaping @Sendable () -> Void = {}
     ) -> Invitation {
         // The peer's id is unique on its own link only; the local one identifies the transfer in this node (A4).
         var progress = TransferProgress(
@@ -414,7 +409,10 @@ public final class Node: Sendable {
             peer: peer, offer: offer.offer, context: offer.context, resumeKey: offer.resumeKey, expiry: expiry,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
             answering: Invitation.Answering(
-                accept: { driver.accept(offer, transfer: $0, sink: $1, keepsPartial: $2) },
+                accept: { transfer, sink, keepsPartial in
+                    onAcceptance()
+                    driver.accept(offer, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
+                },
                 decline: { driver.decline(offer.id, because: $0) }))
     }
 

@@ -65,6 +65,9 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed(by: .remote, .blocked): self = .refused("the other side has blocked this machine")
         case .closed(by: .remote, .violation):
             self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
+        case .closed(by: .remote, .unattended):
+            self = .refused(
+                "nothing was compared: the other side cannot be asked now; its user runs `nearshare receive` in a terminal")
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; repeat the command to resume")
         case .violation(let what): self = .connectionLost("the other side violated the protocol: \(what)")

@@ -105,11 +105,16 @@ extension Node {
             if let session = session(id), session.isMember(peer.id) {
                 return start { await self.welcome(peer, back: session, visit, known) }
             }
-            guard let waiting, session(id) == nil else { return visit.driver.send(.refuse(id, .unknown)) }
-            guard allowsPrompt(from: peer, at: visit.link.remote) else { return visit.driver.send(.refuse(id, .declined)) }
+            guard let waiting, settings.acceptsSessions, session(id) == nil else {
+                return visit.driver.send(.refuse(id, .unknown))
+            }
+            guard let onAcceptance = promptLimiter.admit(peer, on: .link(visit.link.remote)) else {
+                return visit.driver.send(.refuse(id, .declined))
+            }
             let invitation = SessionInvitation(
                 peer: peer, session: id, context: context, proof: proof, handshakeHash: secrets.handshakeHash,
                 join: { [self] settings, asksTrust throws(SessionError) in
+                    onAcceptance()
                     let session = makeSession(id, settings)
                     if asksTrust {
                         start { await self.letIn(peer, who: visit, invitesInto: session, known) }
@@ -121,11 +126,7 @@ extension Node {
                     }
                     return session
                 },
-                refuse: { [self] reason in
-                    // Recorded first: the peer may send the next invitation as soon as it has read the refusal.
-                    recordUnaccepted(from: visit.link.remote)
-                    visit.driver.send(.refuse(id, reason))
-                })
+                refuse: { visit.driver.send(.refuse(id, $0)) })
             let expiry = settings.clock() + timeout
             visit.await(invitation, until: expiry)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }

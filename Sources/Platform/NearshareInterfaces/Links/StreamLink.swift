@@ -51,6 +51,21 @@ public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
         self.medium = medium
     }
 
+    /// The /64 of an IPv6 address, all of whose addresses one host can use; nil for other addresses.
+    package var ipv6Network: String? {
+        // IPv4-mapped addresses end in dotted decimals.
+        guard medium == .network, host.contains(":"), !host.contains(".") else { return nil }
+        let parts = host.split(separator: "%", maxSplits: 1)
+        let zone = parts.count > 1 ? "%\(parts[1])" : ""
+        let address = parts.first ?? ""
+        // "::" stands for all missing groups.
+        let gap = address.firstRange(of: "::")
+        let head = address[..<(gap?.lowerBound ?? address.endIndex)].split(separator: ":")
+        let tail = gap.map { address[$0.upperBound...].split(separator: ":") } ?? []
+        let zeros = [Substring](repeating: "0", count: max(0, 8 - head.count - tail.count))
+        return (head + zeros + tail).prefix(4).joined(separator: ":") + zone
+    }
+
     public var description: String {
         switch medium {
         case .network: host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"

@@ -12,4 +12,6 @@ package enum CloseReason: UInt8, Sendable, Hashable {
     case verificationFailed = 4
     /// Too many links are open.
     case tooManyLinks = 5
+    /// The user cannot be asked to compare the short authentication string.
+    case unattended = 6
 }

@@ -1,0 +1,47 @@
+/// Recognises files that desktops, shells and development tools run or load when they are opened, entered or merely present.
+package enum ProgramStarter {
+    /// Whether a file is one of them, by its name or claimed type. Content is not examined: a file of any name may be one.
+    package static func isStarter(_ name: ClaimedFileName, claimedType: String? = nil) -> Bool {
+        if let claimedType, types.contains(claimedType.lowercased()) { return true }
+        // The name under which it will be stored, without what is removed from its end.
+        let stored = SafeFileName(name, mayBeHidden: true).text.lowercased()
+        if fileNames.contains(stored) || isShellStartup(stored) { return true }
+        guard let dot = stored.lastIndex(of: ".") else { return false }
+        return extensions.contains(String(stored[stored.index(after: dot)...]))
+    }
+
+    /// Files that a shell reads at its start, such as `.bashrc` and `.zprofile`.
+    private static func isShellStartup(_ name: String) -> Bool {
+        name.hasPrefix(".") && ["rc", "profile", "login", "logout", "env", "session"].contains { name.hasSuffix($0) }
+    }
+
+    private static let fileNames: Set<String> = [
+        ".envrc", ".gitconfig", ".gitmodules", ".gitattributes", ".emacs", ".pam_environment", ".forward", ".netrc",
+        ".lesskey", "authorized_keys", "makefile", "gnumakefile", "justfile", "dockerfile", "autorun.inf",
+    ]
+
+    private static let extensions: Set<String> = [
+        // Desktops and packages.
+        "desktop", "kdelnk", "appimage", "flatpak", "flatpakref", "flatpakrepo", "snap", "deb", "rpm", "apk",
+        "run", "bin", "out", "elf", "so", "service", "timer", "socket", "xpi", "crx", "jar", "jnlp",
+        // Scripts.
+        "sh", "bash", "zsh", "fish", "csh", "tcsh", "ksh", "dash", "command", "tool", "py", "pyc", "pyw", "pyz", "pl", "rb",
+        "php", "lua", "tcl", "awk", "expect", "js", "mjs", "cjs", "vbs", "vbe", "jse", "wsf", "wsh", "ps1", "psm1", "bat",
+        "cmd",
+        // Other systems.
+        "exe", "com", "scr", "pif", "msi", "msp", "dll", "cpl", "hta", "lnk", "scf", "url", "reg", "app", "pkg", "dmg",
+        "workflow", "webloc",
+        // Documents with programs inside.
+        "docm", "xlsm", "pptm", "dotm", "xltm", "odb",
+    ]
+
+    private static let types: Set<String> = [
+        "application/x-desktop", "application/x-executable", "application/x-pie-executable", "application/x-sharedlib",
+        "application/x-shellscript", "text/x-shellscript", "text/x-python", "text/x-script.python", "text/x-perl",
+        "text/x-ruby", "text/x-php", "application/javascript", "text/javascript", "application/vnd.appimage",
+        "application/x-iso9660-appimage", "application/x-dosexec", "application/x-msdownload",
+        "application/vnd.microsoft.portable-executable", "application/x-ms-shortcut", "application/java-archive",
+        "application/vnd.debian.binary-package", "application/x-rpm", "application/vnd.flatpak.ref",
+        "application/vnd.flatpak", "application/vnd.snap",
+    ]
+}
