@@ -23,11 +23,15 @@ private struct Typing {
 
     @discardableResult
     mutating func type(_ text: String) -> [ChatScreen.Effect] {
-        screen.handle(.key(.text(text)), at: now) + screen.handle(.key(.enter), at: now)
+        screen.recordDrawn()
+        return screen.handle(.key(.text(text)), at: now) + screen.handle(.key(.enter), at: now)
     }
 
     @discardableResult
-    mutating func press(_ key: TerminalKey) -> [ChatScreen.Effect] { screen.handle(.key(key), at: now) }
+    mutating func press(_ key: TerminalKey) -> [ChatScreen.Effect] {
+        screen.recordDrawn()
+        return screen.handle(.key(key), at: now)
+    }
 
     @discardableResult
     mutating func handle(_ input: ChatScreen.Input) -> [ChatScreen.Effect] { screen.handle(input, at: now) }
@@ -45,7 +49,10 @@ private struct Typing {
     }
 
     var text: String { screen.render().lines.map(\.plainText).joined(separator: "\n") }
-    var inputLine: String { screen.render().lines.last?.plainText ?? "" }
+    /// The input line with the prompt of a conversation, also in the public room.
+    var inputLine: String {
+        (screen.render().lines.last?.plainText ?? "").replacing("to everyone> ", with: "> ", maxReplacements: 1)
+    }
 }
 
 @Suite("commands of the chat screen") struct ChatCommandTests {
@@ -145,7 +152,7 @@ private struct Typing {
         let after = typing.handle(.answered(.find("zoe"), .failure(failure)))
         #expect(after.isEmpty && typing.text.contains("zoe is not nearby"))
         #expect(!typing.text.unicodeScalars.contains("\u{1b}"))
-        #expect(typing.screen.requestedName == nil)
+        #expect(typing.screen.active.lookup?.isRunning == false)
     }
 
     @Test func `the end of the node is shown, and typing goes on`() {

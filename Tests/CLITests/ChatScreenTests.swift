@@ -70,6 +70,7 @@ private final class ChatHarness {
     func handle(_ input: ChatScreen.Input) -> [ChatScreen.Effect] {
         let new = screen.handle(input, at: now)
         effects += new
+        screen.recordDrawn()
         return new
     }
 
@@ -219,7 +220,7 @@ private final class ChatHarness {
         let chat = ChatHarness()
         chat.press(.text("draft"), .control("p"))
         #expect(chat.lines[0].contains("[1 everyone]"))
-        #expect(chat.lines.last == "> ")
+        #expect(chat.lines.last == "to everyone> ")
         chat.press(.tab)
         #expect(chat.lines.last == "> draft")
         chat.press(.alt("1"))
@@ -525,6 +526,92 @@ private final class ChatHarness {
         chat.press(.alt("1"))
         chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.person(ChatHarness.ben, "ben")))))
         #expect(chat.lines[0].contains("[1 everyone]"))
+    }
+
+    @Test("lines that are written while a peer is looked for go to that peer, in their order, or to nobody")
+    func pendingConversation() {
+        for isFound in [true, false] {
+            let chat = ChatHarness()
+            chat.press(.text("a draft for anna"))
+            chat.press(.control("u"), .text("/chat ben"), .enter)
+            #expect(chat.lines[0].contains("[3 ben?]") && chat.lines.last == "> ")
+            #expect(chat.write("one").isEmpty && chat.write("two").isEmpty)
+            #expect(chat.write("/voice").isEmpty && chat.write("/send x").isEmpty)
+            chat.press(.text("a draft for ben"))
+            guard isFound else {
+                chat.handle(.answered(.find("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
+                for words in ["ben was not found", "not sent: one", "not sent: two"] { #expect(chat.text.contains(words)) }
+                #expect(chat.press(.enter).isEmpty && chat.lines.last == "> a draft for ben")
+                continue
+            }
+            let effects = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.person(ChatHarness.ben, "ben")))))
+            let ben = Conversation.peer(ChatHarness.ben)
+            #expect(
+                effects.suffix(2) == [
+                    .ask(.say("one", in: ben), .say(ben, "one")), .ask(.say("two", in: ben), .say(ben, "two")),
+                ])
+            #expect(chat.lines[0].contains("[3 ben]") && chat.lines.last == "> a draft for ben")
+            #expect(chat.press(.enter) == [.ask(.say("a draft for ben", in: ben), .say(ben, "a draft for ben"))])
+        }
+    }
+
+    @Test("a peer that is found again keeps its one conversation, and no draft is lost")
+    func foundAgain() {
+        let chat = ChatHarness()
+        chat.press(.text("first"))
+        chat.press(.alt("1"))
+        chat.press(.text("/chat 1a2b"), .enter, .text("second"))
+        #expect(chat.lines[0].contains("[3 1a2b?]"))
+        chat.handle(.answered(.find("1a2b"), .success(.contact(ChatHarness.person(ChatHarness.anna, "anna")))))
+        #expect(chat.lines[0].contains("[2 anna]") && !chat.lines[0].contains("1a2b"))
+        #expect(chat.lines.last == "> second")
+        chat.press(.up)
+        #expect(chat.lines.last == "> first")
+    }
+
+    @Test("lines held for a peer are sent when it is found while another conversation is visible")
+    func foundInBackground() {
+        let chat = ChatHarness()
+        chat.write("/chat ben")
+        chat.write("hello")
+        chat.press(.alt("2"))
+        let effects = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.person(ChatHarness.ben, "ben")))))
+        let ben = Conversation.peer(ChatHarness.ben)
+        #expect(effects == [.ask(.say("hello", in: ben), .say(ben, "hello"))])
+        #expect(chat.lines[0].contains("[2 anna]"))
+        let anna = Conversation.peer(ChatHarness.anna)
+        #expect(chat.write("for anna") == [.ask(.say("for anna", in: anna), .say(anna, "for anna"))])
+    }
+
+    @Test("quitting tells of lines that would be lost, once")
+    func quitWithHeldLines() {
+        let chat = ChatHarness()
+        chat.write("/chat ben")
+        chat.write("hello")
+        #expect(chat.write("/quit").isEmpty && chat.text.contains("lines for ben are not sent yet"))
+        #expect(chat.press(.control("c")) == [.quit])
+    }
+
+    @Test("no line goes to the public room before its prompt was on the screen")
+    func publicRoomPrompt() {
+        let chat = ChatHarness(.latest)
+        var effects = chat.screen.handle(.key(.control("n")), at: chat.now)
+        #expect(!effects.isEmpty)
+        _ = chat.screen.handle(.key(.text("secret")), at: chat.now)
+        effects = chat.screen.handle(.key(.enter), at: chat.now)
+        #expect(effects.isEmpty)
+        #expect(chat.lines.last == "to everyone> secret")
+        chat.screen.recordDrawn()
+        #expect(chat.press(.enter) == [.ask(.say("secret", in: .publicRoom), .say(.publicRoom, "secret"))])
+        chat.press(.alt("2"))
+        #expect(chat.lines.last?.hasPrefix("to everyone>") == true, "there is no second conversation")
+    }
+
+    @Test("a notice that names a peer is escaped once")
+    func noticeEscaping() {
+        let chat = ChatHarness()
+        chat.handle(.event(.notice("a\\u{1b}da is blocked")))
+        #expect(chat.text.contains("a\\u{1b}da is blocked") && !chat.text.contains("\\\\u"))
     }
 
     @Test("a paste is one message with line breaks, which do not send it")

@@ -5,10 +5,10 @@ internal import NearshareTerminal
 extension ChatScreen {
     mutating func press(_ key: TerminalKey, at now: WallTime) -> [Effect] {
         switch key {
-        case .control("c"): return [.quit]
+        case .control("c"): return quit(at: now)
         case .control("z"): return [.suspend]
         case .control("l"): return [.redraw]
-        case .control("d") where active.editor.isEmpty: return [.quit]
+        case .control("d") where active.editor.isEmpty: return quit(at: now)
         case .control("n"): return step(1)
         case .control("p"): return step(-1)
         case .backTab: return step(-1)
@@ -46,9 +46,18 @@ extension ChatScreen {
         } else if text.hasPrefix("/") {
             return command(text, at: now)
         }
+        guard active.lookup == nil else {
+            hold(text, at: now)
+            return []
+        }
         guard let conversation = active.conversation else {
             active.editor.replace(with: text)
             addNotice("no conversation is open: /chat NAME opens one, /who lists peers", at: now)
+            return []
+        }
+        guard mayWrite else {
+            active.editor.replace(with: text)
+            addNotice("everyone in reach can read this: press Enter again to send it", at: now)
             return []
         }
         active.position = .end
@@ -62,7 +71,7 @@ extension ChatScreen {
         let parts = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
         switch parts[0] {
-        case "/quit", "/exit", "/q": return [.quit]
+        case "/quit", "/exit", "/q": return quit(at: now)
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
         case "/who": who(at: now)
         case "/verify": verify(at: now)
@@ -95,6 +104,10 @@ extension ChatScreen {
 
     private mutating func requirePeer(_ what: String, at now: WallTime) -> PeerID? {
         if case .peer(let peer)? = active.conversation { return peer }
+        if let name = active.lookup?.name {
+            addNotice("\(TerminalText.escaped(name, columns: 40)) has not been found yet", at: now)
+            return nil
+        }
         addNotice(
             active.conversation == nil
                 ? "no conversation is open: /chat NAME opens one"

@@ -83,7 +83,7 @@ extension ChatScreen {
         switch room.conversation {
         case .peer(let peer)?: name(of: peer)
         case .publicRoom?: "everyone"
-        case nil: "nearshare chat"
+        case nil: room.lookup.map { "\(TerminalText.escaped($0.name, columns: Self.maximumNameColumns))?" } ?? "nearshare chat"
         }
     }
 
@@ -189,6 +189,10 @@ extension ChatScreen {
         var line = StyledLine()
         let room = active
         switch room.conversation {
+        case nil where room.lookup?.isRunning == true:
+            let name = TerminalText.escaped(room.lookup?.name ?? "", columns: 40)
+            line.append("looking for \(name)…: lines are sent when the peer is found", .warning)
+        case nil where room.lookup != nil: line.append("not found: /chat NAME looks for a peer", .warning)
         case nil: line.append("/chat NAME opens a conversation, /help lists commands, Ctrl-C quits", .dim)
         case .publicRoom?: line.append("everyone in reach can read this", .warning)
         case .peer(let peer)?:
@@ -221,7 +225,8 @@ extension ChatScreen {
     // MARK: Input line
 
     private func input() -> (rows: [StyledLine], cursor: (row: Int, column: Int)) {
-        let prompt = "> "
+        // The public room has a prompt of its own: nobody writes there by mistake.
+        let prompt = active.conversation == .publicRoom && columns >= 24 ? "to everyone> " : "> "
         let width = max(2, columns - prompt.count - 1)
         var rows = [""]
         var used = 0
@@ -248,7 +253,7 @@ extension ChatScreen {
         let room = max(1, min(6, self.rows / 3))
         let first = max(0, min(cursor.row - room / 2, rows.count - room))
         let lines = rows.indices.dropFirst(first).prefix(room).map { index in
-            var line = StyledLine(index == 0 ? prompt : "  ", .bold)
+            var line = StyledLine(index == 0 ? prompt : String(repeating: " ", count: prompt.count), .bold)
             line.append(rows[index])
             return line
         }
@@ -339,7 +344,7 @@ extension ChatScreen {
         }
         switch item.content {
         case .entry(let entry): lines += entryLines(entry, time, room, columns: columns)
-        case .notice(let text): lines += block(StyledLine("* ", .dim), text, .dim, columns: columns)
+        case .notice(let text): lines += block(StyledLine("* ", .dim), text, .dim, columns: columns, isEscaped: true)
         case .transfer(let transfer):
             lines += block(StyledLine("\(time.clock) ", .dim), Self.sentence(transfer), .dim, columns: columns)
         }
@@ -384,7 +389,7 @@ extension ChatScreen {
         case .delivered: return StyledLine(usesSigns ? "✓✓" : "delivered", .dim)
         case .read: return StyledLine(usesSigns ? "✓✓" : "read", TextStyle(color: .cyan, isBold: usesSigns))
         case .failed:
-            let reason = room.reasons[entry.id].map { ": " + TerminalText.escaped($0, columns: 200) } ?? ""
+            let reason = room.reasons[entry.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
             return StyledLine("not sent\(reason)", .failure)
         }
     }
@@ -405,13 +410,16 @@ extension ChatScreen {
     }
 
     /// A text behind a heading, with further rows indented.
-    private func block(_ head: StyledLine, _ text: String, _ style: TextStyle, columns: Int) -> [StyledLine] {
+    private func block(
+        _ head: StyledLine, _ text: String, _ style: TextStyle, columns: Int, isEscaped: Bool = false
+    ) -> [StyledLine] {
         let indent = columns < 30 ? 2 : min(6, head.width)
         let room = columns - head.width
         // A heading that leaves no room gets a row of its own.
         let isAlone = room < 8 && head.width > indent
         let rest = max(2, columns - indent)
-        let rows = TextLayout.rows(of: text, firstColumns: isAlone ? rest : max(2, room), columns: rest)
+        let rows = TextLayout.rows(
+            of: text, firstColumns: isAlone ? rest : max(2, room), columns: rest, isEscaped: isEscaped)
         var lines: [StyledLine] = isAlone ? [head] : []
         for (index, row) in rows.enumerated() {
             var line = index == 0 && !isAlone ? head : StyledLine(String(repeating: " ", count: indent))

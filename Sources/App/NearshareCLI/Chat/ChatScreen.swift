@@ -76,8 +76,10 @@ struct ChatScreen: Sendable {
     var startView = ConversationView(nil)
     /// Index of the visible view; nil for the start page.
     var current: Int?
-    /// The name that was looked for last; results for earlier names are not opened.
-    var requestedName: String?
+    /// Whether the last frame that was drawn shows the public room.
+    private var isPublicRoomShown = false
+    /// Whether the user was told of lines that quitting drops.
+    private var hasWarnedOfLines = false
     private var lastNotification: WallTime?
 
     /// Number of entries loaded at once.
@@ -111,7 +113,8 @@ struct ChatScreen: Sendable {
     private mutating func resume(at now: WallTime) -> [Effect] {
         addNotice("the node has stopped; another one has taken over", in: active.conversation, at: now)
         for index in views.indices { views[index].discardPendingRequests() }
-        return Self.initialRequests + (current.map { load($0) } ?? []) + (requestedName.map { find($0, at: now) } ?? [])
+        let names = views.compactMap(\.lookup).filter(\.isRunning).map(\.name)
+        return Self.initialRequests + (current.map { load($0) } ?? []) + names.map(Self.search)
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Effect] {
@@ -146,7 +149,7 @@ struct ChatScreen: Sendable {
     }
 
     mutating func addNotice(_ text: String, in conversation: Conversation?, at now: WallTime) {
-        if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+        if let conversation, let index = views.firstIndex(where: { $0.conversation == conversation }) {
             views[index].addNotice(text, at: now)
         } else {
             active.addNotice(text, at: now)
@@ -160,11 +163,81 @@ struct ChatScreen: Sendable {
 
     // MARK: Conversations
 
+    /// Looks for a peer. Its conversation is visible at once, so that no line goes to the one before.
     mutating func find(_ name: String, at now: WallTime) -> [Effect] {
-        requestedName = name
-        addNotice("looking for \(TerminalText.escaped(name, columns: 40))…", at: now)
-        return [.ask(.find(name: name, timeout: Self.findTimeout), .find(name))]
+        let index: Int
+        if let same = views.firstIndex(where: { $0.lookup?.name == name }) {
+            index = same
+        } else if let current, views[current].lookup?.isRunning == false, views[current].editor.isEmpty {
+            // A name that was mistyped leaves no tab behind.
+            index = current
+        } else {
+            guard views.count < Self.maximumViews else {
+                addNotice("too many conversations are open", at: now)
+                return []
+            }
+            views.append(ConversationView(lookingFor: name))
+            index = views.count - 1
+        }
+        views[index].lookup = ConversationView.Lookup(name: name, lines: views[index].lookup?.lines ?? [])
+        current = index
+        return [Self.search(name)]
     }
+
+    private static func search(_ name: String) -> Effect { .ask(.find(name: name, timeout: findTimeout), .find(name)) }
+
+    /// Holds a line until its peer is found.
+    mutating func hold(_ text: String, at now: WallTime) {
+        guard var lookup = active.lookup else { return }
+        let name = TerminalText.escaped(lookup.name, columns: 40)
+        guard lookup.isRunning else {
+            active.editor.replace(with: text)
+            return addNotice("\(name) was not found: /chat NAME looks for a peer", at: now)
+        }
+        lookup.lines.append(text)
+        active.lookup = lookup
+        addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
+    }
+
+    /// Makes the view of a name the conversation with the peer that was found, and sends its lines.
+    private mutating func resolve(_ name: String, as peer: PeerID) -> [Effect] {
+        guard let index = views.firstIndex(where: { $0.lookup?.name == name && $0.lookup?.isRunning == true }) else {
+            return []
+        }
+        let conversation = Conversation.peer(peer)
+        let lines = views[index].lookup?.lines ?? []
+        var target = index
+        if var existing = views.firstIndex(where: { $0.conversation == conversation }) {
+            let pending = views.remove(at: index)
+            if existing > index { existing -= 1 }
+            views[existing].adoptInput(of: pending)
+            target = existing
+        } else {
+            views[index].resolve(as: conversation)
+        }
+        let isVisible = current == index
+        if let current, target != index, current > index { self.current = current - 1 }
+        return (isVisible ? select(target) : [])
+            + lines.map { .ask(.say($0, in: conversation), .say(conversation, $0)) }
+    }
+
+    /// Ends the command, unless lines would be lost of which the user has not been told.
+    mutating func quit(at now: WallTime) -> [Effect] {
+        let waiting = views.compactMap(\.lookup).first { $0.isRunning && !$0.lines.isEmpty }
+        guard let waiting, !hasWarnedOfLines else { return [.quit] }
+        hasWarnedOfLines = true
+        addNotice(
+            "lines for \(TerminalText.escaped(waiting.name, columns: 40)) are not sent yet; quit again to drop them", at: now)
+        return []
+    }
+
+    /// Records that the present state has been drawn.
+    mutating func recordDrawn() {
+        isPublicRoomShown = active.conversation == .publicRoom
+    }
+
+    /// Whether a line may go to the visible conversation: the public room must have been on the screen when Enter was pressed.
+    var mayWrite: Bool { active.conversation != .publicRoom || isPublicRoomShown }
 
     /// Makes a conversation visible.
     mutating func open(_ conversation: Conversation) -> [Effect] {
@@ -176,7 +249,6 @@ struct ChatScreen: Sendable {
         guard views.indices.contains(index) else { return [] }
         current = index
         views[index].newBelowCount = 0
-        requestedName = nil
         return load(index) + markRead(index)
     }
 
@@ -234,7 +306,7 @@ struct ChatScreen: Sendable {
         case .contacts(let all): setPeople(all)
         case .transfer(let transfer):
             if let index = view(of: .peer(transfer.peer)) { views[index].update(transfer, at: now) }
-        case .notice(let text): addNotice(TerminalText.escaped(text, columns: 400), at: now)
+        case .notice(let text): addNotice(TerminalText.sanitized(text), at: now)
         case .messageChanged, .received: break
         }
         return []
@@ -272,7 +344,7 @@ struct ChatScreen: Sendable {
         switch result {
         case .success(let reply): return succeeded(tag, reply, at: now)
         case .failure(let failure):
-            failed(tag, TerminalText.escaped(failure.description, columns: 400), at: now)
+            failed(tag, TerminalText.sanitized(failure.description), at: now)
             return []
         }
     }
@@ -285,9 +357,7 @@ struct ChatScreen: Sendable {
             return insert(entries, of: conversation, isOlder: isOlder)
         case (.find(let name), .contact(let person)):
             if people[person.id] == nil { people[person.id] = person }
-            // The user may have opened another conversation in the meantime.
-            guard requestedName == name else { return [] }
-            return open(.peer(person.id))
+            return resolve(name, as: person.id)
         default: break
         }
         return []
@@ -307,8 +377,13 @@ struct ChatScreen: Sendable {
         case .sendFile(let conversation, let path):
             addNotice("\(TerminalText.escaped(path, columns: 200)) could not be sent: \(reason)", in: conversation, at: now)
         case .find(let name):
-            if requestedName == name { requestedName = nil }
-            addNotice(reason, at: now)
+            guard let index = views.firstIndex(where: { $0.lookup?.name == name && $0.lookup?.isRunning == true }) else {
+                return
+            }
+            let lines = views[index].lookup?.lines ?? []
+            views[index].lookup = ConversationView.Lookup(name: name, isRunning: false)
+            views[index].addNotice(reason, at: now)
+            for line in lines { views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
         case .people, .conversations, .markRead: addNotice(reason, at: now)
         }
     }
@@ -318,7 +393,7 @@ struct ChatScreen: Sendable {
             guard let index = view(of: summary.conversation), !views[index].contains(summary.last.id) else { continue }
             views[index].unreadCount = index == current ? 0 : summary.unreadCount
         }
-        guard settings.opening == .latest, current == nil, requestedName == nil, startView.editor.isEmpty,
+        guard settings.opening == .latest, current == nil, startView.editor.isEmpty,
             let newest = summaries.first(where: { $0.conversation != .publicRoom })
         else { return [] }
         return open(newest.conversation)

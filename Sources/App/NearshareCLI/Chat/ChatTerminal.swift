@@ -191,6 +191,7 @@ final class ChatTerminal: Sendable {
                     drawn = picture
                     lastDrawn = moment
                 }
+                screen.recordDrawn()
             } else if !isDrawPlanned {
                 isDrawPlanned = true
                 group.addTask { [sink] in

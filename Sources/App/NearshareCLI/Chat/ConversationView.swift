@@ -26,8 +26,19 @@ struct ConversationView: Sendable {
         case row(serial: Int, index: Int)
     }
 
-    /// nil for the start page, shown before any conversation is open.
-    let conversation: Conversation?
+    /// The search for the peer that the user has named.
+    struct Lookup: Sendable, Hashable {
+        /// The name as the user typed it.
+        let name: String
+        var isRunning = true
+        /// Lines that are sent when the peer is found.
+        var lines: [String] = []
+    }
+
+    /// nil for the start page, shown before any conversation is open, and until the peer is found.
+    private(set) var conversation: Conversation?
+    /// nil for the start page, and once the peer is found.
+    var lookup: Lookup?
     private(set) var items: [Item] = []
     var position = Position.end
     var editor = LineEditor(maximumByteCount: ChatMessage.maximumTextByteCount)
@@ -48,6 +59,24 @@ struct ConversationView: Sendable {
 
     init(_ conversation: Conversation?) {
         self.conversation = conversation
+    }
+
+    /// A conversation whose peer is looked for.
+    init(lookingFor name: String) {
+        lookup = Lookup(name: name)
+    }
+
+    /// Makes this the conversation with the peer that was found.
+    mutating func resolve(as conversation: Conversation) {
+        self.conversation = conversation
+        lookup = nil
+    }
+
+    /// Takes over the input line of a view of the same peer. A text that was begun here is reached with the Up key.
+    mutating func adoptInput(of other: ConversationView) {
+        guard !other.editor.isEmpty else { return }
+        _ = editor.submit()
+        editor.replace(with: other.editor.text)
     }
 
     var oldestNumber: Int? {

@@ -96,7 +96,7 @@ struct DeliveryTracker: Sendable {
     func failure(name: String, isNear: Bool = false, hasTimedOut: Bool = false) -> CommandFailure? {
         if let reason = failures.first {
             let count = failures.count
-            let text = TerminalText.escaped(reason, columns: 400)
+            let text = TerminalText.sanitized(reason)
             guard reachedCount + pending.count > 0 else { return CommandFailure(.failure, "not sent: \(text)") }
             return CommandFailure(
                 .partly, "\(count) of \(count + reachedCount + pending.count) messages were not sent: \(text)")
