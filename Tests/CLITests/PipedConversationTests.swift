@@ -138,10 +138,16 @@ private final class ScriptedNode: NodeClient {
     private let storedMark: MessageStatus?
     private let stream: AsyncStream<ControlEvent>
     private let sink: AsyncStream<ControlEvent>.Continuation
+    /// The line at which the node ends, and whether it stores that line first.
+    private let last: (text: String, isStored: Bool)?
     static let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
-    init(marking mark: MessageStatus?, storing storedMark: MessageStatus? = nil) {
+    init(
+        marking mark: MessageStatus?, storing storedMark: MessageStatus? = nil,
+        endingAt last: (text: String, isStored: Bool)? = nil
+    ) {
         self.mark = mark
+        self.last = last
         self.storedMark = storedMark
         (stream, sink) = AsyncStream.makeStream(of: ControlEvent.self)
     }
@@ -156,6 +162,10 @@ private final class ScriptedNode: NodeClient {
                     id: Self.anna, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false),
                     isNear: true, software: .nearshare, hasKeys: true))
         case .find(let name, _): throw ControlFailure(.peerNotFound, "no peer is called \(name)")
+        case .say(let text, _) where text == last?.text:
+            if last?.isStored == true { sentLines.withLock { $0.append(text) } }
+            sink.finish()
+            throw ControlFailure(.gone, "the node has ended")
         case .say(let text, let conversation):
             let number = sentLines.withLock { lines in
                 lines.append(text)
@@ -191,7 +201,7 @@ private final class ScriptedNode: NodeClient {
         defer { close(ends[0]) }
         let parameters = PipedConversation.Parameters(
             peer: peer, requiredStatus: requiredStatus, timeout: .milliseconds(300), follows: false, history: 0, isJSON: false)
-        try await PipedConversation(client: node, parameters: parameters, input: ends[0]).run()
+        try await PipedConversation(parameters: parameters, input: ends[0]).run(through: node)
     }
 
     @Test("each line is a message, also the last one without a line break; empty lines are skipped")
@@ -220,6 +230,26 @@ private final class ScriptedNode: NodeClient {
 
     @Test("a state whose event was lost is read from the node") func lostEvent() async throws {
         try await run("hi\nthere\n", ScriptedNode(marking: nil, storing: .sent))
+    }
+
+    @Test("when the node ends, another one goes on, and no line is lost or sent twice", arguments: [true, false])
+    func anotherNode(isStored: Bool) async throws {
+        var ends: [Int32] = [0, 0]
+        try #require(Glibc.pipe(&ends) == 0)
+        let bytes = Array("one\ntwo\nthree\n".utf8)
+        try #require(write(ends[1], bytes, bytes.count) == bytes.count)
+        close(ends[1])
+        defer { close(ends[0]) }
+        let parameters = PipedConversation.Parameters(
+            peer: "anna", requiredStatus: .sent, timeout: .seconds(5), follows: false, history: 0, isJSON: false)
+        let piping = PipedConversation(parameters: parameters, input: ends[0])
+        let first = ScriptedNode(marking: .sent, storing: .sent, endingAt: ("two", isStored))
+        let failure = await #expect(throws: ControlFailure.self) { try await piping.run(through: first) }
+        #expect(failure?.kind == .gone)
+        let second = ScriptedNode(marking: .sent, storing: .sent)
+        second.sentLines.withLock { $0 = first.sentLines.withLock { $0 } }
+        try await piping.run(through: second)
+        #expect(second.sentLines.withLock { $0 } == ["one", "two", "three"])
     }
 
     @Test("an empty input sends nothing")

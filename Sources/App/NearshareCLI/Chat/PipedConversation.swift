@@ -29,11 +29,25 @@ final class PipedConversation: Sendable {
         case stopped
     }
 
-    private let client: any NodeClient
+    /// The progress that outlives a node: the next one goes on from it.
+    private struct Progress: Sendable {
+        var conversation: Conversation?
+        /// The receiver's name, escaped for a terminal.
+        var name = "everyone"
+        var tracker: DeliveryTracker?
+        var acceptedIDs: Set<String> = []
+        /// The line that was read last, while the node has not replied. A node that has ended may have stored it.
+        var unanswered: String?
+        var lineNumber: UInt64 = 0
+        var inputHasEnded = false
+        var isStopped = false
+        /// Receives the inputs of the present run.
+        var sink: AsyncStream<Input>.Continuation?
+    }
+
     private let parameters: Parameters
     private let lines: LineReader
-    private let inputs: AsyncStream<Input>
-    private let sink: AsyncStream<Input>.Continuation
+    private let progress = Mutex(Progress())
 
     /// Time to look for an unknown peer, in seconds.
     private static let findTimeout = Duration.seconds(10)
@@ -42,51 +56,70 @@ final class PipedConversation: Sendable {
     /// that wait for it, so at least one reading follows each loss.
     private static let refreshInterval = 512
 
-    init(client: any NodeClient, parameters: Parameters, input: Int32 = STDIN_FILENO) {
-        self.client = client
+    init(parameters: Parameters, input: Int32 = STDIN_FILENO) {
         self.parameters = parameters
         self.lines = LineReader(input, maximumLineByteCount: ChatMessage.maximumTextByteCount * 2)
-        (inputs, sink) = AsyncStream.makeStream(of: Input.self)
     }
 
-    /// Makes ``run()`` end soon.
+    /// Makes ``run(through:)`` end soon.
     func stop() {
         lines.stop()
-        sink.yield(.stopped)
+        progress.withLock { progress in
+            progress.isStopped = true
+            progress.sink?.yield(.stopped)
+        }
     }
 
-    func run() async throws {
+    /// Runs until everything is sent, from where an earlier node has left off.
+    /// - Throws: ``ControlFailure`` of kind `gone` when the node ends.
+    func run(through client: any NodeClient) async throws {
         // Subscribes before the first line is sent, so that no state is missed.
         let events = try await client.events()
-        let conversation: Conversation
-        var name = "everyone"
-        if let peer = parameters.peer {
-            let person = try await client.find(peer, timeout: Self.findTimeout)
-            conversation = .peer(person.id)
-            name = person.name.shown
-        } else {
-            conversation = .publicRoom
+        let (inputs, sink) = AsyncStream.makeStream(of: Input.self)
+        let isFirst = progress.withLock { progress in
+            progress.sink = sink
+            if progress.isStopped { sink.yield(.stopped) }
+            return progress.conversation == nil
         }
+        if isFirst {
+            let person: Contact?
+            if let peer = parameters.peer {
+                person = try await client.find(peer, timeout: Self.findTimeout)
+            } else {
+                person = nil
+            }
+            progress.withLock { progress in
+                progress.conversation = person.map { .peer($0.id) } ?? .publicRoom
+                if let person { progress.name = person.name.shown }
+            }
+        }
+        let (conversation, name) = progress.withLock { ($0.conversation ?? .publicRoom, $0.name) }
         let report = ChatReport(
             conversation: conversation, name: name, isJSON: parameters.isJSON, showsEntries: parameters.follows)
         if parameters.isJSON { report.emit(.contacts(try await client.contacts())) }
-        if parameters.history > 0 { try await emitHistory(conversation, report) }
+        if parameters.history > 0, isFirst { try await emitHistory(conversation, report, client) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
-            group.addTask { [sink] in
+            group.addTask {
                 for await event in events { sink.yield(.event(event)) }
                 sink.yield(.nodeEnded)
             }
-            group.addTask { try await self.sendLines(in: conversation) }
-            try await follow(conversation, name: name, report, &group)
+            group.addTask { try await self.sendLines(in: conversation, client, sink) }
+            try await follow(conversation, name: name, report, client, inputs, sink, &group)
             lines.stop()
         }
     }
 
     private func follow(
-        _ conversation: Conversation, name: String, _ report: ChatReport, _ group: inout ThrowingTaskGroup<Void, any Error>
+        _ conversation: Conversation, name: String, _ report: ChatReport, _ client: any NodeClient,
+        _ inputs: AsyncStream<Input>, _ sink: AsyncStream<Input>.Continuation,
+        _ group: inout ThrowingTaskGroup<Void, any Error>
     ) async throws {
-        var tracker = DeliveryTracker(conversation, requiredStatus: parameters.requiredStatus)
+        let earlier = progress.withLock(\.tracker)
+        var tracker = earlier ?? DeliveryTracker(conversation, requiredStatus: parameters.requiredStatus)
+        defer { progress.withLock { $0.tracker = tracker } }
+        // Lines may have been delivered between two nodes.
+        if earlier != nil { try await refresh(&tracker, client) }
         var eventCount = 0
         for await input in inputs {
             switch input {
@@ -94,7 +127,7 @@ final class PipedConversation: Sendable {
                 tracker.handle(event)
                 report.emit(event)
                 eventCount += 1
-                if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker) }
+                if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker, client) }
                 if parameters.follows, case .entry(let entry) = event, entry.conversation == conversation, !entry.isOurs {
                     try await client.markRead(conversation)
                 }
@@ -106,23 +139,23 @@ final class PipedConversation: Sendable {
                 report.refused(failure, line: line)
             case .ended:
                 tracker.recordEndOfInput()
-                try await refresh(&tracker)
+                try await refresh(&tracker, client)
                 if !parameters.follows {
-                    group.addTask { [sink, parameters] in
+                    group.addTask { [parameters] in
                         try? await Task.sleep(for: parameters.timeout)
                         sink.yield(.timedOut)
                     }
                 }
             case .timedOut:
-                try await refresh(&tracker)
-                let isNear = try await isNear(conversation)
+                try await refresh(&tracker, client)
+                let isNear = try await isNear(conversation, client)
                 if let failure = tracker.failure(name: name, isNear: isNear, hasTimedOut: true) {
                     throw failure
                 }
                 return
             case .nodeEnded:
-                throw CommandFailure(
-                    .failure, "the node has stopped; run the command again, and check the conversation with `nearshare chat`")
+                throw ControlFailure(
+                    .gone, "the node has stopped; run the command again, and check the conversation with `nearshare chat`")
             case .stopped: return
             }
             if tracker.isDone, !parameters.follows {
@@ -133,38 +166,87 @@ final class PipedConversation: Sendable {
     }
 
     /// Reads the states that the node has stored, in case an event was lost.
-    private func refresh(_ tracker: inout DeliveryTracker) async throws {
+    private func refresh(_ tracker: inout DeliveryTracker, _ client: any NodeClient) async throws {
         guard !tracker.pending.isEmpty else { return }
         let limit = min(Self.maximumHistory, tracker.pending.count + 50)
         for entry in try await client.history(of: tracker.conversation, limit: limit) { tracker.update(with: entry) }
     }
 
-    private func isNear(_ conversation: Conversation) async throws -> Bool {
+    private func isNear(_ conversation: Conversation, _ client: any NodeClient) async throws -> Bool {
         guard case .peer(let id) = conversation else { return false }
         return try await client.contacts().contains { $0.id == id && $0.isNear }
     }
 
     /// Submits each line before the next one is read.
-    private func sendLines(in conversation: Conversation) async throws {
-        var number: UInt64 = 0
-        while let line = await lines.next() {
-            number += 1
-            guard line.contains(where: { !$0.isWhitespace }) else { continue }
-            do throws(ControlFailure) {
-                guard line.utf8.count <= ChatMessage.maximumTextByteCount else {
-                    throw ControlFailure(
-                        .refused,
-                        "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
-                }
-                sink.yield(.accepted(try await client.say(line, in: conversation), line: number))
-            } catch {
-                sink.yield(.refused(error, line: number))
+    private func sendLines(
+        in conversation: Conversation, _ client: any NodeClient, _ sink: AsyncStream<Input>.Continuation
+    ) async throws {
+        if let text = progress.withLock(\.unanswered) {
+            // The node that has ended may have stored it: the same line must not be sent twice.
+            if let id = try await storedID(of: text, in: conversation, client) {
+                accept(id, sink)
+            } else if await !submit(text, in: conversation, client, sink) {
+                return
             }
+        }
+        while !progress.withLock(\.inputHasEnded) {
+            guard let line = await lines.next() else {
+                // The line after a cancellation is read by the next run.
+                if Task.isCancelled { return }
+                progress.withLock { $0.inputHasEnded = true }
+                break
+            }
+            progress.withLock { $0.lineNumber += 1 }
+            guard line.contains(where: { !$0.isWhitespace }) else { continue }
+            progress.withLock { $0.unanswered = line }
+            guard await submit(line, in: conversation, client, sink) else { return }
         }
         sink.yield(.ended)
     }
 
-    private func emitHistory(_ conversation: Conversation, _ report: ChatReport) async throws {
+    /// - Returns: false when the node has ended, so that the line is still unanswered.
+    private func submit(
+        _ text: String, in conversation: Conversation, _ client: any NodeClient, _ sink: AsyncStream<Input>.Continuation
+    ) async -> Bool {
+        do throws(ControlFailure) {
+            guard text.utf8.count <= ChatMessage.maximumTextByteCount else {
+                throw ControlFailure(
+                    .refused,
+                    "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
+            }
+            accept(try await client.say(text, in: conversation), sink)
+        } catch {
+            if error.kind == .gone { return false }
+            let number = progress.withLock { progress in
+                progress.unanswered = nil
+                return progress.lineNumber
+            }
+            sink.yield(.refused(error, line: number))
+        }
+        return true
+    }
+
+    private func accept(_ id: String, _ sink: AsyncStream<Input>.Continuation) {
+        let number = progress.withLock { progress in
+            progress.unanswered = nil
+            progress.acceptedIDs.insert(id)
+            return progress.lineNumber
+        }
+        sink.yield(.accepted(id, line: number))
+    }
+
+    /// The id of an own line with this text that no node has reported yet.
+    private func storedID(
+        of text: String, in conversation: Conversation, _ client: any NodeClient
+    ) async throws -> String? {
+        let known = progress.withLock(\.acceptedIDs)
+        return try await client.history(of: conversation, limit: 2)
+            .last { $0.isOurs && $0.text == text && !known.contains($0.id) }?.id
+    }
+
+    private func emitHistory(
+        _ conversation: Conversation, _ report: ChatReport, _ client: any NodeClient
+    ) async throws {
         let entries = try await client.history(of: conversation, limit: parameters.history)
         for entry in entries { report.emit(.entry(entry)) }
         if parameters.follows, entries.contains(where: { !$0.isOurs && $0.status < .read }) {

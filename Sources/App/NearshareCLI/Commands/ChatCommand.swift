@@ -67,9 +67,9 @@ struct ChatCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             guard let terminal else {
-                return try await withNodeClient(machine, options, .command) { [parameters] client in
-                    let piping = PipedConversation(client: client, parameters: parameters)
-                    try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run() }
+                let piping = PipedConversation(parameters: parameters)
+                return try await withNodeClient(machine, options, .command, continues: true) { client in
+                    try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run(through: client) }
                 }
             }
             defer {

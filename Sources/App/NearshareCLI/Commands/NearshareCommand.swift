@@ -47,7 +47,11 @@ package struct NearshareCommand: AsyncParsableCommand {
                 if !text.isEmpty { Console.writeResult(text) }
                 Glibc.exit(ExitStatus.ok.rawValue)
             }
-            if !text.isEmpty { DescriptorOutput.write(text + "\n", to: STDERR_FILENO) }
+            if code == .validationFailure, let sentence = CommandSuggestion.sentence(for: CommandLine.arguments.dropFirst()) {
+                Console.warn(sentence)
+            } else if !text.isEmpty {
+                DescriptorOutput.write(text + "\n", to: STDERR_FILENO)
+            }
             Glibc.exit(code == .validationFailure ? ExitStatus.usage.rawValue : code.rawValue)
         }
     }

@@ -3,6 +3,11 @@ internal import Nearshare
 
 /// Sends through the node that runs on this machine: two processes with one key in the mesh would receive each other's answers.
 struct NodeSendClient: Sendable {
+    /// The node has ended before the outcome was known.
+    struct NodeEnded: Error, CustomStringConvertible {
+        var description: String { "the node of this machine has ended" }
+    }
+
     let client: any NodeClient
     let reporter: any Reporter
     /// Timeout of the delivery of a text, and of the receiver's answer to a file.
@@ -11,8 +16,16 @@ struct NodeSendClient: Sendable {
     func sendFile(_ path: String, to contact: Contact) async throws {
         try refuseNameClash(contact)
         let name = contact.name.shown
-        let events = try await client.events()
-        let id = try await client.sendFile(try AbsolutePath.of(path), to: contact.id, timeout: timeout)
+        let absolute = try AbsolutePath.of(path)
+        let events: AsyncStream<ControlEvent>
+        let id: TransferID
+        do throws(ControlFailure) {
+            events = try await client.events()
+            id = try await client.sendFile(absolute, to: contact.id, timeout: timeout)
+        } catch {
+            if error.kind == .gone { throw NodeEnded() }
+            throw error
+        }
         reporter.report(
             .inviting(
                 OutgoingInvitation(
@@ -36,7 +49,7 @@ struct NodeSendClient: Sendable {
             }
             return
         }
-        throw CommandFailure(.peerGone, "the node of this machine ended before the file was sent; send it again")
+        throw NodeEnded()
     }
 
     func sendText(_ text: String, to contact: Contact) async throws {

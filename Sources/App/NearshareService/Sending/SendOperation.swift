@@ -64,16 +64,36 @@ package final class SendOperation: Sendable {
     private func send(_ source: any ResourceSource, to target: Target, on node: Node) async -> CommandFailure? {
         // The other receivers of a shared stream must not wait for one that has ended.
         defer { (source as? StreamSource.Reader)?.cancel() }
+        var progress = NodeProgress()
         do {
-            switch try await destination(of: target, on: node) {
-            case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
-            case .mesh(let mesh, let peer): try await sendThroughMesh(source, to: peer, mesh)
-            case .node(let contact): try await sendThroughNode(to: contact)
+            while true {
+                do {
+                    switch try await destination(of: target, on: node) {
+                    case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
+                    case .mesh(let mesh, let peer): try await sendThroughMesh(source, to: peer, mesh)
+                    case .node(let contact): try await sendThroughNode(to: contact, &progress)
+                    }
+                    return nil
+                } catch let error as NodeSendClient.NodeEnded where progress.canGoOn && !running.isCancelled {
+                    progress.attemptCount += 1
+                    reporter.report(.notice("\(error.description); going on without it"))
+                }
             }
-            return nil
+        } catch let error as NodeSendClient.NodeEnded {
+            return CommandFailure(.peerGone, "\(error.description) before it was sent; send it again")
         } catch {
             return CommandFailure(error)
         }
+    }
+
+    /// The state of a send through the node of this machine, which may end at any time.
+    private struct NodeProgress: Sendable {
+        /// The files that the receiver has.
+        var fileCount = 0
+        var attemptCount = 0
+
+        /// Whether another way can be tried. It would send all files again.
+        var canGoOn: Bool { fileCount == 0 && attemptCount < 3 }
     }
 
     private func destination(of target: Target, on node: Node) async throws -> PeerResolver.Destination {
@@ -265,11 +285,15 @@ package final class SendOperation: Sendable {
 
     // MARK: Through the node
 
-    private func sendThroughNode(to contact: Contact) async throws {
+    private func sendThroughNode(to contact: Contact, _ progress: inout NodeProgress) async throws {
         let isDone: Void? = try await withRunningNode(of: machine) { client in
             let sender = NodeSendClient(client: client, reporter: reporter, timeout: timeout)
             switch source.content {
-            case .files(let paths): for path in paths { try await sender.sendFile(path, to: contact) }
+            case .files(let paths):
+                for path in paths {
+                    try await sender.sendFile(path, to: contact)
+                    progress.fileCount += 1
+                }
             case .text(let text): try await sender.sendText(text, to: contact)
             case .stream:
                 throw CommandFailure(
@@ -278,7 +302,7 @@ package final class SendOperation: Sendable {
                 )
             }
         }
-        if isDone == nil { throw CommandFailure(.failure, "the node of this machine has just ended; send it again") }
+        if isDone == nil { throw NodeSendClient.NodeEnded() }
     }
 
     // MARK: Reports

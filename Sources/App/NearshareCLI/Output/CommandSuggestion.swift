@@ -1,0 +1,46 @@
+internal import ArgumentParser
+internal import Nearshare
+
+/// The command that the user may have meant by a mistyped one.
+enum CommandSuggestion {
+    /// - Returns: a sentence for the first word that names no subcommand; nil when each names one.
+    static func sentence(for arguments: some Sequence<String>) -> String? {
+        var command: any ParsableCommand.Type = NearshareCommand.self
+        for word in arguments {
+            guard !word.hasPrefix("-") else { return nil }
+            let subcommands = command.configuration.subcommands
+            guard !subcommands.isEmpty else { return nil }
+            if let next = subcommands.first(where: { name(of: $0) == word }) {
+                command = next
+                continue
+            }
+            let names = subcommands.map { name(of: $0) }
+            let near = names.map { (name: $0, distance: distance($0, word)) }
+                .min { ($0.distance, $0.name) < ($1.distance, $1.name) }
+            guard let near, near.distance <= max(1, min(2, word.count / 2)) else { return nil }
+            return "unknown command \(TerminalText.escaped(word, columns: 40)); did you mean `\(near.name)`?"
+        }
+        return nil
+    }
+
+    private static func name(of command: any ParsableCommand.Type) -> String { command.configuration.commandName ?? "" }
+
+    /// The number of insertions, deletions, replacements and swaps of neighbours between two words.
+    static func distance(_ left: String, _ right: String) -> Int {
+        let (left, right) = (Array(left), Array(right.prefix(40)))
+        var rows = [Array(0...right.count)]
+        for (row, character) in left.enumerated() {
+            var next = [row + 1]
+            for (column, other) in right.enumerated() {
+                var least = min(rows[row][column + 1], next[column]) + 1
+                least = min(least, rows[row][column] + (character == other ? 0 : 1))
+                if row > 0, column > 0, character == right[column - 1], left[row - 1] == other {
+                    least = min(least, rows[row - 1][column - 1] + 1)
+                }
+                next.append(least)
+            }
+            rows.append(next)
+        }
+        return rows[left.count][right.count]
+    }
+}

@@ -1,0 +1,32 @@
+import Testing
+
+@testable import NearshareCLI
+
+@Suite struct CommandSuggestionTests {
+    @Test(
+        "a mistyped command is answered with the command that was meant",
+        arguments: [
+            ("sned photo.jpg --to anna", "sned", "send"), ("recieve", "recieve", "receive"), ("chta anna", "chta", "chat"),
+            ("peers verfy anna", "verfy", "verify"), ("mesh stat", "stat", "status"), ("peer", "peer", "peers"),
+        ])
+    func suggestions(_ line: String, _ word: String, _ meant: String) {
+        let sentence = CommandSuggestion.sentence(for: line.split(separator: " ").map(String.init))
+        #expect(sentence == "unknown command \(word); did you mean `\(meant)`?")
+    }
+
+    @Test("no command is suggested for other words", arguments: ["send", "photo.jpg", "", "--help", "peers list", "xy"])
+    func nothing(_ line: String) {
+        #expect(CommandSuggestion.sentence(for: line.split(separator: " ").map(String.init)) == nil)
+    }
+
+    @Test("a word is escaped before it is shown")
+    func escaping() {
+        #expect(CommandSuggestion.sentence(for: ["sen\u{1b}"]) == "unknown command sen\\u{1b}; did you mean `send`?")
+    }
+
+    @Test("the distance counts insertions, deletions, replacements and swaps")
+    func distance() {
+        #expect(CommandSuggestion.distance("send", "sned") == 1 && CommandSuggestion.distance("send", "") == 4)
+        #expect(CommandSuggestion.distance("chat", "cat") == 1 && CommandSuggestion.distance("a", "b") == 1)
+    }
+}
