@@ -182,7 +182,7 @@ private struct Pipe {
         let pipe = try Pipe()
         defer { close(pipe.readEnd) }
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             try? pipe.write(bytes)
             close(pipe.writeEnd)
         }

@@ -58,7 +58,7 @@ import Testing
         defer { close(written) }
         let received = Monitor<[UInt8]??>(nil)
         close(notifies)
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             // The state after a wait: the end itself does not set errno.
             errno = EAGAIN
             let piece = link.receive()
@@ -72,7 +72,7 @@ import Testing
         defer { for end in [written, notifies] { close(end) } }
         let count = 2000
         let sent = Monitor(0)
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             for _ in 0..<count where (try? link.send([UInt8](repeating: 7, count: 510))) != nil { sent.update { $0 += 1 } }
         }
         var buffer = [UInt8](repeating: 0, count: 600)
@@ -84,7 +84,7 @@ import Testing
         let (link, written, notifies) = linked()
         defer { for end in [written, notifies] { close(end) } }
         let isOver = Monitor(false)
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             while link.receive() != nil {}
             isOver.update { $0 = true }
         }

@@ -95,7 +95,7 @@ import Testing
         let (link, peer) = linked()
         defer { close(peer) }
         let outcome = Monitor<Bool?>(nil)
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             var buffer = [UInt8](repeating: 0, count: 16)
             let isClosed = (try? buffer.withUnsafeMutableBytes { try link.read(into: $0) }) == nil
             outcome.update { $0 = isClosed }

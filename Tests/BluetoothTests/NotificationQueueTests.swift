@@ -44,7 +44,7 @@ import Testing
         for number in 0..<NotificationQueue.capacity { #expect(queue.append([UInt8(number)], for: "a")) }
         let results = Monitor<[Bool]>([])
         for _ in 0..<2 {
-            try BlockingThread.start {
+            _ = try BlockingThread.start {
                 let isQueued = queue.append([255], for: "a")
                 results.update { $0.append(isQueued) }
             }

@@ -19,7 +19,7 @@ struct DescriptorPollTests {
     @Test("a wake-up ends a wait for another descriptor, which is not ready")
     func wakeup() throws {
         let (wakeup, other) = (EventFD(), EventFD())
-        try BlockingThread.start { wakeup.signal() }
+        _ = try BlockingThread.start { wakeup.signal() }
         #expect(DescriptorPoll.wait(for: other.descriptor, .readable, wakeup: wakeup, timeout: nil).isEmpty)
         other.signal()
         #expect(DescriptorPoll.wait(for: other.descriptor, .readable, wakeup: wakeup, timeout: nil) == .readable)

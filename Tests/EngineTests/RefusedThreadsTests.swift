@@ -6,7 +6,8 @@ import NearshareTesting
 import Testing
 
 @Suite("R3: a machine that lets no more threads start", .timeLimit(.minutes(1)), .leavesNothing) struct RefusedThreadsTests {
-    private let advice = "this machine lets no more threads start; end other programs or raise the limit of tasks"
+    private let advice =
+        "could not start a thread; end other programs, or raise the limit: TasksMax= of systemd, or `ulimit -u`"
 
     /// Runs `body` with a node whose threads are counted, and expects all of them to end with it.
     private func withLimitedNode<Result: Sendable>(
@@ -31,7 +32,7 @@ import Testing
         let threads = ThreadGroup(limit: 1)
         try await ThreadGroup.$current.withValue(threads) {
             let count = try await BlockingThread.run { () -> Int in
-                #expect(throws: ThreadError.self) { try BlockingThread.start {} }
+                #expect(throws: ThreadError.self) { _ = try BlockingThread.start {} }
                 return ThreadGroup.current?.count ?? 0
             }
             #expect(count == 1)

@@ -88,7 +88,7 @@ private final class Session: Sendable {
     private func advertise(_ text: String) throws {
         let listener = try radio.transport.listen(port: 0, interface: nil)
         state.withLock { $0.listener = listener }
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             while let link = try? listener.accept() {
                 Probe.say("accepted", link.remote.host)
                 _ = try? BlockingThread.start { Self.drain(link) }
@@ -145,7 +145,7 @@ private final class Session: Sendable {
 
     private func write(link number: Int, count: Int, times: Int) throws {
         guard let link = state.withLock({ $0.links[number] }) else { return Probe.say("error", "no such link") }
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             let begun = Probe.seconds
             do throws(LinkError) {
                 for time in 0..<times {
@@ -179,7 +179,7 @@ private final class Session: Sendable {
     }
 
     private func sayTo(_ host: String, _ text: String) throws {
-        try BlockingThread.start { [radio] in
+        _ = try BlockingThread.start { [radio] in
             do throws(LinkError) {
                 try radio.chat?.send(text, to: LinkAddress(host: host, port: 0, medium: .bluetooth))
                 Probe.say("said", host)
@@ -228,7 +228,7 @@ private final class Session: Sendable {
     private func hang(_ words: [String]) throws {
         guard let link = try? connect(words) else { return Probe.say("hung-up", words[1]) }
         state.withLock { $0.streams.append(link) }
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 1)
             defer { buffer.deallocate() }
             while let count = try? link.read(into: buffer), count > 0 {}
@@ -237,7 +237,7 @@ private final class Session: Sendable {
     }
 
     private func send(_ link: any StreamLink, count: Int) throws {
-        try BlockingThread.start {
+        _ = try BlockingThread.start {
             let begun = Probe.seconds
             let block = [UInt8](repeating: 7, count: 64 << 10)
             var left = count

@@ -27,13 +27,14 @@ final class LineLink: Sendable {
         // Unbounded: requests are handled one by one, and events are small.
         (lines, continuation) = AsyncStream.makeStream()
         do throws(ThreadError) {
-            try BlockingThread.start { self.readLoop() }
+            // Nobody waits for the two threads: the last one closes the descriptor.
+            _ = try BlockingThread.start { self.readLoop() }
         } catch {
             Glibc.close(descriptor)
             throw error
         }
         do throws(ThreadError) {
-            try BlockingThread.start { self.writeLoop() }
+            _ = try BlockingThread.start { self.writeLoop() }
         } catch {
             // The reading thread ends, as the last one.
             state.update { state in

@@ -175,7 +175,8 @@ final class L2CAPLink: StreamLink {
         wakeup.signal()
         guard awaitsAcknowledgement else { return shutdownSocket() }
         do {
-            try BlockingThread.start { [self] in
+            // Nobody waits for it: it ends after ``lingerTimeout``.
+            _ = try BlockingThread.start { [self] in
                 linger()
                 shutdownSocket()
             }

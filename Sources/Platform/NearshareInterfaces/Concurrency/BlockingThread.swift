@@ -1,9 +1,9 @@
 internal import Glibc
 internal import Synchronization
 
-/// A failure to start a thread: the limit of the user, the control group or the machine is reached.
+/// A failure to start a thread: as a rule the limit of the user, the control group or the machine is reached.
 package struct ThreadError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The errno of pthread_create(3): `EAGAIN`.
+    /// The errno of pthread_create(3), usually `EAGAIN`.
     package let code: Int32
 
     package init(code: Int32) {
@@ -11,7 +11,7 @@ package struct ThreadError: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     package var description: String {
-        "this machine lets no more threads start; end other programs or raise the limit of tasks"
+        "could not start a thread; end other programs, or raise the limit: TasksMax= of systemd, or `ulimit -u`"
     }
 }
 
@@ -22,7 +22,6 @@ package final class BlockingThread: Sendable {
 
     /// Starts `body` on a thread of its own. The caller makes it return, such as by closing the link that it reads from.
     /// - Throws: ``ThreadError`` when the kernel refuses a thread; then `body` is not called.
-    @discardableResult
     package static func start(_ body: @escaping @Sendable () -> Void) throws(ThreadError) -> BlockingThread {
         let thread = BlockingThread()
         let end = thread.end
@@ -56,7 +55,8 @@ package final class BlockingThread: Sendable {
     ) async throws(ThreadError) -> Result {
         let result: Swift.Result<Result, ThreadError> = await withCheckedContinuation { continuation in
             do throws(ThreadError) {
-                try start { continuation.resume(returning: .success(body())) }
+                // Its end is the result that is awaited.
+                _ = try start { continuation.resume(returning: .success(body())) }
             } catch {
                 continuation.resume(returning: .failure(error))
             }
@@ -89,7 +89,8 @@ package final class BlockingThread: Sendable {
     }
 }
 
-/// The end of a thread, which tasks await.
+/// The end of a thread, which tasks await. Unlike for a ``Promise``, a cancelled task waits as well: the thread may use what the
+/// task would release.
 private final class ThreadEnd: Sendable {
     private enum State {
         case running([CheckedContinuation<Void, Never>])

@@ -3,7 +3,8 @@ internal import Synchronization
 
 /// The threads that a task, its child tasks and these threads start with ``BlockingThread``: counted, and limited in number.
 ///
-/// A group limits one part of a program as the kernel limits a user, and shows whether all its threads have ended.
+/// A group limits one part of a program as the kernel limits a user, and shows whether all its threads have ended. For tests of
+/// leaks, and of machines that refuse threads; a program has no group.
 package final class ThreadGroup: Sendable {
     private struct State {
         var count = 0
