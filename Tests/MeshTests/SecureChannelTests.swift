@@ -18,8 +18,8 @@ import Testing
 
     private func channels(lifetime: Duration = .seconds(600)) -> (low: SecureChannel, high: SecureChannel) {
         (
-            SecureChannel(own: identities[0], peerID: identities[1].peerID, lifetime: lifetime),
-            SecureChannel(own: identities[1], peerID: identities[0].peerID, lifetime: lifetime)
+            SecureChannel(identity: identities[0], peerID: identities[1].peerID, lifetime: lifetime),
+            SecureChannel(identity: identities[1], peerID: identities[0].peerID, lifetime: lifetime)
         )
     }
 
@@ -98,11 +98,11 @@ import Testing
         let begun = [low.start(now: now, ephemeral: ephemeral(1)), low.start(now: now, ephemeral: ephemeral(2))]
         let first = try #require(begun[0])
         #expect(begun[1] == nil)
-        let repetitions = [2, 3, 5].map { low.repetition(now: now + .seconds($0)) }
+        let repetitions = [2, 3, 5].map { low.retransmitFirst(now: now + .seconds($0)) }
         #expect(repetitions == [nil, first, nil])
         let answer = high.receive(handshake: first[...], isSigned: true, now: now, ephemeral: ephemeral(3))
         let second = try #require(reply(answer))
-        let answers = [500, 1000].map { high.repeatedAnswer(now: now + .milliseconds($0)) }
+        let answers = [500, 1000].map { high.retransmitSecond(now: now + .milliseconds($0)) }
         #expect(answers == [nil, second])
         low.expire(now: now + SecureChannel.initiatorTimeout)
         high.expire(now: now + HandshakeResponses.timeout)
@@ -128,7 +128,7 @@ import Testing
         var (low, _) = channels()
         var answered = 0
         func first(_ number: UInt8) throws -> [UInt8] {
-            var other = SecureChannel(own: identities[1], peerID: identities[0].peerID, lifetime: .seconds(1))
+            var other = SecureChannel(identity: identities[1], peerID: identities[0].peerID, lifetime: .seconds(1))
             let message = other.start(now: now, ephemeral: ephemeral(number))
             return try #require(message)
         }

@@ -1,8 +1,8 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// The receiving half of the record layer (`docs/PROTOCOL.md`, section 4). An altered, repeated, missing or reordered record
-/// fails authentication, as do all records after it.
+/// The receiving half of the record layer (`docs/PROTOCOL.md`, section 4). A record that is altered, repeated, out of order or
+/// follows a missing one fails authentication. The caller must end the link then: the opener does not remember it (K13).
 package struct RecordOpener: Sendable {
     private var cipher: RecordCipher
     private var counter: UInt64
@@ -23,12 +23,13 @@ package struct RecordOpener: Sendable {
         guard bytes.count >= RecordFormat.headerByteCount else { return nil }
         let sealed = Int(UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self)))
         guard sealed > RecordFormat.tagByteCount, sealed <= RecordFormat.maximumSealedByteCount else {
-            throw MalformedInput("a record of \(sealed) bytes")
+            throw MalformedInput("a sealed record of \(sealed) bytes, outside the limits")
         }
         return RecordFormat.headerByteCount + sealed
     }
 
     /// Opens one complete record in place.
+    /// - Parameter record: Exactly ``recordByteCount(_:)`` bytes. After an error they must not be used.
     /// - Returns: The range of the frame within `record`.
     package mutating func openInPlace(_ record: UnsafeMutableRawBufferPointer) throws(MalformedInput) -> Range<Int> {
         let header = UnsafeRawBufferPointer(rebasing: record[..<RecordFormat.headerByteCount])

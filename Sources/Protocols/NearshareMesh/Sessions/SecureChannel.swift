@@ -9,22 +9,22 @@ internal import NearshareCrypto
 struct SecureChannel: Sendable {
     enum Reaction {
         case reply([UInt8])
-        /// The peer's key is authenticated. If there is a reply, it must be sent first.
+        /// The peer's key is authenticated. The reply, if any, is the third message and must precede sealed messages.
         case established(AuthenticatedPeer, reply: [UInt8]?)
         /// Not authentic, not expected, or over a limit: dropped.
         case ignore
     }
 
-    private let own: LocalIdentity
+    private let identity: LocalIdentity
     private let peerID: PeerID
-    /// A session without messages for this time ends.
+    /// A session in which nothing authentic is received for this time ends.
     private let lifetime: Duration
     private var session = MeshPeerSession.idle
     private var responses = HandshakeResponses()
     private var budget = HandshakeBudget()
 
-    init(own: LocalIdentity, peerID: PeerID, lifetime: Duration) {
-        self.own = own
+    init(identity: LocalIdentity, peerID: PeerID, lifetime: Duration) {
+        self.identity = identity
         self.peerID = peerID
         self.lifetime = lifetime
     }
@@ -42,7 +42,7 @@ struct SecureChannel: Sendable {
     /// - Returns: the first message; nil when a handshake is in progress, or there were too many recently.
     mutating func start(now: MonotonicInstant, ephemeral: [UInt8]) -> [UInt8]? {
         guard !session.isInitiating, budget.admitInitiation(now: now) else { return nil }
-        var state = HandshakeState(role: .initiator, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
+        var state = HandshakeState(role: .initiator, prologue: [], staticKey: identity.agreementKey, ephemeral: ephemeral)
         guard let message = try? state.writeMessage(payload: []) else { return nil }
         session.start(
             MeshPeerSession.Initiation(
@@ -52,12 +52,14 @@ struct SecureChannel: Sendable {
 
     /// Processes a handshake message.
     /// - Parameters:
-    ///   - isSigned: whether the packet is signed by the key that the peer announced.
+    ///   - isSigned: whether the packet is signed by the key that the peer announced: such a first message counts against the
+    ///     peer's own rate, not against that of forgeries (R9).
     ///   - ephemeral: 32 fresh random bytes, used if this is a first message.
     mutating func receive(
         handshake message: ArraySlice<UInt8>, isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
     ) -> Reaction {
         let message = Array(message)
+        // Handshake packets carry no number. The messages of Noise XX without payloads have 32, 96 and 64 bytes.
         return switch message.count {
         case ..<Self.thirdMessageByteCount:
             receiveFirst(message, isSigned: isSigned, now: now, ephemeral: ephemeral)
@@ -71,9 +73,9 @@ struct SecureChannel: Sendable {
     ) -> Reaction {
         // Both nodes have started a handshake: the one with the lower id waits for the answer to its own. The other one
         // answers, and still accepts an answer, because this message may be forged.
-        if session.isInitiating, own.peerID.hex < peerID.hex { return .ignore }
+        if session.isInitiating, identity.peerID.hex < peerID.hex { return .ignore }
         if let answer = responses.repeatedAnswer(to: message, now: now) { return .reply(answer) }
-        var state = HandshakeState(role: .responder, prologue: [], staticKey: own.agreementKey, ephemeral: ephemeral)
+        var state = HandshakeState(role: .responder, prologue: [], staticKey: identity.agreementKey, ephemeral: ephemeral)
         guard (try? state.readMessage(message)) != nil, budget.admitAnswer(isSigned: isSigned, now: now),
             let answer = try? state.writeMessage(payload: [])
         else { return .ignore }
@@ -98,21 +100,23 @@ struct SecureChannel: Sendable {
         return .established(keys.peer, reply: nil)
     }
 
-    /// Returns the first message of a handshake started by this node again, when no answer was received for a while.
-    mutating func repetition(now: MonotonicInstant) -> [UInt8]? { session.repetition(now: now) }
+    /// Returns the first message of this node's handshake for retransmission, when no answer was received for a while.
+    mutating func retransmitFirst(now: MonotonicInstant) -> [UInt8]? { session.repetition(now: now) }
 
-    /// Returns an answer again, for a peer that seals already.
-    mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? { responses.repeatedAnswer(now: now) }
+    /// Returns the second message for retransmission, to a peer that may not have received it.
+    mutating func retransmitSecond(now: MonotonicInstant) -> [UInt8]? { responses.repeatedAnswer(now: now) }
 
     // MARK: Messages
 
+    /// Seals a message of the current session.
     /// - Throws: ``NoiseError/malformed`` without a session; ``NoiseError/nonceExhausted`` when its key is used up.
     mutating func seal(_ plaintext: [UInt8], now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
         session.endSession(ifSilentFor: lifetime, now: now)
         return try session.seal(plaintext)
     }
 
-    /// - Throws: ``NoiseError``; whether the session is worth replacing is answered by ``recordFailure()``.
+    /// Opens a message of the current or the previous session.
+    /// - Throws: ``NoiseError``; the caller then calls ``recordFailure()`` if the peer may have sealed it.
     mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
         session.endSession(ifSilentFor: lifetime, now: now)
         return try session.open(message, now: now)

@@ -64,7 +64,7 @@ struct SessionTable: Sendable {
             &entries[
                 peer,
                 default: Entry(
-                    channel: SecureChannel(own: identity, peerID: peer, lifetime: lifetime),
+                    channel: SecureChannel(identity: identity, peerID: peer, lifetime: lifetime),
                     messages: TokenBucket(capacity: messageRate.burst, perSecond: messageRate.perSecond, now: now))])
     }
 
@@ -92,7 +92,7 @@ struct SessionTable: Sendable {
     /// The first messages of unanswered handshakes that are due for repetition.
     mutating func repetitions(now: MonotonicInstant) -> [(peer: PeerID, message: [UInt8])] {
         entries.keys.compactMap { peer in
-            entries[peer]?.channel.repetition(now: now).map { (peer, $0) }
+            entries[peer]?.channel.retransmitFirst(now: now).map { (peer, $0) }
         }
     }
 
@@ -163,7 +163,7 @@ struct SessionTable: Sendable {
                 return nil
             }
             entry.early.append(EarlyMessage(frame: frame, link: link))
-            return entry.channel.repeatedAnswer(now: now)
+            return entry.channel.retransmitSecond(now: now)
         }
     }
 
