@@ -8,8 +8,8 @@ import Testing
 @Suite("Attacks on bundles")
 struct CarryAttackTests {
     /// Three nodes in a row that have selected their parents.
-    private func row() -> CarryNetwork {
-        var network = CarryNetwork(3)
+    private func row() -> BundleNetwork {
+        var network = BundleNetwork(3)
         network.connect(0, 1)
         network.connect(1, 2)
         network.run(.seconds(130))
@@ -111,7 +111,7 @@ struct CarryAttackTests {
     func hopLimit() throws {
         let profile = try PropagationProfile(
             hopLimit: 2, timeToLive: 1_000, sharingTime: 1_000, maximumPropagation: 10, tracklistLimit: 10)
-        var network = CarryNetwork(5)
+        var network = BundleNetwork(5)
         for node in 0..<4 { network.connect(node, node + 1) }
         network.run(.seconds(130))
         network.send("two hops", from: 0, to: nil, profile: profile)
@@ -129,7 +129,7 @@ struct CarryAttackTests {
     func maximumPropagation() throws {
         let profile = try PropagationProfile(
             hopLimit: 10, timeToLive: 10_000, sharingTime: 1_000, maximumPropagation: 3, tracklistLimit: 0)
-        var network = CarryNetwork(9)
+        var network = BundleNetwork(9)
         let id = network.send("few", from: 0, to: nil, profile: profile)
         for node in 1..<9 {
             network.connect(0, node)
@@ -191,7 +191,7 @@ struct CarryAttackTests {
         var settings = BundleRouterSettings()
         settings.quota.bundleCount = 40
         settings.quota.bundleCountPerPreviousNode = 30
-        var network = CarryNetwork(4, settings: settings)
+        var network = BundleNetwork(4, settings: settings)
         network.connect(0, 1)
         network.connect(2, 1)
         network.run(.seconds(5))
@@ -211,7 +211,7 @@ struct CarryAttackTests {
     func fairShare() {
         var settings = BundleRouterSettings()
         settings.quota.bundleCountPerPreviousNode = 20
-        var network = CarryNetwork(4, settings: settings)
+        var network = BundleNetwork(4, settings: settings)
         network.connect(2, 1)
         network.run(.seconds(5))
         var modest = network.outgoing("modest", from: 0, to: 3).copy
@@ -230,7 +230,7 @@ struct CarryAttackTests {
     func comesAgain() {
         var settings = BundleRouterSettings()
         settings.quota.bundleCountPerPreviousNode = 3
-        var network = CarryNetwork(4, settings: settings)
+        var network = BundleNetwork(4, settings: settings)
         network.connect(2, 1)
         network.run(.seconds(5))
         let copies = (0..<4).map { number in
@@ -271,7 +271,7 @@ struct CarryAttackTests {
             checks += 1
             return copy.bundle.isValid(copy.signature)
         }
-        var network = CarryNetwork(3, settings: settings)
+        var network = BundleNetwork(3, settings: settings)
         network.connect(0, 1)
         network.connect(2, 1)
         for number in 0..<1_000 {
@@ -314,7 +314,7 @@ struct CarryAttackTests {
 
     @Test("B1: a neighbour that claims to be the root and to reach every node delays bundles, but does not stop them")
     func blackHole() {
-        var network = CarryNetwork(4)
+        var network = BundleNetwork(4)
         // 0 – 1 – 2, and the attacker 3 linked to 1.
         network.connect(0, 1)
         network.connect(1, 2)

@@ -7,15 +7,15 @@ import Testing
 
 @Suite("Bounds of bundles, and what untrusted nodes learn")
 struct CarryBoundsTests {
-    private func row() -> CarryNetwork {
-        var network = CarryNetwork(3)
+    private func row() -> BundleNetwork {
+        var network = BundleNetwork(3)
         network.connect(0, 1)
         network.connect(1, 2)
         network.run(.seconds(130))
         return network
     }
 
-    private func copies(_ network: inout CarryNetwork, _ body: (inout CarryNetwork) -> Void) -> [BundleCopy] {
+    private func copies(_ network: inout BundleNetwork, _ body: (inout BundleNetwork) -> Void) -> [BundleCopy] {
         var copies: [BundleCopy] = []
         network.tamper = { packet, _, _ in
             if case .copy(let copy) = packet { copies.append(copy) }
@@ -30,7 +30,7 @@ struct CarryBoundsTests {
 
     @Test("B9: any number of neighbours, sources, roots and receipts stays within the bounds of memory")
     func manyNames() {
-        var network = CarryNetwork(2)
+        var network = BundleNetwork(2)
         network.connect(0, 1)
         var random = SeededRandom(seed: 5)
         let moment = network.moment(1)
@@ -253,7 +253,7 @@ struct CarryBoundsTests {
 
     @Test("Bridgefy 2020, K13: a sealed body does not open with any bit changed, and is not answered then")
     func noOracle() {
-        var network = CarryNetwork(3)
+        var network = BundleNetwork(3)
         // Links with receipts.
         network.lossOneIn = .max
         network.connect(0, 1)
@@ -319,7 +319,7 @@ struct CarryBoundsTests {
     func forOneAlone() throws {
         let profile = try PropagationProfile(
             hopLimit: 1, timeToLive: 600, sharingTime: 15_000, maximumPropagation: 10, tracklistLimit: 0)
-        var network = CarryNetwork(4)
+        var network = BundleNetwork(4)
         network.connect(0, 1)
         network.connect(0, 2)
         network.connect(1, 3)

@@ -5,7 +5,7 @@ import NearshareTesting
 
 /// Some routers on virtual time, in one thread. Every packet is encoded and decoded. Each node has a store that outlives its
 /// router.
-struct CarryNetwork: Simulation {
+struct BundleNetwork: Simulation {
     struct Node {
         let keys: RouterKeys
         /// Nil while the node is killed.

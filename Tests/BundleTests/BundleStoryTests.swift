@@ -7,7 +7,7 @@ import Testing
 struct CarryStoryTests {
     @Test("A bundle waits at its sender until the destination is in range, and is acknowledged")
     func waitsAtTheSender() {
-        var network = CarryNetwork(2)
+        var network = BundleNetwork(2)
         let id = network.send("hello", from: 0, to: 1)
         network.run(.seconds(60))
         #expect(network.nodes[0].events.isEmpty)
@@ -20,7 +20,7 @@ struct CarryStoryTests {
 
     @Test("A sends to C through B while C is away; A leaves, B is killed and restarted, C returns: it receives the bundle once")
     func overAThird() {
-        var network = CarryNetwork(3)
+        var network = BundleNetwork(3)
         network.connect(0, 1)
         network.run(.seconds(5))
         network.send("for later", from: 0, to: 2)
@@ -42,7 +42,7 @@ struct CarryStoryTests {
 
     @Test("A broadcast reaches every node once, with one copy for each receiver")
     func broadcast() {
-        var network = CarryNetwork(12)
+        var network = BundleNetwork(12)
         // A ring with chords.
         for node in 0..<12 {
             network.connect(node, (node + 1) % 12)
@@ -60,7 +60,7 @@ struct CarryStoryTests {
         arguments: 1...8 as ClosedRange<UInt64>)
     func broadcastMeanwhile(seed: UInt64) {
         for delay in stride(from: 0, through: 500, by: 50) {
-            var network = CarryNetwork(3, seed: seed)
+            var network = BundleNetwork(3, seed: seed)
             network.connect(0, 1)
             network.run(.seconds(1))
             network.connect(1, 2)
@@ -73,7 +73,7 @@ struct CarryStoryTests {
 
     @Test("A bundle for a distant node takes the shortest path, and so does its acknowledgement")
     func routed() {
-        var network = CarryNetwork(10)
+        var network = BundleNetwork(10)
         for node in 0..<9 { network.connect(node, node + 1) }
         network.run(.seconds(200))
         let id = network.send("far", from: 0, to: 9)
@@ -86,7 +86,7 @@ struct CarryStoryTests {
 
     @Test("Over links that lose a fifth of all packets every bundle arrives once", arguments: [1, 2, 3, 4])
     func loss(seed: UInt64) {
-        var network = CarryNetwork(8, seed: seed)
+        var network = BundleNetwork(8, seed: seed)
         network.lossOneIn = 5
         for node in 0..<7 { network.connect(node, node + 1) }
         network.connect(0, 4)
@@ -103,7 +103,7 @@ struct CarryStoryTests {
 
     @Test("When the root of the tree disappears, another node becomes root, and bundles are delivered")
     func rootGone() {
-        var network = CarryNetwork(6)
+        var network = BundleNetwork(6)
         let root = (0..<6).min { network.address($0).rawValue < network.address($1).rawValue }!
         for a in 0..<6 {
             for b in 0..<a where (a + b) % 2 == 1 || a - b == 2 { network.connect(a, b) }
@@ -122,7 +122,7 @@ struct CarryStoryTests {
 
     @Test("A direct bundle is forwarded to its destination alone, and fails when the destination leaves")
     func direct() throws {
-        var network = CarryNetwork(3)
+        var network = BundleNetwork(3)
         let message = network.outgoing("you only", from: 0, to: 1)
         #expect(throws: BundleRejection.notInRange) {
             try network.sendDirect(message, from: 0, to: 1)
@@ -145,7 +145,7 @@ struct CarryStoryTests {
 
     @Test("A bundle that is not delivered expires, and its sender learns of it")
     func expires() {
-        var network = CarryNetwork(3)
+        var network = BundleNetwork(3)
         network.connect(0, 1)
         let id = network.send("too late", from: 0, to: 2, profile: .shortReach)
         network.run(.seconds(1_900))
@@ -158,7 +158,7 @@ struct CarryStoryTests {
 
     @Test("Large bundles wait for a link that is no radio")
     func radio() {
-        var network = CarryNetwork(3)
+        var network = BundleNetwork(3)
         network.connect(0, 1, isRadio: true)
         network.send(String(repeating: "x", count: 2_000), from: 0, to: 1)
         network.send("short", from: 0, to: 1)
@@ -174,7 +174,7 @@ struct CarryStoryTests {
     func carriesNothing() {
         var settings = BundleRouterSettings()
         settings.isForwarding = false
-        var network = CarryNetwork(3, settings: settings)
+        var network = BundleNetwork(3, settings: settings)
         network.connect(0, 1)
         network.connect(1, 2)
         network.run(.seconds(130))
@@ -187,7 +187,7 @@ struct CarryStoryTests {
 
     @Test("B12: a private bundle names neither its sender nor its destination, and is delivered")
     func privacy() {
-        var network = CarryNetwork(3)
+        var network = BundleNetwork(3)
         network.connect(0, 1)
         network.connect(1, 2)
         network.run(.seconds(130))

@@ -58,7 +58,7 @@ package struct BundleMachine: Machine {
 
     /// Replaces the neighbours.
     package mutating func setNeighbours(_ present: [BundleNeighbour], now: Moment) {
-        let (removed, added) = neighbours.update(to: present)
+        let (removed, added) = neighbours.replace(with: present)
         for neighbour in added { reactions.append(.neighbourAppeared(neighbour.peer)) }
         for endpoint in removed { router.neighbourDown(endpoint, now: now) }
         for neighbour in added { router.neighbourUp(neighbour.endpoint, link: neighbour.link, now: now) }

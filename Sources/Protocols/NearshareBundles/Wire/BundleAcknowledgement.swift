@@ -1,15 +1,17 @@
 package import NearshareBase
 
-/// Proof that a bundle has reached its destination: its ID, and the secret that opens its hash lock. Every node that stores the
-/// bundle can verify it.
+/// Proof that a bundle has reached its destination. Every node that stores the bundle can verify it, as the secret hashes to
+/// ``Bundle/hashLock``.
+///
+///     id 16 · secret 16
 package struct BundleAcknowledgement: Sendable, Hashable {
     /// Size of the secret, in bytes.
     package static let secretByteCount = 16
 
-    /// The bundle that has been delivered.
-    package var id: BundleID
+    /// The ID of the bundle that has been delivered, not of the one that carries this acknowledgement.
+    package let id: BundleID
     /// ``secretByteCount`` bytes, which only the destination can read in the bundle.
-    package var secret: [UInt8]
+    package let secret: [UInt8]
 
     /// Traps when the secret does not have its size.
     package init(id: BundleID, secret: [UInt8]) {
@@ -29,6 +31,6 @@ package struct BundleAcknowledgement: Sendable, Hashable {
         try reader.finish()
     }
 
-    /// The body of a bundle.
+    /// The body of the bundle that carries this acknowledgement.
     package var encoded: [UInt8] { id.bytes + secret }
 }
