@@ -1,7 +1,8 @@
 internal import NearshareInterfaces
 
 /// The stored names of complete entries in their order, so that incomplete ones can be found and removed after an interruption.
-/// Appended in large blocks; read only when a transfer is resumed.
+/// Appended in large blocks; read only when a transfer is resumed. A folder is recorded when it is created, a file when it is
+/// complete.
 ///
 ///     record:  depth u8 · length u8 · name        depth 0: directly in the item's directory; 255: start of another item
 struct CompletedNames {
@@ -35,7 +36,7 @@ struct CompletedNames {
 
     mutating func append(_ name: String, depth: Int) throws(StorageError) {
         guard let depth = UInt8(exactly: depth), depth < Self.itemMark, let length = UInt8(exactly: name.utf8.count) else {
-            throw StorageError(.refused, "a path is too long")
+            throw StorageError(.refused, "a name or a path is too long")
         }
         try append([depth, length])
         try append(name.utf8)
@@ -53,8 +54,9 @@ struct CompletedNames {
         pending.removeAll(keepingCapacity: true)
     }
 
-    /// The complete names in the last item's directory, in the folder that was entered last there, and so on down.
-    func lastChain() throws(StorageError) -> [Set<String>] {
+    /// The complete names in each folder that was open when the list ended, from the last item's directory down.
+    mutating func namesInOpenFolders() throws(StorageError) -> [Set<String>] {
+        try flush()
         try file.seek(to: 0)
         var levels: [Set<String>] = []
         var unparsed: [UInt8] = []

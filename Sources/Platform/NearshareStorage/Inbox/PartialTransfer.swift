@@ -20,8 +20,8 @@ struct PartialTransfer {
         guard
             let checkpoint = TransferCheckpoint.read(in: staged.directory, bootID: TransferCheckpoint.currentBootID),
             checkpoint.offerDigest == offer,
-            let names = try? CompletedNames(in: staged.directory, keeping: checkpoint.namesByteCount),
-            let completeNames = try? names.lastChain(),
+            var names = try? CompletedNames(in: staged.directory, keeping: checkpoint.namesByteCount),
+            let completeNames = try? names.namesInOpenFolders(),
             let itemDirectory = try? staged.items.openDirectory("\(checkpoint.item)")
         else { return nil }
         var folders: [FileDescriptor] = []
