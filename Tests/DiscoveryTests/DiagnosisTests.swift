@@ -33,6 +33,17 @@ struct DiagnosisTests {
         #expect(diagnosis.findings.contains { $0.subject == .interfaces && $0.severity == .problem && $0.advice != nil })
     }
 
+    @Test(
+        "rules count only when nft has printed all of them",
+        arguments: [
+            ("echo table inet", FirewallFacts.Rules.text("table inet\n")), ("true", .none), ("false", .unreadable),
+            ("sh -c 'echo table; exit 1'", .unreadable), ("timeout -s KILL 0.1 sh -c 'echo table; sleep 9'", .unreadable),
+            ("head -c 2000000 /dev/zero", .unreadable),
+        ])
+    func rules(_ command: String, _ rules: FirewallFacts.Rules) {
+        #expect(NetworkDiagnosis.rules(printedBy: command) == rules)
+    }
+
     @Test("each interface that does not carry discovery is named, and why")
     func interfaces() {
         var (off, unplugged, mute, bare) = (Self.eth, Self.eth, Self.eth, Self.eth)

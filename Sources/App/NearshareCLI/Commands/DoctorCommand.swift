@@ -2,17 +2,16 @@ internal import ArgumentParser
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
-internal import Synchronization
 
 /// Runs the checks of ``MachineDiagnosis`` and renders their findings.
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor", abstract: "Find the reason why peers are not found or files do not arrive.")
 
-    @Option(help: ArgumentHelp("Inbox to check (default: ~/Inbox).", valueName: "dir"))
+    @Option(help: ArgumentHelp("Inbox to check (default: the configured one, or ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
-    @Flag(help: "Write one JSON object per line.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var bluetooth: BluetoothOptions
@@ -21,23 +20,20 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let machine = try LocalMachine()
-            let worst = Mutex(DiagnosticSeverity.fine)
-            let diagnosis = MachineDiagnosis(machine: machine) { [json] finding in
-                worst.withLock { $0 = max($0, finding.severity) }
-                Self.render(finding, isJSON: json)
-            }
-            let discovery = try machine.discovery()
-            diagnosis.checkNetwork(engine: discovery.engine)
+            let diagnosis = MachineDiagnosis { [json] in Self.render($0, isJSON: json) }
+            let discovery = diagnosis.checkNetwork()
             if !bluetooth.isOff { diagnosis.checkBluetooth(adapter: bluetooth.adapter) }
             diagnosis.checkInbox(at: inbox)
             diagnosis.checkClock()
-            let settings = try machine.nodeSettings(
-                discovery: discovery, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
-            try await withNode(settings) { node in
-                try await SignalHandling.run(onSignal: { node.beginShutdown() }) { await diagnosis.checkPeers(on: node) }
+            if let discovery,
+                let settings = diagnosis.checkIdentity(
+                    discovery: discovery, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+            {
+                try await withNode(settings) { node in
+                    try await SignalHandling.run(onSignal: { node.beginShutdown() }) { await diagnosis.checkPeers(on: node) }
+                }
             }
-            if worst.withLock({ $0 }) == .problem { throw CommandFailure.silent(.failure) }
+            if diagnosis.severity == .problem { throw CommandFailure.silent(.failure) }
         }
     }
 }

@@ -1,6 +1,7 @@
 internal import CNearshareShims
+package import Logging
 package import Nearshare
-internal import NearshareDiscovery
+package import NearshareDiscovery
 
 /// Looks for reasons why peers may not be found or files may not arrive. Findings are reported as they are made.
 package struct MachineDiagnosis: Sendable {
@@ -36,8 +37,10 @@ package struct MachineDiagnosis: Sendable {
         }
     }
 
-    private let machine: LocalMachine
-    private let report: @Sendable (Finding) -> Void
+    /// nil when the configuration or the state directory cannot be used; the other checks do not need them.
+    private let machine: LocalMachine?
+    private let emit: @Sendable (Finding) -> Void
+    private let worst = Monitor(DiagnosticSeverity.fine)
 
     /// Limit on the peers that are connected to.
     private static let maximumPeerCount = 8
@@ -48,15 +51,56 @@ package struct MachineDiagnosis: Sendable {
     /// A phone discards packets of a sender whose clock differs by more (bitchat specification, section 3).
     private static let maximumClockDifference = Duration.seconds(120)
 
-    package init(machine: LocalMachine, report: @escaping @Sendable (Finding) -> Void) {
-        self.machine = machine
-        self.report = report
+    /// - Parameter environment: nil for that of the process.
+    package init(environment: [String: String]? = nil, report emit: @escaping @Sendable (Finding) -> Void) {
+        self.emit = emit
+        let result = Result { () throws(StorageError) in try LocalMachine(environment: environment) }
+        machine = try? result.get()
+        guard case .failure(let failure) = result else { return }
+        report(
+            Finding(.problem, "configuration", failure.description, advice: "correct what is named, and run the doctor again"))
     }
 
-    /// - Parameter engine: the name of the discovery engine.
-    package func checkNetwork(engine: String) {
-        for finding in NetworkDiagnosis.collect(engine: engine).findings {
+    private func report(_ finding: Finding) {
+        worst.withLock { $0 = max($0, finding.severity) }
+        emit(finding)
+    }
+
+    /// The highest severity of the findings so far.
+    package var severity: DiagnosticSeverity { worst.withLock { $0 } }
+
+    /// - Parameter collect: the findings for a discovery engine and the TCP port that peers connect to.
+    /// - Returns: the discovery engine; nil when none is available, which is a finding.
+    package func checkNetwork(
+        collect: (_ engine: String, _ port: UInt16?) -> [NetworkDiagnosis.Finding] = {
+            NetworkDiagnosis.collect(engine: $0, port: $1).findings
+        }
+    ) -> (any Discovery)? {
+        var discovery: (any Discovery)?
+        do {
+            discovery = try LinuxDiscovery.make()
+        } catch {
+            report(Finding(.problem, NetworkDiagnosis.Subject.engine.rawValue, "discovery is not available: \(error)"))
+        }
+        let findings = collect(discovery?.engine ?? "embedded responder", machine?.configuration.port)
+        for finding in findings where discovery != nil || finding.subject != .engine {
             report(Finding(finding.severity, finding.subject.rawValue, finding.text, advice: finding.advice))
+        }
+        return discovery
+    }
+
+    /// The settings of a node of this machine.
+    /// - Returns: nil when its key cannot be used, which is a finding.
+    package func checkIdentity(discovery: any Discovery, radio: RadioOpener?, log: Logger) -> NodeSettings? {
+        guard let machine else { return nil }
+        do throws(StorageError) {
+            return try machine.nodeSettings(discovery: discovery, radio: radio, log: log)
+        } catch {
+            report(
+                Finding(
+                    .problem, "identity", error.description,
+                    advice: "correct what is named; `nearshare identity destroy` removes a key that cannot be used any more"))
+            return nil
         }
     }
 
@@ -69,6 +113,7 @@ package struct MachineDiagnosis: Sendable {
 
     /// - Parameter path: nil for the configured inbox.
     package func checkInbox(at path: String?) {
+        guard let machine else { return }
         do {
             let inbox = try machine.inbox(path)
             try inbox.check()

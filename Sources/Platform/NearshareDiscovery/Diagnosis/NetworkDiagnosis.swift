@@ -37,7 +37,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         /// Whether org.freedesktop.Avahi has an owner on the system bus.
         package var isDaemonOnBus: Bool
         package var firewall: FirewallFacts
-        /// The TCP port that peers connect to; nil when nothing listens.
+        /// The TCP port that peers connect to; nil when it is not known.
         package var port: UInt16?
 
         package init(
@@ -157,7 +157,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         case .unreadable:
             findings.append(
                 Finding(
-                    .note, .firewall, "only root can read the firewall's rules",
+                    .note, .firewall, "the firewall's rules could not be read",
                     advice: "if peers are not found, look for \(wanted.joined(separator: " and ")) in `sudo nft list ruleset`"))
         case .text(let text):
             let closed = FirewallFacts.closedPorts(in: text, tcp: facts.port)
@@ -189,7 +189,7 @@ package struct FirewallFacts: Sendable, Hashable {
     package enum Rules: Sendable, Hashable {
         /// nft is not installed, or there are no rules.
         case none
-        /// There may be rules, which only root can read.
+        /// There may be rules: this process may not read them, or nft has failed.
         case unreadable
         /// The output of `nft list ruleset`.
         case text(String)

@@ -4,12 +4,12 @@ internal import NearshareBase
 internal import NearshareDBus
 
 extension NetworkDiagnosis {
-    /// Collects the facts and derives the findings, without changing or sending anything. Takes some milliseconds, more where
-    /// many processes run.
+    /// Collects the facts and derives the findings, without changing or sending anything. Blocks for some milliseconds; up to
+    /// three seconds where the system bus or nft hangs.
     /// - Parameters:
     ///   - engine: the name of the engine in use.
-    ///   - port: the TCP port that peers connect to; nil when nothing listens.
-    package static func collect(engine: String, port: UInt16? = nil) -> NetworkDiagnosis {
+    ///   - port: the TCP port that peers connect to; nil when it is not known.
+    package static func collect(engine: String, port: UInt16?) -> NetworkDiagnosis {
         let bus = try? SystemBus()
         func isOnBus(_ name: String) -> Bool { (try? bus?.hasOwner(name, timeout: .milliseconds(500))) ?? false }
         let firewall = FirewallFacts(
@@ -28,10 +28,10 @@ extension NetworkDiagnosis {
             inodes.formUnion(Self.inodes(in: text(of: "/proc/net/" + table) ?? "", boundTo: port))
         }
         guard !inodes.isEmpty else { return [] }
-        inodes.subtract(sockets(of: "self"))
+        inodes.subtract(socketInodes(ofProcess: "self"))
         var names: [String] = []
         for process in entries(of: "/proc") where process.allSatisfy(\.isNumber) && !inodes.isEmpty {
-            let found = inodes.intersection(sockets(of: process))
+            let found = inodes.intersection(socketInodes(ofProcess: process))
             guard !found.isEmpty else { continue }
             inodes.subtract(found)
             let name = text(of: "/proc/\(process)/comm")?.split(separator: "\n").first
@@ -53,7 +53,8 @@ extension NetworkDiagnosis {
         return inodes
     }
 
-    private static func sockets(of process: String) -> Set<String> {
+    /// - Parameter process: a process ID, or "self".
+    private static func socketInodes(ofProcess process: String) -> Set<String> {
         let directory = "/proc/\(process)/fd"
         return Set(
             entries(of: directory).compactMap { entry in
@@ -68,7 +69,7 @@ extension NetworkDiagnosis {
         (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
     }
 
-    /// Reads to the end: files under /proc have a size of 0.
+    /// Reads up to ``maximumTextByteCount`` bytes, as files under /proc state no size.
     private static func text(of path: String) -> String? {
         guard let file = fopen(path, "re") else { return nil }
         defer { fclose(file) }
@@ -78,7 +79,7 @@ extension NetworkDiagnosis {
     private static func text(of file: UnsafeMutablePointer<FILE>) -> String {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16384)
-        while bytes.count < maximumText {
+        while bytes.count < maximumTextByteCount {
             let count = fread(&buffer, 1, buffer.count, file)
             guard count > 0 else { break }
             bytes += buffer.prefix(count)
@@ -93,15 +94,20 @@ extension NetworkDiagnosis {
     }
 
     private static func readRules() -> FirewallFacts.Rules {
-        guard let tool = tools.first(where: { access($0, X_OK) == 0 }) else { return .none }
+        guard let nft = nftPaths.first(where: { access($0, X_OK) == 0 }) else { return .none }
         guard geteuid() == 0 else { return .unreadable }
-        // The command is constant, so the shell parses no outside text.
-        guard let pipe = popen("exec timeout -s KILL 2 \(tool) list ruleset 2>/dev/null", "re") else { return .none }
+        return rules(printedBy: "timeout -s KILL 2 \(nft) list ruleset")
+    }
+
+    /// - Parameter command: constant, so that the shell parses no outside text.
+    static func rules(printedBy command: String) -> FirewallFacts.Rules {
+        guard let pipe = popen("exec \(command) 2>/dev/null", "re") else { return .unreadable }
         let rules = text(of: pipe)
-        pclose(pipe)
+        // Output that was cut off says nothing about what is missing from it.
+        guard pclose(pipe) == 0, rules.utf8.count < maximumTextByteCount else { return .unreadable }
         return rules.isEmpty ? .none : .text(rules)
     }
 
-    private static let tools = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft"]
-    private static let maximumText = 1 << 20
+    private static let nftPaths = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft"]
+    private static let maximumTextByteCount = 1 << 20
 }

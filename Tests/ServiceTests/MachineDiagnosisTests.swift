@@ -1,0 +1,95 @@
+import FoundationEssentials
+import Logging
+import Nearshare
+import NearshareService
+import NearshareTesting
+import Synchronization
+import Testing
+
+@Suite("What the doctor finds out from peers")
+struct PeerDiagnosisTests {
+    private func finding(_ difference: Duration?, failure: String? = nil) throws -> MachineDiagnosis.Finding {
+        let answer = MachineDiagnosis.PeerAnswer(
+            name: try DisplayName("anna"), id: PeerID(bytes: [UInt8](repeating: 1, count: 8))!, clockDifference: difference,
+            failure: failure)
+        return try #require(MachineDiagnosis.findings([answer]).first)
+    }
+
+    @Test("A peer that answers is fine, also with a clock that is a little off", arguments: [0, 120, -120])
+    func fine(_ seconds: Int) throws {
+        #expect(try finding(.seconds(seconds)).severity == .fine)
+    }
+
+    @Test("A clock that is off by more than phones tolerate is a warning", arguments: [121, -121, 86_400])
+    func clock(_ seconds: Int) throws {
+        let finding = try finding(.seconds(seconds))
+        #expect(finding.severity == .warning && finding.subject == "clock" && finding.advice != nil)
+    }
+
+    @Test("A peer that does not answer is a warning that says why")
+    func failure() throws {
+        let finding = try finding(nil, failure: "timed out")
+        #expect(finding.severity == .warning && finding.text.contains("timed out"))
+    }
+
+    @Test("An empty network is reported as a note")
+    func none() {
+        #expect(MachineDiagnosis.findings([]).map(\.severity) == [.note])
+    }
+}
+
+@Suite("What the doctor finds out about this machine")
+struct MachineDiagnosisTests {
+    private final class Findings: Sendable {
+        private let findings = Mutex<[MachineDiagnosis.Finding]>([])
+        func append(_ finding: MachineDiagnosis.Finding) { findings.withLock { $0.append(finding) } }
+        var all: [MachineDiagnosis.Finding] { findings.withLock { $0 } }
+    }
+
+    private let scratch = ScratchFolder()
+    private let findings = Findings()
+
+    private var environment: [String: String] {
+        [
+            "HOME": scratch.path, "XDG_CONFIG_HOME": scratch("config"), "XDG_STATE_HOME": scratch("state"),
+            "XDG_RUNTIME_DIR": scratch("run"),
+        ]
+    }
+
+    @Test("A configuration that cannot be read is a problem, and the other checks still run")
+    func configuration() throws {
+        try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
+        try Data("port = \"none\"".utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        #expect(findings.all.map(\.subject) == ["configuration"] && diagnosis.severity == .problem)
+        diagnosis.checkInbox(at: nil)
+        diagnosis.checkClock()
+        _ = diagnosis.checkNetwork()
+        #expect(Set(findings.all.map(\.subject)).isSuperset(of: ["clock", "engine", "interfaces"]))
+    }
+
+    @Test("A key that cannot be used is a problem")
+    func identity() throws {
+        _ = try LocalMachine(environment: environment).state.identity()
+        let folder = scratch("state/nearshare")
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: "\(folder)/\(name)")
+        }
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        let discovery = InMemorySegment().join(host: "10.0.0.1")
+        #expect(diagnosis.checkIdentity(discovery: discovery, radio: nil, log: Logger(label: "test")) == nil)
+        #expect(findings.all.map(\.subject) == ["identity"] && diagnosis.severity == .problem)
+    }
+
+    @Test("The firewall is asked for the configured port")
+    func port() throws {
+        try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
+        try Data("port = 4711".utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
+        var ports: [UInt16?] = []
+        _ = MachineDiagnosis(environment: environment) { _ in }.checkNetwork { _, port in
+            ports.append(port)
+            return []
+        }
+        #expect(ports == [4711])
+    }
+}
