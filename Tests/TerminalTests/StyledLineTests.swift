@@ -32,6 +32,22 @@ import Testing
         #expect(line.encoded(hasColor: true, hasUTF8: true) == "漢\u{1b}[6Gb")
     }
 
+    @Test func `the columns of an appended line count from its own start, also after an empty one`() {
+        var inner = StyledLine("a")
+        inner.append(StyledLine("b"), at: 3)
+        var line = StyledLine("12345")
+        line.append(inner)
+        #expect(line.plainText == "12345a  b" && line.width == 9)
+        var placed = StyledLine("1")
+        placed.append(inner, at: 4)
+        #expect(placed.plainText == "1   a  b" && placed.width == 8)
+        var empty = StyledLine("1")
+        empty.append(StyledLine(), at: 4)
+        empty.append("x")
+        #expect(empty.plainText == "1   x" && empty.width == 5)
+        #expect(empty.encoded(hasColor: false, hasUTF8: true) == "1\u{1b}[5Gx")
+    }
+
     @Test("styles become one sequence, colours only where the terminal shows them")
     func encoding() {
         let line = StyledLine("x", TextStyle(color: .red, isBold: true, isReversed: true))

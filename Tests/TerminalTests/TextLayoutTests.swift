@@ -35,7 +35,7 @@ import Testing
         #expect(flood.last == "… 49600 more rows are not shown")
     }
 
-    @Test("T1 T2 T3 T4: control and invisible characters are escaped")
+    @Test("T1, T2, T3, T4: control and invisible characters are escaped")
     func hostile() {
         let shown = TextLayout.escaped("\u{1b}[2J\u{9b}31m\u{7}\u{8}\r\u{202e}\u{200b}\u{2028}\u{1b}]52;c;aGk=\u{7}")
         #expect(
@@ -47,6 +47,13 @@ import Testing
     func backslash() {
         #expect(TextLayout.escaped("C:\\dir \\n ¯\\_(ツ)_/¯") == "C:\\dir \\n ¯\\_(ツ)_/¯")
         #expect(TextLayout.escaped("\\u{1b}") == "\\\\u{1b}")
+    }
+
+    @Test("T1, T4: a sentence whose parts are escaped is not escaped again, and still harmless")
+    func escapedParts() {
+        let rows = TextLayout.rows(
+            of: "a\\\\b \\u{1b} \u{1b}[2J\u{202e}\u{301}", isEscaped: true, firstColumns: 80, columns: 80)
+        #expect(rows == ["a\\\\b \\u{1b} \\u{1b}[2J\\u{202e}\\u{301}"])
     }
 
     @Test("joined emoji are drawn one by one; a joiner elsewhere is escaped")

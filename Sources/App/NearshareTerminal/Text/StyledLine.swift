@@ -13,6 +13,8 @@ package struct StyledLine: Sendable, Hashable {
     package private(set) var spans: [Span] = []
     /// Width in columns.
     package private(set) var width = 0
+    /// The column of the next span, where nothing was drawn up to there.
+    private var nextColumn: Int?
 
     package init() {}
 
@@ -21,25 +23,32 @@ package struct StyledLine: Sendable, Hashable {
         append(text, style)
     }
 
+    /// - Parameter text: escaped for a terminal (T1–T4).
     package mutating func append(_ text: String, _ style: TextStyle = .plain) {
         guard !text.isEmpty else { return }
-        spans.append(Span(text: text, style: style))
+        spans.append(Span(text: text, style: style, column: nextColumn))
+        nextColumn = nil
         width += TerminalText.width(of: text)
     }
 
     package mutating func append(_ line: StyledLine) {
-        spans += line.spans
+        let start = width
+        for var span in line.spans {
+            // The columns of the other line count from its own start.
+            span.column = span.column.map { $0 + start } ?? nextColumn
+            nextColumn = nil
+            spans.append(span)
+        }
+        if let column = line.nextColumn { nextColumn = column + start }
         width += line.width
     }
 
     /// Places another line to the right of this one.
     /// - Parameter column: at least ``width``.
     package mutating func append(_ line: StyledLine, at column: Int) {
-        for (index, var span) in line.spans.enumerated() {
-            if index == 0 { span.column = column }
-            spans.append(span)
-        }
-        width = column + line.width
+        width = column
+        nextColumn = column
+        append(line)
     }
 
     /// The line without what lies beyond a width.
@@ -79,17 +88,17 @@ package struct StyledLine: Sendable, Hashable {
         return text
     }
 
-    /// The bytes that draw the line from the start of an empty row.
+    /// The control sequences and the text that draw the line from the start of an empty row.
     package func encoded(hasColor: Bool, hasUTF8: Bool) -> String {
-        var code = ""
+        var output = ""
         for span in spans {
-            if let column = span.column { code += "\u{1b}[\(column + 1)G" }
+            if let column = span.column { output += "\u{1b}[\(column + 1)G" }
             // For a terminal with another encoding, bytes of UTF-8 may be control characters (T2).
             let text = hasUTF8 ? span.text : Self.replacingNonASCII(span.text)
             let style = span.style.sequence(hasColor: hasColor)
-            code += style.isEmpty ? text : "\(style)\(text)\u{1b}[0m"
+            output += style.isEmpty ? text : "\(style)\(text)\u{1b}[0m"
         }
-        return code
+        return output
     }
 
     private static func replacingNonASCII(_ text: String) -> String {

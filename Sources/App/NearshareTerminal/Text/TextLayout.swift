@@ -5,23 +5,31 @@ package enum TextLayout {
     /// Limit on the rows of one text: a text that is nothing but line breaks must not fill the screen.
     package static let maximumRows = 400
 
+    /// The lines of a text, without their line breaks.
+    package static func lines(of text: String) -> [Substring] {
+        // "\r\n" is one character.
+        text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
+    }
+
     /// Escapes and wraps a text of several lines.
     /// - Parameters:
+    ///   - isEscaped: the parts that come from peers are escaped already, such as in a sentence for the user: backslashes are
+    ///     not escaped a second time.
     ///   - firstColumns: width of the first row, which a heading may shorten.
     ///   - columns: width of the other rows.
-    ///   - isEscaped: whether the untrusted parts of the text are escaped already.
     /// - Returns: at least one row.
-    package static func rows(of text: String, firstColumns: Int, columns: Int, isEscaped: Bool = false) -> [String] {
+    package static func rows(
+        of text: String, isEscaped: Bool = false, firstColumns: Int, columns: Int
+    ) -> [String] {
         var rows: [String] = []
         var omittedCount = 0
-        // "\r\n" is one character.
-        for line in text.split(omittingEmptySubsequences: false, whereSeparator: { $0 == "\n" || $0 == "\r\n" }) {
+        for line in lines(of: text) {
             guard rows.count < maximumRows else {
                 omittedCount += 1
                 continue
             }
-            let shown = isEscaped ? TerminalText.sanitized(String(line), columns: .max) : escaped(line)
-            rows += wrap(shown, firstColumns: rows.isEmpty ? firstColumns : columns, columns: columns)
+            let safe = isEscaped ? TerminalText.sanitized(String(line), columns: .max) : escaped(line)
+            rows += wrap(safe, firstColumns: rows.isEmpty ? firstColumns : columns, columns: columns)
         }
         if rows.count > maximumRows {
             omittedCount += rows.count - maximumRows
