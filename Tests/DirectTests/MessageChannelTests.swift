@@ -354,7 +354,7 @@ private struct ChannelPair {
         #expect(try channel.receive([77, 1, 2, 3], on: link) == nil)
     }
 
-    @Test("A2 R7: messages beyond the window are a violation, by number and by bytes") func beyondTheWindow() throws {
+    @Test("A2, R7: messages beyond the window are a violation, by number and by bytes") func beyondTheWindow() throws {
         var (channel, link) = try begun()
         for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
         #expect(throws: MalformedInput("message: more than the window allows")) {

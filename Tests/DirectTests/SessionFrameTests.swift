@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test("R1 R6: more members, addresses, neighbours or longer texts than their bounds are refused") func rosterBounds() {
+    @Test("R1, R6: more members, addresses, neighbours or longer texts than their bounds are refused") func rosterBounds() {
         func refuses(_ change: (inout SessionMember) -> Void) {
             var member = Self.fullest
             change(&member)
@@ -100,7 +100,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: twice.encoded[...]) }
     }
 
-    @Test("R1 T1: empty, too long and malformed names are refused") func names() throws {
+    @Test("R1, T1: empty, too long and malformed names are refused") func names() throws {
         // The fields before the name have a fixed length: type, session, count, fingerprint, incarnation, revision, presence.
         let front = Array(SessionFrame.roster(Self.id, [Self.member(1)]).encoded.prefix(1 + 16 + 1 + 32 + 4 + 4 + 1))
         func decode(_ name: [UInt8]) throws -> SessionFrame? {

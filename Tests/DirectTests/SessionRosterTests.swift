@@ -219,7 +219,7 @@ import Testing
 
     private struct NoRoster: Error {}
 
-    @Test("R6 R7: rosters full of unknown members are bounded, and evict no member") func floods() throws {
+    @Test("R6, R7: rosters full of unknown members are bounded, and evict no member") func floods() throws {
         var random = SeededRandom(seed: 5)
         var roster = roster(200, with: 201)
         for _ in 0..<50 {

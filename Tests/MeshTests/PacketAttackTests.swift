@@ -179,7 +179,7 @@ import Testing
 
     // MARK: Time
 
-    @Test("D5: packets from another time are refused") func otherTimes() throws {
+    @Test("M3: packets from another time are refused") func otherTimes() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 20)
         for timestamp in [0, victim.now - 901_000, victim.now + 901_000, .max] {
@@ -199,7 +199,7 @@ import Testing
         #expect(victim.events.texts == ["late"])
     }
 
-    @Test("D5: an answer to our request may be old, but not from the future") func answers() throws {
+    @Test("M3: an answer to our request may be old, but not from the future") func answers() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 21)
         victim.receive(try anna.announcement(at: victim.now))
@@ -234,7 +234,7 @@ import Testing
         #expect(victim.router.peer(anna.id) == nil)
     }
 
-    @Test("D5: an older announcement has no effect") func oldAnnouncement() throws {
+    @Test("M3: an older announcement has no effect") func oldAnnouncement() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 23)
         victim.receive(try anna.announcement("new", at: victim.now))

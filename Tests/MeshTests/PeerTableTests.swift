@@ -39,7 +39,7 @@ import Testing
             from: identity.peerID)
     }
 
-    @Test("D5: an announcement that is not newer changes nothing") func olderAnnouncement() throws {
+    @Test("M3: an announcement that is not newer changes nothing") func olderAnnouncement() throws {
         let anna = identity(1)
         var table = try table([anna])
         #expect(try !announce(anna, "old", timestamp: 10, in: &table))

@@ -63,7 +63,7 @@ import Testing
         #expect(history.isDuplicate(key, message, isSyncResponse: true))
     }
 
-    @Test("D5: timestamps are accepted within a window, longer for fragments and reassembled files") func window() {
+    @Test("M3: timestamps are accepted within a window, longer for fragments and reassembled files") func window() {
         let wall = WallTime(milliseconds: 10_000_000)
         let plain = TimestampWindow.window(for: packet(1), isReassembled: false)
         #expect(plain.contains(10_000_000 - 120_000, now: wall) && !plain.contains(10_000_000 - 120_001, now: wall))

@@ -419,7 +419,7 @@ extension ChatScreen {
         let isAlone = room < 8 && head.width > indent
         let rest = max(2, columns - indent)
         let rows = TextLayout.rows(
-            of: text, firstColumns: isAlone ? rest : max(2, room), columns: rest, isEscaped: isEscaped)
+            of: text, isEscaped: isEscaped, firstColumns: isAlone ? rest : max(2, room), columns: rest)
         var lines: [StyledLine] = isAlone ? [head] : []
         for (index, row) in rows.enumerated() {
             var line = index == 0 && !isAlone ? head : StyledLine(String(repeating: " ", count: indent))
