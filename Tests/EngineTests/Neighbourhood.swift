@@ -40,6 +40,7 @@ final class Neighbourhood: Sendable {
     func settings(_ number: Int) -> NodeSettings {
         var settings = stage.settings(Self.identity(number), "node \(number)")
         settings.transport = FencedTransport(number: number, inner: stage.transport, neighbourhood: self)
+        // All nodes share the loopback address.
         settings.limits.linksPerAddress = 64
         return settings
     }
@@ -59,7 +60,7 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.apart.remove([one, other]) }
     }
 
-    /// Cuts off a machine like a loss of power: all its links break without a goodbye, and it can no longer be reached.
+    /// Ends all links of a node at once, as when its process is killed: no member says goodbye, and it can no longer be reached.
     func cutOff(_ number: Int) {
         let broken = state.update { state in
             state.cutOff.insert(number)
@@ -72,7 +73,7 @@ final class Neighbourhood: Sendable {
         state.update { _ = $0.cutOff.remove(number) }
     }
 
-    /// Holds connection attempts from the one node to the other from now on.
+    /// Holds new connection attempts between two nodes, in either direction, until ``letConnect(_:_:)`` or their timeout.
     func holdConnecting(_ one: Int, _ other: Int) {
         state.update { _ = $0.held.insert([one, other]) }
     }
@@ -99,8 +100,11 @@ final class Neighbourhood: Sendable {
         state.update { $0.owners[port] = number }
     }
 
-    fileprivate func mayConnect(_ number: Int, to port: UInt16) -> Bool {
-        state.wait { state in
+    /// Waits while attempts between the two nodes are held.
+    /// - Returns: whether a connection is possible; nil at the timeout.
+    fileprivate func waitUntilConnectable(_ number: Int, to port: UInt16, timeout: Duration) -> Bool? {
+        let deadline = (SystemClock.monotonic() + timeout).nanoseconds
+        return state.wait(untilNanoseconds: deadline) { state in
             guard let owner = state.owners[port] else { return true }
             if state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner]) { return false }
             return state.held.contains([number, owner]) ? nil : true
@@ -133,7 +137,11 @@ private struct FencedTransport: StreamTransport {
     func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
         neighbourhood.begin(number, to: address.port)
         defer { neighbourhood.end(number, to: address.port) }
-        guard neighbourhood.mayConnect(number, to: address.port) else { throw LinkError(.unreachable, "kept apart") }
+        switch neighbourhood.waitUntilConnectable(number, to: address.port, timeout: timeout) {
+        case true?: break
+        case false?: throw LinkError(.unreachable, "kept apart")
+        case nil: throw LinkError(.timedOut, "held")
+        }
         let link = try inner.connect(to: address, timeout: timeout)
         neighbourhood.keep(link, number, to: address.port)
         return link
