@@ -65,7 +65,7 @@ private func encoded(_ value: JSONValue) throws -> String {
     }
 }
 
-@Suite("received messages") struct MessageLineTests {
+@Suite("received messages") struct ReceivedMessageRendererTests {
     private func message(
         _ content: BundleContent, sender: PeerID? = annaID, name: String? = "anna", isBroadcast: Bool = false
     ) throws -> ReceivedMessage {
@@ -78,56 +78,67 @@ private func encoded(_ value: JSONValue) throws -> String {
     private func text(_ text: String) -> BundleContent { .structured(.object(["text": .string(text)])) }
 
     @Test func `a text is shown with its time and its sender`() throws {
-        let line = MessageLine.text(try message(text("hello")))
+        let line = ReceivedMessageRenderer.line(try message(text("hello")))
         #expect(line.hasPrefix(WallTime(milliseconds: 60_000).localText) && line.hasSuffix("  anna: hello"))
     }
 
     @Test func `a sender without a name is shown by its id, without an id by its signing key`() throws {
-        #expect(MessageLine.text(try message(text("x"), name: nil)).contains("1a2b3c4d5e6f7081: x"))
-        #expect(MessageLine.text(try message(text("x"), sender: nil, name: nil)).contains("unproven 000000000000ffee: x"))
-        #expect(MessageLine.text(try message(text("x"), isBroadcast: true)).contains("anna to everyone: x"))
+        #expect(ReceivedMessageRenderer.line(try message(text("x"), name: nil)).contains("1a2b3c4d5e6f7081: x"))
+        #expect(
+            ReceivedMessageRenderer.line(try message(text("x"), sender: nil, name: nil)).contains(
+                "unknown key 000000000000ffee: x"))
+        #expect(ReceivedMessageRenderer.line(try message(text("x"), isBroadcast: true)).contains("anna to everyone: x"))
     }
 
     @Test func `parts of a long chat line are numbered from 1`() throws {
         let part: [String: StructuredValue] = [
             "text": .string("b"), "id": .string("l"), "part": .integer(1), "of": .integer(3),
         ]
-        #expect(MessageLine.text(try message(.structured(.object(part)))).hasSuffix("b  (2 of 3)"))
+        #expect(ReceivedMessageRenderer.line(try message(.structured(.object(part)))).hasSuffix("b  (2 of 3)"))
         let last: [String: StructuredValue] = [
             "text": .string("b"), "id": .string("l"), "part": .integer(.max), "of": .integer(3),
         ]
-        // A number of a peer never traps (R7).
-        #expect(MessageLine.text(try message(.structured(.object(last)))).contains(" of 3)"))
+        // A number of a peer never traps (R7); such a value is no part of a line.
+        #expect(ReceivedMessageRenderer.line(try message(.structured(.object(last)))).contains("\"part\":9223372036854775807"))
     }
 
-    @Test func `other values are JSON, and content of a later version is named as that`() throws {
+    @Test func `other values are JSON, and other content is named as that`() throws {
         let value = StructuredValue.object(["temperature": .number(21.5)])
-        #expect(MessageLine.text(try message(.structured(value))).hasSuffix("{\"temperature\":21.5}"))
-        #expect(MessageLine.text(try message(.other(9, [1]))).contains("newer version"))
+        #expect(ReceivedMessageRenderer.line(try message(.structured(value))).hasSuffix("{\"temperature\":21.5}"))
+        #expect(ReceivedMessageRenderer.line(try message(.other(9, [1]))).contains("(unknown kind of content)"))
     }
 
     @Test("T7: texts and file names are escaped")
     func hostile() throws {
         let value = StructuredValue.object(["text": .string("a\u{1b}[2J\nb")])
-        let line = MessageLine.text(try message(.besideFile(value, name: "b\u{202e}.jpg")))
+        let line = ReceivedMessageRenderer.line(try message(.besideFile(value, name: "b\u{202e}.jpg")))
         #expect(!line.unicodeScalars.contains("\u{1b}") && !line.unicodeScalars.contains("\u{202e}"))
         #expect(!line.contains("\n") && line.contains("[b"))
     }
 
+    @Test("T4: the parts of a message are escaped once")
+    func escapedOnce() throws {
+        let value = StructuredValue.object(["text": .string("x\u{1b}")])
+        let line = ReceivedMessageRenderer.line(try message(.besideFile(value, name: "a\\b")))
+        #expect(line.hasSuffix("anna: x\\u{1b}  [a\\\\b]"), "\(line)")
+    }
+
     @Test func `the JSON members of a message`() throws {
-        let fields = MessageLine.fields(try message(text("hi"), name: nil))
+        let fields = ReceivedMessageRenderer.jsonMembers(try message(text("hi"), name: nil))
         #expect(
             try encoded(.object(fields))
                 == #"{"broadcast":false,"content":{"text":"hi"},"created":0,"from":"1a2b3c4d5e6f7081","hops":2,"id":"000102030405060708090a0b0c0d0e0f","name":null,"number":3,"received":60000,"signer":"000000000000ffee"}"#
         )
-        #expect(try encoded(.object(MessageLine.fields(try message(.besideFile(.null, name: "a"))))).contains(#""file":"a""#))
         #expect(
-            try encoded(.object(MessageLine.fields(try message(.other(9, [])))))
+            try encoded(.object(ReceivedMessageRenderer.jsonMembers(try message(.besideFile(.null, name: "a"))))).contains(
+                #""file":"a""#))
+        #expect(
+            try encoded(.object(ReceivedMessageRenderer.jsonMembers(try message(.other(9, [])))))
                 .contains(#""content":null"#))
     }
 }
 
-@Suite("chat lines outside a chat") struct ChatLineTests {
+@Suite("chat lines outside a chat") struct ChatMessageRendererTests {
     private func entry(_ author: PeerID?, in conversation: Conversation) throws -> ChatMessage {
         ChatMessage(
             number: 7, id: "l7", conversation: conversation, author: author,
@@ -137,12 +148,12 @@ private func encoded(_ value: JSONValue) throws -> String {
 
     @Test func `the JSON members of a received and of a sent line`() throws {
         let id = try #require(annaID)
-        let received = ChatLine.describe(try entry(id, in: .peer(id)))
+        let received = ChatMessageRenderer.jsonMembers(try entry(id, in: .peer(id)))
         #expect(
             try encoded(.object(received))
                 == #"{"conversation":"1a2b3c4d5e6f7081","from":"1a2b3c4d5e6f7081","id":"l7","mark":"sent","name":"anna","number":7,"text":"hi","when":5}"#
         )
-        let sent = try encoded(.object(ChatLine.describe(try entry(nil, in: .publicRoom))))
+        let sent = try encoded(.object(ChatMessageRenderer.jsonMembers(try entry(nil, in: .publicRoom))))
         #expect(sent.contains("\"from\":null") && sent.contains("\"conversation\":\"everybody\""))
     }
 

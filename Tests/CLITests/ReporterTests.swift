@@ -32,6 +32,12 @@ private func invitation(_ path: OutgoingInvitation.Path, _ status: TrustStatus =
     OutgoingInvitation(transfer: transfer, peer: anna, name: "anna", trustStatus: status, path: path)
 }
 
+private final class WrittenLines: Sendable {
+    private let lines = Mutex<[String]>([])
+    func append(_ line: String) { lines.withLock { $0.append(line) } }
+    var all: [String] { lines.withLock { $0 } }
+}
+
 private func sent(
     _ outcome: TransferOutcome, detail: String? = nil, resumed: UInt64 = 0
 ) -> SendResult {
@@ -60,12 +66,6 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         let reporter = TextReporter(output: .publish { written.append($0) })
         for event in events { reporter.report(event) }
         return written.all
-    }
-
-    private final class WrittenLines: Sendable {
-        private let lines = Mutex<[String]>([])
-        func append(_ line: String) { lines.withLock { $0.append(line) } }
-        var all: [String] { lines.withLock { $0 } }
     }
 
     @Test func `a search names what is looked for, escaped`() {
@@ -140,15 +140,25 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
 
     @Test func `lines of the node are shown unless a message has shown them already`() throws {
         let bundle = try #require(BundleID(bytes: [UInt8](0..<16)))
-        #expect(lines(.node(.entry(line("hi\nthere")))) == ["anna to everyone: hi", "anna to everyone: there"])
+        #expect(lines(.node(.entry(line("hi\r\nthere")))) == ["anna#1a2b to everyone: hi", "anna#1a2b to everyone: there"])
         #expect(lines(.node(.entry(line("mine", from: nil)))).isEmpty)
-        var shown = line("sealed", in: .peer(anna))
-        shown.id = bundle.hex
-        #expect(lines(.node(.entry(shown))).isEmpty)
-        shown.id = "short"
-        #expect(lines(.node(.entry(shown))) == ["anna: sealed"])
         #expect(lines(.node(.notice("relaying"))) == ["relaying"])
         #expect(lines(.node(.messageChanged(bundle, .sent, detail: nil)), .node(.contacts([]))).isEmpty)
+    }
+
+    @Test("a line of a phone is shown, whatever its id looks like; one that arrived as a bundle is not shown twice")
+    func shownOnce() throws {
+        for id in ["short", "000102030405060708090a0b0c0d0e0f"] {
+            var shown = line("text", in: .peer(anna))
+            shown.id = id
+            #expect(lines(.node(.entry(shown))) == ["anna#1a2b: text"])
+            #expect(lines(.node(.entry(shown, isBundle: true))).isEmpty)
+        }
+    }
+
+    @Test func `a long line is shown whole`() {
+        let text = String(repeating: "x", count: ChatMessage.maximumTextByteCount)
+        #expect(lines(.node(.entry(line(text)))) == ["anna#1a2b to everyone: \(text)"])
     }
 
     @Test func `progress is drawn, not written`() {
@@ -174,7 +184,7 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
     @Test func `events of a send have the documented members`() throws {
         let name = try DisplayName("an\u{1b}na")
         #expect(try json(.searching("anna")) == #"looking {"peer":"anna"}"#)
-        #expect(try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120))) == #"looking {"peer":"1a2b3c4d5e6f7081"}"#)
+        #expect(try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120))) == #"looking {"id":"1a2b3c4d5e6f7081"}"#)
         #expect(
             try json(.found(anna, name, .lan))
                 == "found {\"name\":\"an\\u001bna\",\"peer\":\"1a2b3c4d5e6f7081\",\"via\":\"lan\"}")
@@ -183,7 +193,8 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         #expect(try json(.resumed(transfer, offset: 7)) == #"resumed {"offset":7,"transfer":"0000000000000102"}"#)
         #expect(
             try json(.nodeProgress(transfer, done: 5, total: nil))
-                == #"progress {"done":5,"total":null,"transfer":"0000000000000102"}"#)
+                == #"progress {"done":5,"entries":null,"finished_entries":null,"fragments":null,"fragments_done":null,"left":null,"rate":null,"total":null,"transfer":"0000000000000102"}"#
+        )
         #expect(
             try json(.sent(sent(.declined(.noSpace), detail: "full")))
                 == #"finished {"detail":"full","outcome":"declined","peer":"1a2b3c4d5e6f7081","transfer":"0000000000000102"}"#)
@@ -252,6 +263,10 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         #expect(try json(.node(.entry(line("mine", from: nil)))) == nil)
         #expect(try json(.node(.contacts([]))) == nil)
         #expect(try json(.notice("x")) == nil && json(.warning("x")) == nil && json(.result("x")) == nil)
-        #expect(try json(.textDelivered(to: try DisplayName("anna"))) == nil)
+        var text = sent(.completed)
+        text.transfer = nil
+        #expect(
+            try json(.sent(text))
+                == #"finished {"detail":null,"outcome":"completed","peer":"1a2b3c4d5e6f7081","transfer":null}"#)
     }
 }

@@ -82,7 +82,7 @@ struct BlueChatTests {
     }
 
     private func heard(_ event: MessengerEvent) -> ChatMessage? {
-        if case .entry(let entry) = event, !entry.isOurs { entry } else { nil }
+        if case .entry(let entry, _) = event, !entry.isOurs { entry } else { nil }
     }
 
     @Test("A found peer can be messaged, under a name that is marked as unproven; both ways")

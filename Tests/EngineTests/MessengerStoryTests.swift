@@ -66,7 +66,7 @@ struct MessengerStoryTests {
     }
 
     private func firstLine(_ events: AsyncStream<MessengerEvent>) async -> ChatMessage? {
-        for await case .entry(let entry) in events { return entry }
+        for await case .entry(let entry, _) in events { return entry }
         return nil
     }
 
@@ -207,7 +207,7 @@ struct MessengerStoryTests {
                 _ = try here.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
                 _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
                 #expect(
-                    await first(received) { if case .entry(let line) = $0 { line.text == "the end" } else { false } } != nil)
+                    await first(received) { if case .entry(let line, _) = $0 { line.text == "the end" } else { false } } != nil)
                 #expect(try await there.arrivals().count == 1 + 1)
                 #expect(try await there.history(of: .peer(ada.id)).map(\.text) == ["hello", "the end"])
             }
@@ -299,7 +299,7 @@ struct MessengerStoryTests {
                 var last: MessageStatus?
                 for await event in own {
                     if case .marked(let line, _) = event, line.id == said.id { last = line.status }
-                    if case .entry(let line) = event, !line.isOurs { break }
+                    if case .entry(let line, _) = event, !line.isOurs { break }
                 }
                 #expect(last == nil)
                 let marks = try await here.history(of: .peer(bea.id)).filter(\.isOurs).map(\.status)

@@ -119,6 +119,11 @@ struct ContactSnapshotTests {
         #expect(snapshot.contact(ben.peerID).trustStatus == .new)
         #expect(snapshot.knownName(of: anna.peerID)?.claimed == "Mum")
         #expect(snapshot.knownName(of: ben.peerID) == nil)
+        // A message has the same sender's name with a node and without one.
+        let message = ReceivedBundle(
+            id: BundleID(bytes: [UInt8](0..<16))!, sender: ben.peerID, signer: EndpointID(rawValue: 1), content: [],
+            isForEveryone: false, created: WallTime(milliseconds: 0), received: WallTime(milliseconds: 0), hops: 1)
+        #expect(snapshot.senderName(of: message) == nil)
     }
 
     @Test("A text means contacts of all sources, by id or name, but no peer that proves nothing")

@@ -1,5 +1,6 @@
 import Nearshare
 import NearshareBundles
+import NearshareTesting
 import Synchronization
 import Testing
 
@@ -50,6 +51,10 @@ private final class RecordingReporter: Reporter {
 
     var results: [String] {
         events.withLock { $0 }.compactMap { if case .result(let line) = $0 { line } else { nil } }
+    }
+
+    var receivedNumbers: [Int] {
+        events.withLock { $0 }.compactMap { if case .node(.received(let message)) = $0 { message.number } else { nil } }
     }
 
     var sent: [SendResult] {
@@ -233,6 +238,63 @@ struct MessageOperationTests {
     }
 }
 
+@Suite("Received messages, stored and new", .timeLimit(.minutes(1)))
+struct MessageListOperationTests {
+    private let scratch = ScratchFolder()
+    private let reporter = RecordingReporter()
+
+    private static func message(_ number: Int) -> ReceivedMessage {
+        ReceivedMessage(
+            number: number, id: bundle, sender: anna, senderName: nil, signer: EndpointID(rawValue: 1),
+            content: .structured(.null), isBroadcast: false, created: WallTime(milliseconds: 0),
+            received: WallTime(milliseconds: 0), hops: 0)
+    }
+
+    /// Follows a node that stores the messages 1 to `count`, while it publishes events.
+    private func follow(after number: Int, count: Int, _ events: [ControlEvent]) async throws -> [Int] {
+        let stored = Mutex(0)
+        let node = ScriptedNode { request in
+            guard case .messages(let number, _) = request else { return .success(.done) }
+            let newest = stored.withLock { $0 }
+            return .success(.messages(newest > number ? (number + 1...newest).map(Self.message) : []))
+        }
+        let environment = ["HOME": scratch.path, "XDG_STATE_HOME": scratch("state"), "XDG_CONFIG_HOME": scratch("config")]
+        let operation = MessageListOperation(
+            try LocalMachine(environment: environment), after: number, reporter: reporter)
+        let failure = await #expect(throws: ControlFailure.self) {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await operation.follow(node) }
+                while node.requests.withLock({ $0.isEmpty }) { await Task.yield() }
+                stored.withLock { $0 = count }
+                for event in events { node.publish(event) }
+                node.end()
+                try await group.next()
+            }
+        }
+        #expect(failure?.kind == .gone)
+        return reporter.receivedNumbers
+    }
+
+    @Test("a message whose event was lost is reported before the next one")
+    func gap() async throws {
+        let numbers = try await follow(after: 0, count: 3, [.received(Self.message(1)), .received(Self.message(3))])
+        #expect(numbers == [1, 2, 3])
+    }
+
+    @Test("a message whose event was lost is reported although no other message follows")
+    func lostLast() async throws {
+        let numbers = try await follow(after: 0, count: 2, Array(repeating: .notice("x"), count: 600))
+        #expect(numbers == [1, 2])
+    }
+
+    @Test("earlier messages are left out, and each is reported once")
+    func once() async throws {
+        let numbers = try await follow(
+            after: 1, count: 3, [.received(Self.message(1)), .received(Self.message(2)), .received(Self.message(3))])
+        #expect(numbers == [2, 3])
+    }
+}
+
 @Suite("Sending through the node of this machine", .timeLimit(.minutes(1)))
 struct NodeSendClientTests {
     private let reporter = RecordingReporter()
@@ -311,10 +373,13 @@ struct NodeSendClientTests {
             try await client(node, timeout: timeout).sendText("hi", to: contact())
         }
         try await run(.delivered)
+        #expect(reporter.sent.map(\.outcome) == [.completed] && reporter.sent.first?.byteCount == 2)
         let failed = await #expect(throws: CommandFailure.self) { try await run(.failed) }
         #expect(failed?.message == "could not be sent: no way")
         let late = await #expect(throws: CommandFailure.self) { try await run(nil, timeout: .milliseconds(20)) }
         #expect(late?.status == .timedOut)
+        // Programs learn each end of a send.
+        #expect(reporter.sent.map(\.outcome) == [.completed, .failed(.refused, at: .local), .expired])
     }
 
     @Test("K2: a known name with another key stops the send before the node is asked")

@@ -14,7 +14,7 @@ struct ChatReport: Sendable {
     func emit(_ event: ControlEvent) {
         if isJSON {
             if let (word, fields) = Self.fields(event, of: conversation) { JSONEvents.emit(word, fields) }
-        } else if showsEntries, case .entry(let entry) = event, entry.conversation == conversation {
+        } else if showsEntries, case .entry(let entry, _) = event, entry.conversation == conversation {
             for line in Self.lines(entry, called: name) { Console.writeResult(line) }
         }
     }
@@ -35,8 +35,7 @@ struct ChatReport: Sendable {
             if entry.conversation == .publicRoom { author += "#\(id.hex.prefix(4))" }
         }
         let clock = LocalTime(entry.when).clock
-        let lines = entry.text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
-        return lines.enumerated().map { index, line in
+        return TextLayout.lines(of: entry.text).enumerated().map { index, line in
             (index == 0 ? "\(clock) \(author): " : "    ") + TextLayout.escaped(line)
         }
     }
@@ -44,9 +43,9 @@ struct ChatReport: Sendable {
     /// - Returns: nil for events of other conversations.
     static func fields(_ event: ControlEvent, of conversation: Conversation) -> (String, [String: JSONValue])? {
         switch event {
-        case .entry(let entry):
+        case .entry(let entry, _):
             guard entry.conversation == conversation else { return nil }
-            return ("line", ChatLine.describe(entry))
+            return ("line", ChatMessageRenderer.jsonMembers(entry))
         case .marked(let id, conversation, let mark, let reason):
             return (
                 "mark",

@@ -297,7 +297,7 @@ struct ChatScreen: Sendable {
 
     private mutating func handle(_ event: ControlEvent, at now: WallTime) -> [Effect] {
         switch event {
-        case .entry(let entry): return insert(entry, at: now)
+        case .entry(let entry, _): return insert(entry, at: now)
         case .marked(let id, let conversation, let mark, let reason):
             if let index = views.firstIndex(where: { $0.conversation == conversation }) {
                 _ = views[index].setMark(mark, of: id)

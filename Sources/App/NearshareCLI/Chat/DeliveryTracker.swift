@@ -57,7 +57,7 @@ struct DeliveryTracker: Sendable {
         switch event {
         case .marked(let id, let changed, let status, let reason) where changed == conversation:
             record(status, of: id, reason: reason)
-        case .entry(let entry): update(with: entry)
+        case .entry(let entry, _): update(with: entry)
         default: break
         }
     }

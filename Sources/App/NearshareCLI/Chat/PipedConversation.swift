@@ -49,7 +49,7 @@ final class PipedConversation: Sendable {
     private let lines: LineReader
     private let progress = Mutex(Progress())
 
-    /// Time to look for an unknown peer, in seconds.
+    /// Timeout of the search for an unknown peer.
     private static let findTimeout = Duration.seconds(10)
     private static let maximumHistory = 500
     /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events
@@ -128,7 +128,7 @@ final class PipedConversation: Sendable {
                 report.emit(event)
                 eventCount += 1
                 if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker, client) }
-                if parameters.follows, case .entry(let entry) = event, entry.conversation == conversation, !entry.isOurs {
+                if parameters.follows, case .entry(let entry, _) = event, entry.conversation == conversation, !entry.isOurs {
                     try await client.markRead(conversation)
                 }
             case .accepted(let id, let line):

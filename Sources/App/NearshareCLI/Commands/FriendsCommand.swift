@@ -14,7 +14,7 @@ struct FriendsCommand: AsyncParsableCommand {
 struct FriendsListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List friends.")
 
-    @Flag(help: "Write one JSON object per line.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions

@@ -13,7 +13,7 @@ struct IdentityCommand: AsyncParsableCommand {
 struct IdentityShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "show", abstract: "Show name, id and fingerprint.")
 
-    @Flag(help: "Write a JSON object.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions

@@ -7,10 +7,10 @@ struct InboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inbox", abstract: "List received files, and files that wait for the inbox.")
 
-    @Option(help: ArgumentHelp("Inbox whose waiting files are listed (default: ~/Inbox).", valueName: "dir"))
+    @Option(help: ArgumentHelp("Inbox whose waiting files are listed (default: configured, or ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
-    @Flag(help: "Write one JSON object per line.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions

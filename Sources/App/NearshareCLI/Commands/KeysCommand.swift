@@ -17,7 +17,7 @@ struct KeysCommand: AsyncParsableCommand {
 struct KeysListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List known keys.")
 
-    @Flag(help: "Write one JSON object per line.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
@@ -331,7 +331,7 @@ private enum KeysFile {
 
     private static func failure(_ what: String, _ path: String) -> CommandFailure {
         let isFull = errno == ENOSPC || errno == EDQUOT
-        let reason = String(cString: strerror(errno)).lowercased()
+        let reason = systemErrorText()
         let shown = path == "-" ? "standard input" : TerminalText.escaped(path, columns: 4096)
         return CommandFailure(isFull ? .noSpace : .failure, "\(what) \(shown): \(reason)")
     }

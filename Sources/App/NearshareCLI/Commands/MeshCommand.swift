@@ -70,7 +70,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the state of this machine's node.")
 
-    @Flag(help: "Write a JSON object.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions

@@ -17,7 +17,7 @@ struct PeersCommand: AsyncParsableCommand {
 struct PeersListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List known peers.")
 
-    @Flag(help: "Write one JSON object per line.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions

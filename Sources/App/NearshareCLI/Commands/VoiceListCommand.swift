@@ -8,7 +8,7 @@ struct VoiceListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List received, sent and kept voice notes, the newest last.")
 
-    @Flag(help: "Write one JSON object per line.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions

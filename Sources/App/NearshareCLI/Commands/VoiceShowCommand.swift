@@ -12,7 +12,7 @@ struct VoiceShowCommand: AsyncParsableCommand {
         help: ArgumentHelp("A file, or an id as shown by `nearshare voice list`.", valueName: "note"), completion: .file())
     var note: String
 
-    @Flag(help: "Write one JSON object.")
+    @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions

@@ -5,7 +5,7 @@ internal import NearshareService
 
 /// How a receiver is advertised and what it accepts; options of `receive` and `mesh run`.
 struct ReceivingOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Directory for received files (default: ~/Inbox).", valueName: "dir"))
+    @Option(help: ArgumentHelp("Directory for received files (default: the configured one, or ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
     @Option(help: ArgumentHelp("Display name of this machine.", valueName: "name"))

@@ -63,18 +63,36 @@ enum JSONEvents {
     static func describe(_ item: OfferedItem) -> JSONValue {
         .object([
             "name": .text(String(decoding: item.name.bytes, as: UTF8.self)), "size": JSONValue(item.size),
-            "type": .text(item.mediaType.text), "kind": .text("\(item.kind)"), "entries": .number(item.entryCount),
+            "type": .text(item.mediaType.text), "kind": .text(item.kind.word), "entries": .number(item.entryCount),
         ])
     }
 
     static func progress(_ progress: TransferProgress) -> [String: JSONValue] {
-        [
-            "transfer": .text(progress.id.hex), "done": .number(progress.done), "total": JSONValue(progress.total),
+        self.progress(progress.id, done: progress.done, total: progress.total).merging([
             "finished_entries": .number(progress.finishedEntries), "entries": .number(progress.totalEntries),
             "rate": progress.rate.map { .rate($0.rounded()) } ?? .null,
             "left": progress.timeLeft.map { .number(UInt64(max(0, $0.components.seconds))) } ?? .null,
             "fragments_done": JSONValue(progress.fragments.map { UInt64($0.done) }),
             "fragments": JSONValue(progress.fragments.map { UInt64($0.total) }),
+        ]) { $1 }
+    }
+
+    /// The progress of a transfer of which nothing else is known: all members, as programs may read any of them.
+    static func progress(_ id: TransferID, done: UInt64, total: UInt64?) -> [String: JSONValue] {
+        [
+            "transfer": .text(id.hex), "done": .number(done), "total": JSONValue(total), "finished_entries": .null,
+            "entries": .null, "rate": .null, "left": .null, "fragments_done": .null, "fragments": .null,
         ]
+    }
+}
+
+extension OfferedItem.Kind {
+    /// The JSON value of the kind.
+    var word: String {
+        switch self {
+        case .file: "file"
+        case .folder: "folder"
+        case .text: "text"
+        }
     }
 }

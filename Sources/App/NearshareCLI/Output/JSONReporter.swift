@@ -1,18 +1,20 @@
 internal import Nearshare
 internal import NearshareService
 
-/// Reports to programs: one JSON event per line on standard output, as documented in `nearshare(5)`. Notices and warnings that
-/// are not events go to standard error.
+/// Reports to programs: one JSON event per line on standard output, as documented in `nearshare(5)`. Results, notices and
+/// warnings that are not events go to standard error.
 struct JSONReporter: Reporter {
     /// Whether progress is drawn on standard error, if that is a terminal.
     var showsProgress = false
 
     func report(_ event: OperationEvent) {
         switch event {
-        case .result(let line): Console.writeResult(line)
-        case .notice(let line), .node(.notice(let line)): Console.notice(line)
+        case .result(let line), .notice(let line), .node(.notice(let line)): Console.notice(line)
         case .warning(let line): Console.warn(line)
-        default: if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
+        case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
+            .nodeProgress,
+            .reconnecting, .sent, .invited, .accepted, .delivered, .receiveEnded, .resumed, .node:
+            if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
         }
     }
 
@@ -20,11 +22,11 @@ struct JSONReporter: Reporter {
         if showsProgress { await drawProgress(of: transfers) }
     }
 
-    /// The name and the members of the JSON event; nil for an event that is none.
+    /// The name and the members of the JSON event; nil for an event without a JSON form.
     static func fields(of event: OperationEvent) -> (name: String, fields: [String: JSONValue])? {
         switch event {
         case .searching(let name): ("looking", ["peer": .text(name)])
-        case .reconnecting(let id, _, _): ("looking", ["peer": .text(id.hex)])
+        case .reconnecting(let id, _, _): ("looking", ["id": .text(id.hex)])
         case .found(let id, let name, let transport):
             ("found", ["peer": .text(id.hex), "name": .text(name.claimed), "via": .text(transport.rawValue)])
         case .inviting(let invitation): ("inviting", fields(invitation))
@@ -33,7 +35,7 @@ struct JSONReporter: Reporter {
         case .acceptedByReceiver(let id): ("accepted", ["transfer": .text(id.hex)])
         case .progress(let progress): ("progress", JSONEvents.progress(progress))
         case .nodeProgress(let id, let done, let total):
-            ("progress", ["transfer": .text(id.hex), "done": .number(done), "total": JSONValue(total)])
+            ("progress", JSONEvents.progress(id, done: done, total: total))
         case .resumed(let id, let offset): ("resumed", ["transfer": .text(id.hex), "offset": .number(offset)])
         case .sent(let result): ("finished", fields(result))
         case .invited(let invitation, let freeSpace): ("invitation", fields(invitation, freeSpace: freeSpace))
@@ -41,14 +43,15 @@ struct JSONReporter: Reporter {
         case .delivered(let item, _, let id): ("delivered", fields(item, id))
         case .receiveEnded(let result): ("finished", fields(result))
         case .node(let event): fields(of: event)
-        case .result, .notice, .warning, .textDelivered: nil
+        case .result, .notice, .warning: nil
         }
     }
 
     private static func fields(of event: ControlEvent) -> (name: String, fields: [String: JSONValue])? {
         switch event {
-        case .received(let message): ("message", MessageLine.fields(message))
-        case .entry(let entry): ChatLine.isShown(entry) ? ("line", ChatLine.describe(entry)) : nil
+        case .received(let message): ("message", ReceivedMessageRenderer.jsonMembers(message))
+        case .entry(let message, let isBundle):
+            ChatMessageRenderer.isShown(message, isBundle: isBundle) ? ("line", ChatMessageRenderer.jsonMembers(message)) : nil
         case .messageChanged(let id, let state, let detail):
             ("message_changed", ["id": .text(id.hex), "state": .text(state.rawValue), "detail": JSONValue(detail)])
         case .notice, .marked, .contacts, .transfer: nil
@@ -57,7 +60,7 @@ struct JSONReporter: Reporter {
 
     private static func fields(_ result: SendResult) -> [String: JSONValue] {
         [
-            "transfer": .text(result.transfer.hex), "outcome": .text(result.outcome.word),
+            "transfer": JSONValue(result.transfer?.hex), "outcome": .text(result.outcome.word),
             "detail": JSONValue(result.detail), "peer": .text(result.peer.hex),
         ]
     }
@@ -96,12 +99,12 @@ struct JSONReporter: Reporter {
     private static func fields(_ item: DeliveredItem, _ id: TransferID?) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [
             "path": .text(item.path), "name": .text(String(decoding: item.claimedName.bytes, as: UTF8.self)),
-            "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .text("\(item.kind)"),
+            "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .text(item.kind.word),
             "in_inbox": .flag(item.isInInbox), "warning": JSONValue(item.typeWarning),
         ]
         if let id { fields["transfer"] = .text(id.hex) }
         if item.kind == .text { fields["text"] = JSONValue(TextFile.read(item.path)) }
-        if let note = VoiceArrival.note(in: item) { fields["voice"] = .object(note.json) }
+        if let note = VoiceNoteRenderer.note(in: item) { fields["voice"] = .object(note.json) }
         return fields
     }
 }

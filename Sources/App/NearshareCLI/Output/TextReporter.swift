@@ -22,7 +22,6 @@ struct TextReporter: Reporter {
         case .inviting(let invitation): notice(Self.text(invitation))
         case .authenticationDigits(_, let digits): notice("short code \(digits): the receiver's screen should show the same")
         case .sent(let result): if result.outcome == .completed { notice(Self.text(result)) }
-        case .textDelivered(let name): notice("message → \(name.shown): delivered")
         case .delivered(let item, let sender, _): reportDelivered(item, from: sender)
         case .receiveEnded(let result): if !result.isRepeated { reportEnd(result) }
         case .node(let event): reportNodeEvent(event)
@@ -56,6 +55,15 @@ struct TextReporter: Reporter {
         }
     }
 
+    /// The width and style of output lines. Published ones are shown by other processes, on terminals that are not known here.
+    private var layout: (columns: Int, style: ANSIStyle) {
+        guard case .console = output, TerminalProperties.isTerminal(STDOUT_FILENO) else {
+            return (80, ANSIStyle(isEnabled: false))
+        }
+        let columns = TerminalProperties.size(of: STDOUT_FILENO).columns
+        return (columns, ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO)))
+    }
+
     // MARK: Sending
 
     private static func text(_ invitation: OutgoingInvitation) -> String {
@@ -85,9 +93,7 @@ struct TextReporter: Reporter {
     private func reportDelivered(_ item: DeliveredItem, from sender: Peer?) {
         if item.kind == .text, let text = TextFile.read(item.path) {
             let name = sender?.name.shown ?? "unknown sender"
-            for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
-                writeResult("\(name): \(TerminalText.escaped(String(line), columns: 4096))")
-            }
+            for line in TextLayout.lines(of: text) { writeResult("\(name): \(TextLayout.escaped(line))") }
             return
         }
         // Standard output has no path.
@@ -95,7 +101,10 @@ struct TextReporter: Reporter {
         let type = item.detectedType.map { ", \($0)" } ?? ""
         let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
         writeResult("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
-        if let note = VoiceArrival.note(in: item) { for line in VoiceArrival.lines(note) { writeResult(line) } }
+        if let note = VoiceNoteRenderer.note(in: item) {
+            let (columns, style) = layout
+            for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) { writeResult(line) }
+        }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }
         if !item.isInInbox {
             warn("the inbox is not writable; the item waits in the spool; it is moved there when the inbox is writable again")
@@ -118,8 +127,10 @@ struct TextReporter: Reporter {
 
     private func reportNodeEvent(_ event: ControlEvent) {
         switch event {
-        case .received(let message): writeResult(MessageLine.text(message))
-        case .entry(let entry): if ChatLine.isShown(entry) { for line in ChatLine.lines(entry) { writeResult(line) } }
+        case .received(let message): writeResult(ReceivedMessageRenderer.line(message))
+        case .entry(let message, let isBundle):
+            guard ChatMessageRenderer.isShown(message, isBundle: isBundle) else { return }
+            for line in ChatMessageRenderer.lines(message) { writeResult(line) }
         case .notice(let line): notice(line)
         case .messageChanged, .marked, .contacts, .transfer: break
         }

@@ -43,20 +43,20 @@ package struct ContactSnapshot: Sendable {
             return Contact(id: id, name: peer.name, trustStatus: .new, isNear: true, software: .blueChat, hasKeys: false)
         }
         let known = trust.entry(claiming: id)
-        let keys = addressBook.entry(of: id)
         let peer = presence.meshPeers[id]
-        let fingerprint = known?.fingerprint ?? peer?.fingerprint ?? keys?.fingerprint
-        let name = known?.entry.givenName ?? peer?.name ?? known?.entry.claimedName ?? keys?.name
+        let fingerprint = known?.fingerprint ?? peer?.fingerprint ?? addressBook.entry(of: id)?.fingerprint
         return Contact(
-            id: id, name: name ?? DisplayName(of: id),
+            id: id, name: knownName(of: id) ?? DisplayName(of: id),
             trustStatus: fingerprint.map { trust.trustStatus(of: $0, claiming: peer?.name) } ?? .new, isNear: peer != nil,
             software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
             hasKeys: presence.hasKeys(id))
     }
 
-    /// The name of a peer in the trust book or in the address book; nil for others.
+    /// The name of a peer that is in range, in the trust book or in the address book; nil for others.
     package func knownName(of id: PeerID) -> DisplayName? {
-        trust.entry(claiming: id)?.entry.name ?? addressBook.entry(of: id)?.name
+        if let peer = presence.blueChatPeers[id] { return peer.name }
+        let known = trust.entry(claiming: id)?.entry
+        return known?.givenName ?? presence.meshPeers[id]?.name ?? known?.claimedName ?? addressBook.entry(of: id)?.name
     }
 
     /// The contacts of a list: in range, friends and `conversations`; near ones first, then by name.
@@ -117,9 +117,9 @@ package struct ContactSnapshot: Sendable {
         message.sender ?? addressBook.signer(message.signer)?.id
     }
 
-    /// The name of ``sender(of:)``.
+    /// The name of ``sender(of:)``; nil when it is not known.
     package func senderName(of message: ReceivedBundle) -> DisplayName? {
-        sender(of: message).map { contact($0).name }
+        sender(of: message).flatMap(knownName)
     }
 }
 

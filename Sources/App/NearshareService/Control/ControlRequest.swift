@@ -60,7 +60,8 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     case messageChanged(BundleID, MessageState, detail: String?)
     case received(ReceivedMessage)
     /// A line was written by this user or a peer, and is stored in the conversation.
-    case entry(ChatMessage)
+    /// - Parameter isBundle: it arrived as a bundle, or as several, each of which has its own ``received(_:)``.
+    case entry(ChatMessage, isBundle: Bool = false)
     /// The status of an own line has changed, or the line has failed for a reason.
     case marked(id: String, conversation: Conversation, mark: MessageStatus, reason: String?)
     /// All contacts, after one has appeared, changed or disappeared.

@@ -99,7 +99,7 @@ package final class NodeService: NodeClient {
         case .changed(let id, .failed(let reason)): publish(.messageChanged(id, .failed, detail: reason))
         case .arrived(let message):
             publish(.received(ReceivedMessage(message, senderName: try? contacts.snapshot().senderName(of: message))))
-        case .entry(let entry): publish(.entry(entry))
+        case .entry(let entry, let isBundle): publish(.entry(entry, isBundle: isBundle))
         case .marked(let entry, let reason):
             publish(.marked(id: entry.id, conversation: entry.conversation, mark: entry.status, reason: reason))
         case .peerChanged(let id):

@@ -52,7 +52,7 @@ final class OutputSink: ResourceSink {
         do throws(SystemCallError) {
             try DescriptorIO.writeAll(bytes, to: descriptor)
         } catch {
-            throw StorageError(.failed, "could not write to standard output: \(String(cString: strerror(error.code)))")
+            throw StorageError(.failed, "could not write to standard output: \(systemErrorText(error.code))")
         }
     }
 

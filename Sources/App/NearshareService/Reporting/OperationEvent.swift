@@ -22,8 +22,6 @@ package enum OperationEvent: Sendable {
     ///   - timeLeft: until the tries end.
     case reconnecting(PeerID, name: String, timeLeft: Duration)
     case sent(SendResult)
-    /// A text that this machine's node has delivered.
-    case textDelivered(to: DisplayName)
 
     // Receiving.
     case invited(Invitation, freeSpace: UInt64?)
@@ -75,7 +73,8 @@ package struct OutgoingInvitation: Sendable {
 
 /// The end of a transfer to one peer.
 package struct SendResult: Sendable {
-    package var transfer: TransferID
+    /// nil for a text that this machine's node sends as a chat message.
+    package var transfer: TransferID?
     package var peer: PeerID
     package var outcome: TransferOutcome
     package var detail: String?

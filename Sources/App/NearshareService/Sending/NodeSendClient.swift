@@ -1,5 +1,5 @@
 internal import Glibc
-internal import Nearshare
+package import Nearshare
 
 /// Sends through the node that runs on this machine: two processes with one key in the mesh would receive each other's answers.
 struct NodeSendClient: Sendable {
@@ -56,28 +56,37 @@ struct NodeSendClient: Sendable {
         try refuseNameClash(contact)
         let events = try await client.events()
         let id = try await client.say(text, in: .peer(contact.id))
-        let isDelivered = try await withThrowingTaskGroup(of: Bool.self) { group in
+        let failure = try await withThrowingTaskGroup(of: CommandFailure?.self) { group in
             group.addTask {
                 for await case .marked(id, _, let mark, let reason) in events where mark >= .delivered {
-                    guard mark != .failed else {
-                        throw CommandFailure(.failure, "could not be sent: \(reason ?? "unknown reason")")
-                    }
-                    return true
+                    guard mark == .failed else { return nil }
+                    return CommandFailure(.failure, "could not be sent: \(reason ?? "unknown reason")")
                 }
-                return false
+                return Self.notDelivered(to: contact)
             }
             group.addTask {
                 try await Task.sleep(for: timeout)
-                return false
+                return Self.notDelivered(to: contact)
             }
             defer { group.cancelAll() }
-            return try await group.next() ?? false
+            return try await group.next() ?? nil
         }
-        guard isDelivered else {
-            throw CommandFailure(
-                .timedOut, "not delivered to \(contact.name.shown) yet; the node keeps it, and delivers it when it can")
-        }
-        reporter.report(.textDelivered(to: contact.name))
+        let outcome: TransferOutcome =
+            switch failure?.status {
+            case nil: .completed
+            case .timedOut?: .expired
+            default: .failed(.refused, at: .local)
+            }
+        reporter.report(
+            .sent(
+                SendResult(
+                    peer: contact.id, outcome: outcome, detail: failure?.message, label: "message → \(contact.name.shown)",
+                    byteCount: UInt64(text.utf8.count))))
+        if let failure { throw failure }
+    }
+
+    private static func notDelivered(to contact: Contact) -> CommandFailure {
+        CommandFailure(.timedOut, "not delivered to \(contact.name.shown) yet; the node keeps it, and delivers it when it can")
     }
 
     /// A known name with another key stops the send (K2).
@@ -100,9 +109,16 @@ extension ExitStatus {
 /// A path that is valid in a process with another working directory.
 package enum AbsolutePath {
     package static func of(_ path: String) throws(CommandFailure) -> String {
-        guard let resolved = realpath(path, nil) else {
-            throw CommandFailure(.failure, "\(TerminalText.escaped(path)): \(String(cString: strerror(errno)))")
+        do throws(SystemCallError) {
+            return try resolve(path)
+        } catch {
+            throw CommandFailure(.failure, "\(TerminalText.escaped(path)): \(systemErrorText(error.code))")
         }
+    }
+
+    /// - Throws: the error of realpath(3).
+    package static func resolve(_ path: String) throws(SystemCallError) -> String {
+        guard let resolved = realpath(path, nil) else { throw SystemCallError(code: errno) }
         defer { free(resolved) }
         return String(cString: resolved)
     }

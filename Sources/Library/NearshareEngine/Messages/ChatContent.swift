@@ -1,9 +1,9 @@
-internal import NearshareBase
+package import NearshareBase
 internal import NearshareInterfaces
 
 /// The structured messages that belong to conversations (`docs/PROTOCOL.md`, section 14). All other messages are for
 /// applications.
-enum ChatContent: Sendable, Hashable {
+package enum ChatContent: Sendable, Hashable {
     /// A line: `{"text": …, "id": …}`. Without an ID it has the bundle's.
     case line(id: String?, text: String)
     /// A part of a line: `{"text": …, "id": …, "part": 0…, "of": …}`.
@@ -17,7 +17,7 @@ enum ChatContent: Sendable, Hashable {
     /// Limit of the IDs in one message, for the same reason.
     static let readCount = 24
 
-    init?(_ value: StructuredValue) {
+    package init?(_ value: StructuredValue) {
         guard case .object(let members) = value else { return nil }
         if case .array(let ids)? = members["read"] {
             guard ids.count <= Self.readCount else { return nil }
@@ -37,7 +37,7 @@ enum ChatContent: Sendable, Hashable {
         self = .part(id: id, index: Int(index), count: Int(count), text: text)
     }
 
-    var value: StructuredValue {
+    package var value: StructuredValue {
         switch self {
         case .line(let id, let text):
             .object(["text": .string(text)].merging(id.map { ["id": .string($0)] } ?? [:]) { $1 })

@@ -196,12 +196,14 @@ extension Messenger {
                 return
             case .line(let id, let text):
                 // A sender that was killed sends the same line again, as another bundle.
-                guard try keep(text, id: id ?? message.id.hex, from: sender) else { return }
+                guard try keep(text, id: id ?? message.id.hex, from: sender, isBundle: true) else { return }
             case .part(let id, let index, let count, let text):
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
                     break
                 }
-                if let whole = try store.addFragment(piece, now: node.wallClock()) { try keep(whole, id: id, from: sender) }
+                if let whole = try store.addFragment(piece, now: node.wallClock()) {
+                    try keep(whole, id: id, from: sender, isBundle: true)
+                }
             }
         }
         guard let encoded = try? message.content.encoded() else { return }
@@ -243,21 +245,24 @@ extension Messenger {
 
     /// - Returns: false for a duplicate.
     @discardableResult
-    private func keep(_ text: String, id: String, from peer: AuthenticatedPeer) throws(StorageError) -> Bool {
+    private func keep(
+        _ text: String, id: String, from peer: AuthenticatedPeer, isBundle: Bool = false
+    ) throws(StorageError) -> Bool {
         guard !node.trustStatus(peer, nil).isBlocked, text.contains(where: { !$0.isWhitespace }) else { return true }
         return try keep(
             ChatMessage(
                 id: String(decoding: Array(id.utf8.prefix(255)), as: UTF8.self), conversation: .peer(peer.id), author: peer.id,
-                authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered))
+                authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered),
+            isBundle: isBundle)
     }
 
     /// - Returns: false for a duplicate.
     @discardableResult
-    func keep(_ entry: ChatMessage) throws(StorageError) -> Bool {
+    func keep(_ entry: ChatMessage, isBundle: Bool = false) throws(StorageError) -> Bool {
         guard let number = try store.insert(entry) else { return false }
         var entry = entry
         entry.number = number
-        listeners.publish(.entry(entry))
+        listeners.publish(.entry(entry, isBundle: isBundle))
         return true
     }
 

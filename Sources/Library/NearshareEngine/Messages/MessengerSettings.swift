@@ -94,7 +94,8 @@ package enum MessengerEvent: Sendable, Hashable {
     /// A message was received and stored.
     case arrived(ReceivedBundle)
     /// A line was stored: this node's own, or a received one.
-    case entry(ChatMessage)
+    /// - Parameter isBundle: it arrived as a bundle, or as several, each of which has its own ``arrived(_:)``.
+    case entry(ChatMessage, isBundle: Bool = false)
     /// The mark of an own line changed; the reason of a failure, for display.
     case marked(ChatMessage, reason: String?)
     /// A peer appeared, changed, was authenticated, or disappeared.

@@ -1,0 +1,27 @@
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+/// Renders chat messages as lines of text and as JSON.
+enum ChatMessageRenderer {
+    /// Whether a message is shown outside of a conversation.
+    /// - Parameter isBundle: it is shown as a received bundle already.
+    static func isShown(_ message: ChatMessage, isBundle: Bool) -> Bool { !message.isOurs && !isBundle }
+
+    /// The message outside of a conversation. Any peer can claim any name, so a part of the id stands beside it (K2).
+    static func lines(_ message: ChatMessage) -> [String] {
+        var author = "you"
+        if let id = message.author { author = message.authorName.map { "\($0.shown)#\(id.hex.prefix(4))" } ?? id.hex }
+        if message.conversation == .publicRoom { author += " to everyone" }
+        return TextLayout.lines(of: message.text).map { "\(author): \(TextLayout.escaped($0))" }
+    }
+
+    static func jsonMembers(_ message: ChatMessage) -> [String: JSONValue] {
+        [
+            "number": .number(UInt64(max(0, message.number))), "id": .text(message.id),
+            "conversation": .text(message.conversation.text), "from": JSONValue(message.author?.hex),
+            "name": JSONValue(message.authorName?.claimed), "text": .text(message.text),
+            "when": .integer(message.when.milliseconds), "mark": .text(message.status.word),
+        ]
+    }
+}

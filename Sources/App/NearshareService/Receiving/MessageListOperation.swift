@@ -1,0 +1,71 @@
+package import Nearshare
+
+/// Reports received messages: those that are stored, and those that arrive later.
+package struct MessageListOperation: Sendable {
+    private let machine: LocalMachine
+    private let reporter: any Reporter
+    /// The number of the last reported message. Kept while one node follows another.
+    private let last: Monitor<Int>
+
+    /// Number of events after which the stored messages are read. A reader that falls behind loses the oldest of the events that
+    /// wait for it (``Broadcast``), so at least one reading follows each loss.
+    private static let refreshInterval = 512
+
+    /// - Parameter number: earlier messages, and the one with this number, are left out.
+    package init(_ machine: LocalMachine, after number: Int, reporter: any Reporter) {
+        self.machine = machine
+        self.reporter = reporter
+        last = Monitor(number)
+    }
+
+    /// Reports the stored messages, from the node that runs or else from the store. No node is started for it.
+    package func list() async throws {
+        let hasNode = try await withRunningNode(of: machine) { client in
+            try await reportStored(at: client)
+            return true
+        }
+        guard hasNode == nil else { return }
+        let store = try NodeStores(directory: machine.state.path).conversations
+        let contacts = try ContactDirectory(machine).snapshot()
+        while true {
+            let messages = try store.arrivals(after: last.withLock { $0 }, limit: 1_000)
+            guard !messages.isEmpty else { return }
+            for message in messages { report(ReceivedMessage(message, senderName: contacts.senderName(of: message))) }
+        }
+    }
+
+    /// Reports the stored messages, and those that arrive until the node ends.
+    package func follow(_ client: any NodeClient) async throws {
+        // Subscribed before the list is requested, so that no message is lost between the two.
+        let events = try await client.events()
+        try await reportStored(at: client)
+        var eventCount = 0
+        for await event in events {
+            eventCount += 1
+            if case .received(let message) = event, message.number > last.withLock({ $0 }) {
+                if message.number == last.withLock({ $0 }) + 1 {
+                    report(message)
+                } else {
+                    // Events were lost.
+                    try await reportStored(at: client)
+                }
+            }
+            if eventCount.isMultiple(of: Self.refreshInterval) { try await reportStored(at: client) }
+        }
+        // A node in this process ends only when the user stops it: that is no failure.
+        if !(client is NodeService) { throw ControlFailure(.gone, "the node has ended") }
+    }
+
+    private func reportStored(at client: any NodeClient) async throws {
+        while true {
+            let messages = try await client.messages(after: last.withLock { $0 })
+            guard !messages.isEmpty else { return }
+            for message in messages { report(message) }
+        }
+    }
+
+    private func report(_ message: ReceivedMessage) {
+        reporter.report(.node(.received(message)))
+        last.withLock { $0 = message.number }
+    }
+}
