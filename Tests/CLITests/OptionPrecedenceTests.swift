@@ -110,6 +110,23 @@ import Testing
         #expect(completion.paths(beginningWith: scratch("nowhere/")).isEmpty)
     }
 
+    @Test func `a link to a directory is offered with a slash, as the directory itself`() throws {
+        let completion = try completion()
+        try FileManager.default.createSymbolicLink(atPath: scratch("pictures"), withDestinationPath: scratch("photos"))
+        try FileManager.default.createSymbolicLink(atPath: scratch("picture"), withDestinationPath: scratch("photo.jpg"))
+        #expect(completion.paths(beginningWith: scratch("pic")) == [scratch("picture"), scratch("pictures/")])
+    }
+
+    @Test("P11: a name that is no UTF-8 is not offered: its repaired form names no file")
+    func invalidName() throws {
+        let completion = try completion()
+        let path = Array(scratch("pho").utf8CString.dropLast()) + [CChar(bitPattern: 0xff), 0]
+        let descriptor = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0o600)
+        try #require(descriptor >= 0)
+        close(descriptor)
+        #expect(completion.paths(beginningWith: scratch("pho")) == [scratch("photo.jpg"), scratch("photos/")])
+    }
+
     @Test("T1: names that need escaping are not offered")
     func escaping() throws {
         #expect(try completion().paths(beginningWith: scratch("photos/")) == [scratch("photos/a.png"), scratch("photos/old/")])
@@ -134,7 +151,12 @@ import Testing
             Issue.record("a tilde in the middle was replaced")
             return
         }
-        #expect(failure.kind == .refused && failure.description.hasSuffix("Tab completes names"))
+        #expect(failure.kind == .storage && failure.description == "no such file or directory; Tab completes names")
+        guard case .failure(let other) = completion.resolve(scratch("notes.txt/x")) else {
+            Issue.record("a file has no entries")
+            return
+        }
+        #expect(other.description == "not a directory")
     }
 }
 

@@ -151,15 +151,9 @@ final class ChatTerminal: Sendable {
                         group.addTask { await self.ask(request, tag) }
                     }
                 case .sendFile(let path, let peer, let tag):
-                    switch completion.resolve(path) {
-                    case .success(let absolute):
-                        pendingCount += 1
-                        submissions.yield((.sendFile(path: absolute, to: peer), tag))
-                    case .failure(let failure):
-                        pendingCount += 1
-                        sink.yield(.screen(.answered(tag, .failure(failure))))
-                    }
-                case .listPaths(let path): sink.yield(.screen(.paths(path, completion.paths(beginningWith: path))))
+                    pendingCount += 1
+                    group.addTask { [self, submissions] in await resolve(path, for: peer, tag, submissions) }
+                case .listPaths(let path): group.addTask { await self.complete(path) }
                 case .record(let peer, let name):
                     await keyboard.stop()
                     await record(for: peer, name: name)
@@ -225,6 +219,28 @@ final class ChatTerminal: Sendable {
         } catch {
             sink.yield(.screen(.answered(tag, .failure(error))))
         }
+    }
+
+    // MARK: Paths
+
+    /// Submits a file after its path is resolved, on a thread of its own: the file system may not respond.
+    private func resolve(
+        _ path: String, for peer: PeerID, _ tag: ChatScreen.RequestTag,
+        _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
+    ) async {
+        do {
+            let result = try await BlockingThread.run { [completion] in completion.resolve(path) }
+            submissions.yield((.sendFile(path: try result.get(), to: peer), tag))
+        } catch {
+            let failure = error as? ControlFailure ?? ControlFailure(.unavailable, "\(error)")
+            sink.yield(.screen(.answered(tag, .failure(failure))))
+        }
+    }
+
+    private func complete(_ path: String) async {
+        // Without a thread there are no completions.
+        let paths = try? await BlockingThread.run { [completion] in completion.paths(beginningWith: path) }
+        sink.yield(.screen(.paths(path, paths ?? [])))
     }
 
     // MARK: Voice notes

@@ -2,41 +2,53 @@ internal import Glibc
 internal import Nearshare
 internal import NearshareService
 
-/// The paths that a user types on the chat screen.
+/// Completes and resolves paths that a user types on the chat screen.
 struct PathCompletion: Sendable {
     /// The replacement for a leading `~`; nil where it is not known.
     var home = getenv("HOME").map { String(cString: $0) }
 
-    /// Limit on completions.
-    private static let maximumPaths = 2000
+    private static let maximumCompletionCount = 2000
 
-    /// The absolute path of an existing file that can be read.
+    /// The absolute path of an existing file that can be read. Blocks on a file system that does not respond.
     func resolve(_ path: String) -> Result<String, ControlFailure> {
-        guard let real = realpath(expandingTilde(path), nil) else {
-            return .failure(ControlFailure(.refused, "\(String(cString: strerror(errno))); Tab completes names"))
+        do throws(SystemCallError) {
+            let resolved = try AbsolutePath.resolve(expandingTilde(path))
+            guard access(resolved, R_OK) == 0 else { throw SystemCallError(code: errno) }
+            return .success(resolved)
+        } catch {
+            let advice = error.code == ENOENT ? "; Tab completes names" : ""
+            return .failure(ControlFailure(.storage, systemErrorText(error.code) + advice))
         }
-        defer { free(real) }
-        guard access(real, R_OK) == 0 else { return .failure(ControlFailure(.refused, String(cString: strerror(errno)))) }
-        return .success(String(cString: real))
     }
 
-    /// Completions of a path; directories end with a slash. Names that need escaping are left out.
+    /// Completions of a path; directories end with a slash. Names that need escaping are left out. Blocks on a file system that
+    /// does not respond.
     func paths(beginningWith path: String) -> [String] {
-        let slash = path.lastIndex(of: "/")
-        let folder = slash.map { String(path[...$0]) } ?? ""
-        let begun = slash.map { path[path.index(after: $0)...] } ?? path[...]
-        guard let stream = opendir(folder.isEmpty ? "." : expandingTilde(folder)) else { return [] }
+        let lastSlash = path.lastIndex(of: "/")
+        let directory = lastSlash.map { String(path[...$0]) } ?? ""
+        let namePrefix = lastSlash.map { path[path.index(after: $0)...] } ?? path[...]
+        guard let stream = opendir(directory.isEmpty ? "." : expandingTilde(directory)) else { return [] }
         defer { closedir(stream) }
         var found: [String] = []
-        while found.count < Self.maximumPaths, let entry = readdir(stream) {
-            let name = withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-            guard name.hasPrefix(begun), begun.hasPrefix(".") || !name.hasPrefix("."),
-                TerminalText.escaped(name, columns: 255) == name
+        while found.count < Self.maximumCompletionCount, let entry = readdir(stream) {
+            let bytes = withUnsafeBytes(of: entry.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
+            guard let name = String(validating: bytes, as: UTF8.self), name.hasPrefix(namePrefix),
+                namePrefix.hasPrefix(".") || !name.hasPrefix("."), TerminalText.escaped(name, columns: 255) == name
             else { continue }
-            let isFolder = entry.pointee.d_type == UInt8(DT_DIR)
-            found.append(folder + name + (isFolder ? "/" : ""))
+            found.append(directory + name + (Self.isDirectory(entry, in: stream) ? "/" : ""))
         }
         return found.sorted()
+    }
+
+    /// Also for a link to a directory, and on file systems that keep no types in their directories.
+    private static func isDirectory(_ entry: UnsafeMutablePointer<dirent>, in stream: OpaquePointer) -> Bool {
+        guard [UInt8(DT_LNK), UInt8(DT_UNKNOWN)].contains(entry.pointee.d_type) else {
+            return entry.pointee.d_type == UInt8(DT_DIR)
+        }
+        var status = stat()
+        return withUnsafePointer(to: &entry.pointee.d_name) { name in
+            name.withMemoryRebound(to: CChar.self, capacity: 256) { fstatat(dirfd(stream), $0, &status, 0) }
+        } == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
 
     private func expandingTilde(_ path: String) -> String {
