@@ -413,6 +413,17 @@ private struct Typing {
         }
     }
 
+    @Test("R1: a flood into a scrolled conversation is bounded, and leaves the rows that the user reads for a while")
+    func scrolledLimit() throws {
+        var view = ConversationView(.publicRoom)
+        for number in 1...100 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        view.position = .row(serial: try #require(view.items.first).serial, index: 0)
+        for number in 101...5_000 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        #expect(view.position != .end && view.items.count == 5_000)
+        for number in 5_001...20_000 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        #expect(view.position == .end && view.items.count <= 6_000)
+    }
+
     @Test func `another node is asked again`() {
         var view = ConversationView(.publicRoom)
         (view.isLoading, view.hasLoadedNewest, view.isComplete) = (true, true, true)

@@ -70,7 +70,21 @@ import Testing
         _ = screen.handle(.answered(tag, .failure(failure)), at: Self.start)
         #expect(!screen.active.isLoading && text(screen).contains("the disk is full"))
         let again = screen.handle(.nodeReplaced, at: Self.start)
-        #expect(again.contains(.ask(.history(.publicRoom, before: nil, limit: ChatScreen.page), tag)))
+        #expect(again.contains(.ask(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)))
+    }
+
+    @Test func `history that could not be loaded is requested again when the conversation is shown again`() {
+        var screen = screen()
+        let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
+        _ = screen.handle(.answered(tag, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
+        let again = screen.handle(.key(.alt("1")), at: Self.start)
+        #expect(again == [.ask(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)])
+        // A failure to load older entries does not load the newest again.
+        _ = screen.handle(.answered(tag, .success(.entries([line(1)]))), at: Self.start)
+        let older = ChatScreen.RequestTag.history(.publicRoom, isOlder: true)
+        _ = screen.handle(.answered(older, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
+        let shown = screen.handle(.key(.alt("1")), at: Self.start)
+        #expect(shown.isEmpty)
     }
 
     @Test func `fewer entries than a page are the whole history`() {

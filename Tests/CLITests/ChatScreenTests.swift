@@ -402,7 +402,7 @@ private final class ChatHarness {
         }
     }
 
-    @Test("T1 T2 T3 T4: names and texts of peers emit no control sequences")
+    @Test("T1, T2, T3, T4: names and texts of peers emit no control sequences")
     func hostile() {
         for hasUTF8 in [true, false] {
             let chat = ChatHarness(.latest, columns: 120, rows: 40, hasUTF8: hasUTF8)
@@ -643,14 +643,128 @@ private final class ChatHarness {
         #expect(chat.write("/quit") == [.quit])
     }
 
-    @Test("M: peers with a new key for each line cannot open more conversations than the limit")
-    func conversationFlood() {
-        let chat = ChatHarness()
-        for number in 0..<2000 {
+    /// Each line comes from a new key.
+    private func flood(_ chat: ChatHarness, from first: Int = 0) {
+        for number in first..<first + 2000 {
             let id = PeerID(bytes: [7, 7, 7, 7, 7, 7, UInt8(number >> 8), UInt8(number & 255)])!
             chat.handle(.event(.entry(ChatHarness.entry(number + 1, "x", from: id, in: .peer(id)))))
         }
-        #expect(chat.screen.views.count == ChatScreen.maximumViews)
+    }
+
+    @Test("R6: after lines of 2,000 made-up peers, /chat NAME still opens a conversation, and new lines are shown")
+    func conversationFlood() {
+        let chat = ChatHarness()
+        flood(chat)
+        #expect(chat.screen.views.count == ChatScreen.maximumViewCount)
         #expect(chat.lines[0].contains("[2 anna]"))
+        let ben = ChatHarness.person(ChatHarness.ben, "ben")
+        chat.handle(.event(.contacts([ben])))
+        chat.now = WallTime(milliseconds: chat.now.milliseconds + ChatHarness.hour)
+        let line = ChatHarness.entry(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
+        #expect(chat.handle(.event(.entry(line))) == [.bell])
+        chat.write("/chat ben")
+        chat.handle(.answered(.find("ben"), .success(.contact(ben))))
+        #expect(chat.screen.active.conversation == .peer(ChatHarness.ben))
+        #expect(chat.text.contains("ben: psst"))
+    }
+
+    @Test("R6: a flood replaces neither the visible conversation, nor a friend's, nor a draft")
+    func neededConversations() {
+        let chat = ChatHarness()
+        let cleo = PeerID(hex: "3b2b3c4d5e6f7081")!
+        let people = [
+            ChatHarness.person(ChatHarness.anna, "anna"),
+            ChatHarness.person(ChatHarness.ben, "ben", trustStatus: .known(.seen, isFriend: true)),
+            ChatHarness.person(cleo, "cleo"),
+        ]
+        chat.handle(.event(.contacts(people)))
+        for (name, person) in zip(["ben", "cleo", "anna"], [people[1], people[2], people[0]]) {
+            chat.write("/chat \(name)")
+            chat.handle(.answered(.find(name), .success(.contact(person))))
+            if name == "cleo" { chat.press(.text("a draft")) }
+        }
+        flood(chat)
+        let open = Set(chat.screen.views.map(\.conversation))
+        #expect(chat.screen.active.conversation == .peer(ChatHarness.anna))
+        #expect(open.isSuperset(of: [.publicRoom, .peer(ChatHarness.anna), .peer(ChatHarness.ben), .peer(cleo)]))
+    }
+
+    @Test func `a conversation that cannot be opened is a notice`() {
+        let chat = ChatHarness()
+        let friends = (0..<ChatScreen.maximumViewCount).map { number in
+            ChatHarness.person(
+                PeerID(bytes: [8, 8, 8, 8, 8, 8, UInt8(number >> 8), UInt8(number & 255)])!, "f\(number)",
+                trustStatus: .known(.seen, isFriend: true))
+        }
+        let ben = ChatHarness.person(ChatHarness.ben, "ben")
+        chat.handle(.event(.contacts(friends + [ben])))
+        for (number, friend) in friends.enumerated() {
+            chat.handle(.event(.entry(ChatHarness.entry(number + 1, "x", from: friend.id, in: .peer(friend.id)))))
+        }
+        chat.write("/chat ben")
+        chat.handle(.answered(.find("ben"), .success(.contact(ben))))
+        #expect(chat.text.contains("too many conversations are open"))
+    }
+
+    @Test("R6: stored conversations of a flood leave room for others after a restart")
+    func storedFlood() {
+        let chat = ChatHarness(.publicRoom)
+        let summaries = (0..<1000).map { number in
+            let id = PeerID(bytes: [7, 7, 7, 7, 7, 7, UInt8(number >> 8), UInt8(number & 255)])!
+            return ConversationSummary(
+                conversation: .peer(id), last: ChatHarness.entry(2000 - number, "x", from: id, in: .peer(id)), unreadCount: 1)
+        }
+        chat.handle(.answered(.conversations, .success(.conversations(summaries))))
+        #expect(chat.screen.views.count == ChatScreen.maximumViewCount)
+        let line = ChatHarness.entry(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
+        #expect(chat.handle(.event(.entry(line))) == [.bell])
+        // The oldest made room, not the newest.
+        #expect(chat.screen.views.contains { $0.conversation == summaries[0].conversation })
+    }
+
+    // MARK: Scroll position
+
+    /// A screen of 10 rows with 100 lines, scrolled up by a page.
+    private func scrolled() -> ChatHarness {
+        let chat = ChatHarness(rows: 14)
+        let entries = (51...100).map { ChatHarness.entry($0, "text \($0)", mark: .read) }
+        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.entries(entries))))
+        chat.press(.pageUp)
+        return chat
+    }
+
+    @Test func `a line below the visible rows is not marked as read until the user has scrolled to it`() {
+        let chat = scrolled()
+        let read = ChatScreen.Effect.ask(.markRead(.peer(ChatHarness.anna)), .markRead)
+        #expect(chat.handle(.event(.entry(ChatHarness.entry(101, "below")))) == [.bell])
+        #expect(chat.text.contains("1 new below"))
+        // Another conversation, and back: the line is still not visible.
+        let switched = chat.press(.alt("1"), .alt("2"))
+        #expect(!switched.contains(read))
+        #expect(chat.text.contains("1 new below"))
+        var effects: [ChatScreen.Effect] = []
+        for _ in 0..<3 { effects += chat.press(.pageDown) }
+        #expect(effects == [read])
+        #expect(chat.text.contains("anna: below"))
+    }
+
+    @Test func `a notice scrolls to the end, where no line counts as new`() {
+        let chat = scrolled()
+        chat.handle(.event(.entry(ChatHarness.entry(101, "below"))))
+        chat.write("/who")
+        chat.press(.pageUp)
+        #expect(!chat.text.contains("new below"))
+    }
+
+    // MARK: Notices
+
+    @Test("T4: a name is escaped once in a notice, and a sentence of the node not at all")
+    func escapedOnce() {
+        let chat = ChatHarness()
+        let tag = ChatScreen.RequestTag.sendFile(.peer(ChatHarness.anna), "a\\b\u{1b}")
+        chat.handle(.answered(tag, .failure(ControlFailure(.tooLarge, "a\\\\b.jpg is too large"))))
+        #expect(chat.text.contains("* a\\\\b\\u{1b} could not be sent: a\\\\b.jpg is too large"), "\(chat.text)")
+        chat.handle(.event(.notice("x\\u{1b}y")))
+        #expect(chat.text.contains("* x\\u{1b}y"), "\(chat.text)")
     }
 }

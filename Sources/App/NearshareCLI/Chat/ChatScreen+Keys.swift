@@ -34,7 +34,6 @@ extension ChatScreen {
 
     private mutating func scroll(_ rows: Int) -> [Effect] {
         move(by: rows)
-        if active.position == .end { active.newBelowCount = 0 }
         return rows > 0 && isAtTop ? loadOlder() : []
     }
 
@@ -61,7 +60,6 @@ extension ChatScreen {
             return []
         }
         active.position = .end
-        active.newBelowCount = 0
         return [.ask(.say(text, in: conversation), .say(conversation, text))]
     }
 
@@ -75,7 +73,7 @@ extension ChatScreen {
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
         case "/who": who(at: now)
         case "/verify": verify(at: now)
-        case "/public": return open(.publicRoom)
+        case "/public": return open(.publicRoom, at: now)
         case "/chat":
             if argument.isEmpty {
                 addNotice("missing name: /chat NAME; /who lists peers", at: now)

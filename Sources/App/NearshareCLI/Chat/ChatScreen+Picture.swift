@@ -131,9 +131,7 @@ extension ChatScreen {
         }
         var line = StyledLine()
         if first > 0 { line.append("<", .warning) }
-        for tab in tabs[first...last] {
-            for span in tab.spans { line.append(span.text, span.style) }
-        }
+        for tab in tabs[first...last] { line.append(tab) }
         // A hidden conversation may have unread lines.
         if last < tabs.count - 1 { line.append(">", .warning) }
         return line
@@ -159,7 +157,7 @@ extension ChatScreen {
         let all = listed
         var lines = [StyledLine("nearby", .bold)]
         for person in all where person.isNear {
-            lines.append(StyledLine(TerminalText.escaped(name(of: person.id), columns: columns - 2), Self.style(of: person)))
+            lines.append(StyledLine(TextLayout.truncated(name(of: person.id), to: columns - 2), Self.style(of: person)))
         }
         if lines.count == 1 { lines.append(StyledLine("no peers", .dim)) }
         if all.contains(where: { !$0.isNear }) {
@@ -172,7 +170,7 @@ extension ChatScreen {
         lines += Array(repeating: StyledLine(), count: max(0, rows - lines.count))
         return lines.map { line in
             var beside = StyledLine(settings.hasUTF8 ? "│ " : "| ", .dim)
-            for span in line.truncated(to: columns - 2).spans { beside.append(span.text, span.style) }
+            beside.append(line.truncated(to: columns - 2))
             return beside
         }
     }
@@ -344,9 +342,10 @@ extension ChatScreen {
         }
         switch item.content {
         case .entry(let entry): lines += entryLines(entry, time, room, columns: columns)
-        case .notice(let text): lines += block(StyledLine("* ", .dim), text, .dim, columns: columns, isEscaped: true)
+        case .notice(let text): lines += block(StyledLine("* ", .dim), text, isEscaped: true, .dim, columns: columns)
         case .transfer(let transfer):
-            lines += block(StyledLine("\(time.clock) ", .dim), Self.sentence(transfer), .dim, columns: columns)
+            let head = StyledLine("\(time.clock) ", .dim)
+            lines += block(head, Self.sentence(transfer), isEscaped: true, .dim, columns: columns)
         }
         return lines
     }
@@ -411,7 +410,7 @@ extension ChatScreen {
 
     /// A text behind a heading, with further rows indented.
     private func block(
-        _ head: StyledLine, _ text: String, _ style: TextStyle, columns: Int, isEscaped: Bool = false
+        _ head: StyledLine, _ text: String, isEscaped: Bool = false, _ style: TextStyle, columns: Int
     ) -> [StyledLine] {
         let indent = columns < 30 ? 2 : min(6, head.width)
         let room = columns - head.width
@@ -429,8 +428,9 @@ extension ChatScreen {
         return lines
     }
 
+    /// The state of a transfer, escaped for a terminal.
     private static func sentence(_ transfer: TransferStatus) -> String {
-        let name = transfer.name
+        let name = TextLayout.escaped(transfer.name)
         let size = transfer.total.map { " of \($0.asByteCount)" } ?? ""
         let what = transfer.isIncoming ? "receiving \(name)" : "sending \(name)"
         switch transfer.outcome {

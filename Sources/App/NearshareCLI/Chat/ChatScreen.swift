@@ -81,14 +81,16 @@ struct ChatScreen: Sendable {
     /// Whether the user was told of lines that quitting drops.
     private var hasWarnedOfLines = false
     private var lastNotification: WallTime?
+    private var useCount = 0
 
     /// Number of entries loaded at once.
-    static let page = 50
-    /// Limit on views: an attacker may use a new key for each line.
-    static let maximumViews = 300
-    /// Minimum time between bells, in milliseconds.
-    private static let bellInterval: Int64 = 3000
-    /// Time to look for a peer, in seconds.
+    static let historyPageCount = 50
+    /// Limit on views: an attacker may use a new key for each line. The view that was used least recently is removed for a new
+    /// one (R6).
+    static let maximumViewCount = 300
+    /// Minimum time between bells.
+    private static let bellInterval = Duration.seconds(3)
+    /// Timeout of the search for a peer.
     private static let findTimeout = Duration.seconds(5)
 
     init(_ settings: Settings) {
@@ -101,7 +103,7 @@ struct ChatScreen: Sendable {
         var effects = Self.initialRequests
         switch settings.opening {
         case .person(let name): effects += find(name, at: now)
-        case .publicRoom: effects += open(.publicRoom)
+        case .publicRoom: effects += open(.publicRoom, at: now)
         case .latest: startView.addNotice("/chat NAME opens a conversation; /help lists all commands", at: now)
         }
         return effects
@@ -118,6 +120,10 @@ struct ChatScreen: Sendable {
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Effect] {
+        react(to: input, at: now) + markVisibleRead()
+    }
+
+    private mutating func react(to input: Input, at now: WallTime) -> [Effect] {
         switch input {
         case .key(let key): return press(key, at: now)
         case .event(let event): return handle(event, at: now)
@@ -148,6 +154,7 @@ struct ChatScreen: Sendable {
         }
     }
 
+    /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, in conversation: Conversation?, at now: WallTime) {
         if let conversation, let index = views.firstIndex(where: { $0.conversation == conversation }) {
             views[index].addNotice(text, at: now)
@@ -156,6 +163,7 @@ struct ChatScreen: Sendable {
         }
     }
 
+    /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, at now: WallTime) {
         active.addNotice(text, at: now)
         active.position = .end
@@ -172,7 +180,7 @@ struct ChatScreen: Sendable {
             // A name that was mistyped leaves no tab behind.
             index = current
         } else {
-            guard views.count < Self.maximumViews else {
+            guard makeRoom() else {
                 addNotice("too many conversations are open", at: now)
                 return []
             }
@@ -240,16 +248,19 @@ struct ChatScreen: Sendable {
     var mayWrite: Bool { active.conversation != .publicRoom || isPublicRoomShown }
 
     /// Makes a conversation visible.
-    mutating func open(_ conversation: Conversation) -> [Effect] {
-        guard let index = view(of: conversation) else { return [] }
+    mutating func open(_ conversation: Conversation, at now: WallTime) -> [Effect] {
+        guard let index = view(of: conversation) else {
+            addNotice("too many conversations are open", at: now)
+            return []
+        }
         return select(index)
     }
 
     mutating func select(_ index: Int) -> [Effect] {
         guard views.indices.contains(index) else { return [] }
         current = index
-        views[index].newBelowCount = 0
-        return load(index) + markRead(index)
+        recordUse(of: index)
+        return load(index)
     }
 
     /// Switches to the next or previous conversation.
@@ -259,13 +270,43 @@ struct ChatScreen: Sendable {
         return select((current + distance + count) % count)
     }
 
-    /// The index of the view of a conversation, which is opened if necessary.
-    /// - Returns: nil when the limit is reached.
+    /// The index of the view of a conversation, which is added if necessary.
+    /// - Returns: nil when the limit is reached and every view is needed.
     private mutating func view(of conversation: Conversation) -> Int? {
-        if let index = views.firstIndex(where: { $0.conversation == conversation }) { return index }
-        guard views.count < Self.maximumViews else { return nil }
+        if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+            recordUse(of: index)
+            return index
+        }
+        guard makeRoom() else { return nil }
         views.append(ConversationView(conversation))
+        recordUse(of: views.count - 1)
         return views.count - 1
+    }
+
+    /// Removes a view that can be replaced when there are too many.
+    /// - Returns: whether another view may be added.
+    private mutating func makeRoom() -> Bool {
+        guard views.count >= Self.maximumViewCount else { return true }
+        guard let index = replaceableView else { return false }
+        views.remove(at: index)
+        if let current, index < current { self.current = current - 1 }
+        return true
+    }
+
+    private mutating func recordUse(of index: Int) {
+        useCount += 1
+        views[index].lastUse = useCount
+    }
+
+    /// The view that a new one replaces, whose lines stay stored at the node: the one that was used least recently, but neither
+    /// the visible one, nor a friend's, nor one with a draft. Those in which the user has written are last.
+    private var replaceableView: Int? {
+        func isNeeded(_ index: Int) -> Bool {
+            guard index != current, case .peer(let peer)? = views[index].conversation else { return true }
+            return people[peer]?.isFriend == true || !views[index].editor.isEmpty
+        }
+        func rank(_ index: Int) -> (Int, Int) { (views[index].hasLocalEntries ? 1 : 0, views[index].lastUse) }
+        return views.indices.filter { !isNeeded($0) }.min { rank($0) < rank($1) }
     }
 
     /// Loads the newest entries, once.
@@ -275,22 +316,27 @@ struct ChatScreen: Sendable {
         else { return [] }
         views[index].isLoading = true
         views[index].hasLoadedNewest = true
-        return [.ask(.history(conversation, before: nil, limit: Self.page), .history(conversation, isOlder: false))]
+        return [
+            .ask(.history(conversation, before: nil, limit: Self.historyPageCount), .history(conversation, isOlder: false))
+        ]
     }
 
-    private mutating func markRead(_ index: Int) -> [Effect] {
-        guard let conversation = views[index].conversation, views[index].hasUnseenEntries else { return [] }
-        views[index].markReceivedRead()
+    /// Marks the lines of the visible conversation as read, unless the newest are below the visible rows.
+    private mutating func markVisibleRead() -> [Effect] {
+        guard let conversation = active.conversation, active.position == .end, active.hasUnseenEntries else { return [] }
+        active.markReceivedRead()
         return [.ask(.markRead(conversation), .markRead)]
     }
 
     /// Loads entries older than those of the visible view.
     mutating func loadOlder() -> [Effect] {
-        guard let conversation = active.conversation, !active.isLoading, !active.isComplete,
+        guard let conversation = active.conversation, !active.isLoading, !active.isComplete, !active.isFull,
             let oldest = active.oldestNumber
         else { return [] }
         active.isLoading = true
-        return [.ask(.history(conversation, before: oldest, limit: Self.page), .history(conversation, isOlder: true))]
+        return [
+            .ask(.history(conversation, before: oldest, limit: Self.historyPageCount), .history(conversation, isOlder: true))
+        ]
     }
 
     // MARK: The node
@@ -314,21 +360,23 @@ struct ChatScreen: Sendable {
 
     private mutating func insert(_ entry: ChatMessage, at now: WallTime) -> [Effect] {
         guard let index = view(of: entry.conversation), views[index].insert(entry) else { return [] }
-        let isVisible = index == current
         if views[index].position != .end { views[index].newBelowCount += 1 }
         if entry.isOurs { return [] }
-        if isVisible { return markRead(index) }
-        if entry.status < .read { views[index].unreadCount += 1 }
+        if index == current {
+            if views[index].position == .end { return [] }
+        } else if entry.status < .read {
+            views[index].unreadCount += 1
+        }
         return entry.conversation == .publicRoom ? [] : notify(at: now)
     }
 
-    /// The bell for a received line. The public room does not ring it: any peer could.
+    /// The bell for a received line. Lines of the public room are not addressed to the user and do not ring it.
     private mutating func notify(at now: WallTime) -> [Effect] {
         guard !settings.isQuiet else { return [] }
         if let lastNotification {
-            let passed = now.milliseconds - lastNotification.milliseconds
+            let passed = Duration.milliseconds(now.milliseconds - lastNotification.milliseconds)
             // The wall clock may have been set back.
-            guard passed >= Self.bellInterval || passed < 0 else { return [] }
+            guard passed >= Self.bellInterval || passed < .zero else { return [] }
         }
         lastNotification = now
         return [.bell]
@@ -352,7 +400,7 @@ struct ChatScreen: Sendable {
     private mutating func succeeded(_ tag: RequestTag, _ reply: ControlReply, at now: WallTime) -> [Effect] {
         switch (tag, reply) {
         case (.people, .contacts(let all)): setPeople(all)
-        case (.conversations, .conversations(let all)): return handle(all)
+        case (.conversations, .conversations(let all)): return handle(all, at: now)
         case (.history(let conversation, let isOlder), .entries(let entries)):
             return insert(entries, of: conversation, isOlder: isOlder)
         case (.find(let name), .contact(let person)):
@@ -371,8 +419,12 @@ struct ChatScreen: Sendable {
             if let index = views.firstIndex(where: { $0.conversation == conversation }), views[index].editor.isEmpty {
                 views[index].editor.replace(with: text)
             }
-        case .history(let conversation, _):
-            if let index = views.firstIndex(where: { $0.conversation == conversation }) { views[index].isLoading = false }
+        case .history(let conversation, let isOlder):
+            if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+                views[index].isLoading = false
+                // Requested again when the conversation is shown the next time.
+                if !isOlder { views[index].hasLoadedNewest = false }
+            }
             addNotice(reason, in: conversation, at: now)
         case .sendFile(let conversation, let path):
             addNotice("\(TerminalText.escaped(path, columns: 200)) could not be sent: \(reason)", in: conversation, at: now)
@@ -388,22 +440,26 @@ struct ChatScreen: Sendable {
         }
     }
 
-    private mutating func handle(_ summaries: [ConversationSummary]) -> [Effect] {
-        for summary in summaries {
-            guard let index = view(of: summary.conversation), !views[index].contains(summary.last.id) else { continue }
+    /// - Parameter summaries: the most recent first. Those beyond the limit of views have none until a line arrives.
+    private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Effect] {
+        for (age, summary) in summaries.enumerated() {
+            let isKnown = views.contains { $0.conversation == summary.conversation }
+            guard isKnown || views.count < Self.maximumViewCount, let index = view(of: summary.conversation) else { continue }
+            if !isKnown { views[index].lastUse = -age }
+            guard !views[index].contains(summary.last.id) else { continue }
             views[index].unreadCount = index == current ? 0 : summary.unreadCount
         }
         guard settings.opening == .latest, current == nil, startView.editor.isEmpty,
             let newest = summaries.first(where: { $0.conversation != .publicRoom })
         else { return [] }
-        return open(newest.conversation)
+        return open(newest.conversation, at: now)
     }
 
     private mutating func insert(_ entries: [ChatMessage], of conversation: Conversation, isOlder: Bool) -> [Effect] {
         guard let index = views.firstIndex(where: { $0.conversation == conversation }) else { return [] }
         views[index].isLoading = false
-        if entries.count < Self.page { views[index].isComplete = true }
+        if entries.count < Self.historyPageCount { views[index].isComplete = true }
         for entry in entries.reversed() { views[index].insert(entry) }
-        return index == current ? markRead(index) : []
+        return []
     }
 }

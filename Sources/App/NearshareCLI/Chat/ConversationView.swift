@@ -40,9 +40,13 @@ struct ConversationView: Sendable {
     /// nil for the start page, and once the peer is found.
     var lookup: Lookup?
     private(set) var items: [Item] = []
-    var position = Position.end
+    var position = Position.end {
+        didSet { if position == .end { newBelowCount = 0 } }
+    }
     var editor = LineEditor(maximumByteCount: ChatMessage.maximumTextByteCount)
     var unreadCount = 0
+    /// Order of use: that of the view which was used last is the highest.
+    var lastUse = 0
     /// Number of new items below the visible rows.
     var newBelowCount = 0
     /// The node has no older entries.
@@ -50,12 +54,14 @@ struct ConversationView: Sendable {
     var isLoading = false
     /// The newest entries have been requested.
     var hasLoadedNewest = false
+    /// Whether the user has written in the conversation, as far as its entries were loaded.
+    private(set) var hasLocalEntries = false
     /// Reasons of failed lines, by id.
     var reasons: [String: String] = [:]
     private var lastSerial = 0
 
-    /// Limit on items; older ones are loaded again when the user scrolls up.
-    private static let maximumItems = 3000
+    /// Limit on items; older ones are loaded again when the user scrolls up. Twice as many while the user reads the oldest.
+    private static let maximumItemCount = 3000
 
     init(_ conversation: Conversation?) {
         self.conversation = conversation
@@ -100,6 +106,9 @@ struct ConversationView: Sendable {
             }
     }
 
+    /// Whether no older entries are loaded.
+    var isFull: Bool { items.count >= 2 * Self.maximumItemCount }
+
     /// Discards requests to a node that has stopped: replies will not arrive, and new entries are unknown.
     mutating func discardPendingRequests() {
         (isLoading, hasLoadedNewest, isComplete) = (false, false, false)
@@ -109,6 +118,7 @@ struct ConversationView: Sendable {
     @discardableResult
     mutating func insert(_ entry: ChatMessage) -> Bool {
         guard index(of: entry.id) == nil else { return false }
+        if entry.isOurs { hasLocalEntries = true }
         var place = items.count
         if entry.number > 0 {
             // Notices keep their place.
@@ -173,8 +183,15 @@ struct ConversationView: Sendable {
     }
 
     private mutating func dropOldest() {
-        guard items.count > Self.maximumItems, position == .end else { return }
-        items.removeFirst(Self.maximumItems / 3)
+        guard items.count > Self.maximumItemCount else { return }
+        if case .row(let serial, _) = position, let visible = items.firstIndex(where: { $0.serial == serial }),
+            visible < items.count / 2
+        {
+            // The rows that the user reads stay, but a flood of new ones below them must end.
+            guard items.count > 2 * Self.maximumItemCount else { return }
+            position = .end
+        }
+        items.removeFirst(Self.maximumItemCount / 3)
         isComplete = false
     }
 }
