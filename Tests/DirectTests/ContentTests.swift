@@ -176,7 +176,7 @@ import Testing
     @Test("R7: numbers near the edges don't wrap") func hugeNumbers() {
         var start: [UInt8] = [ContentStreamFormat.start] + [UInt8](repeating: 0, count: 24)
         start[9] = 0xff
-        #expect(refusal(start, offer: two.offer) == "content starts beyond the offer")
+        #expect(refusal(start, offer: two.offer) == "content starts after another number of bytes than was kept")
         let header = EntryHeader(
             item: 0, kind: .file, path: [ClaimedFileName("a")!], size: .max, modified: nil, permissions: nil
         ).encoded

@@ -60,8 +60,9 @@ struct InboxAttackTests {
         try sink.begin(entries[2].header, at: 0, entriesDigest: [])
         try entries[2].content.withUnsafeBytes { try sink.write($0) }
         try sink.endEntry()
-        _ = try sink.finish()
-        #expect(rig.scratch.tree("outside").isEmpty)
+        // Another name beside the item is not what was offered.
+        #expect(throws: StorageError.self) { try sink.finish() }
+        #expect(rig.scratch.tree("outside").isEmpty && rig.scratch.tree("inbox").isEmpty)
     }
 
     @Test("P3: a holder swapped for a link before delivery is not followed")
@@ -78,7 +79,7 @@ struct InboxAttackTests {
         let holder = rig.scratch("state/spool/\(staged)/items/0")
         renameFile(holder, holder + "-moved")
         symlink(rig.scratch("outside"), holder)
-        _ = try sink.finish()
+        #expect(throws: StorageError.self) { try sink.finish() }
         #expect(rig.scratch.tree("inbox").isEmpty)
         #expect(try rig.scratch.read("outside/secret") == [42])
     }
