@@ -7,6 +7,36 @@ import Testing
 private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanoseconds: Int64(seconds * 1e9)) }
 
 @Suite struct ByteQueueTests {
+    @Test("small and large pieces leave in the order in which they came", arguments: 1...20 as ClosedRange<UInt64>)
+    func mixedSizes(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var queue = ByteQueue()
+        var expected: [UInt8] = []
+        var taken: [UInt8] = []
+        for _ in 0..<200 {
+            let bytes = random.bytes(Int.random(in: 0...(random.once(in: 10) ? 40_000 : 30), using: &random))
+            // A slice of a larger array, as in a frame.
+            queue.append(([9] + bytes)[1...])
+            expected += bytes
+            if random.once(in: 3) { taken += queue.removeFirst(Int.random(in: 0...5000, using: &random)) }
+            #expect(queue.count == expected.count - taken.count, "seed \(seed)")
+        }
+        while !queue.isEmpty { taken += queue.removeFirst(777) }
+        #expect(taken == expected && queue.pieceCount == 0, "seed \(seed)")
+    }
+
+    @Test("Q8: single bytes are joined: neither a piece of memory nor the work of one for each")
+    func singleBytes() throws {
+        let count = Int(StreamFrame.initialWindow)
+        var queue = ByteQueue()
+        for number in 0..<count { queue.append([UInt8(truncatingIfNeeded: number)][...]) }
+        #expect(queue.count == count && queue.pieceCount <= count / 4096)
+        let first = queue.removeFirst(10)
+        #expect(first.elementsEqual(0..<10))
+        let rest = queue.removeFirst(.max)
+        #expect(rest.count == count - 10 && queue.isEmpty)
+    }
+
     @Test("bytes leave in the order in which they came, in whatever portions", arguments: 1...30 as ClosedRange<UInt64>)
     func order(seed: UInt64) {
         var random = SeededRandom(seed: seed)
