@@ -46,6 +46,51 @@ extension [DirectReaction] {
 }
 
 @Suite struct DirectConnectionTests {
+    /// Answers pings until the machine closes the link, or the time is over.
+    private func answerPings(_ lone: inout Lone, for time: Duration) {
+        let end = lone.now + time
+        while !lone.machine.isClosed, let deadline = lone.machine.deadline, deadline <= end {
+            lone.now = max(lone.now, deadline)
+            for case .send(.ping(let token)) in lone.machine.advance(to: lone.now) { _ = lone.receive(.pong(token)) }
+        }
+    }
+
+    @Test("Q6: a link on which only pings are answered is closed; one with an offer, a comparison or a hold is not")
+    func disuse() {
+        var limits = DirectLimits()
+        limits.disuseTimeout = .seconds(60)
+        var idle = Lone(limits: limits)
+        #expect(idle.machine.disuse(now: idle.now) != nil)
+        answerPings(&idle, for: .seconds(59))
+        #expect(!idle.machine.isClosed)
+        answerPings(&idle, for: .seconds(5))
+        #expect(idle.machine.isClosed)
+
+        var offering = Lone(limits: limits)
+        _ = offering.receive(.offer(Lone.offer(timeout: .seconds(300))))
+        answerPings(&offering, for: .seconds(250))
+        #expect(!offering.machine.isClosed && offering.machine.disuse(now: offering.now) == nil)
+        _ = offering.machine.decline(id, reason: .declined)
+        answerPings(&offering, for: .seconds(70))
+        #expect(offering.machine.isClosed)
+
+        var comparing = Lone(limits: limits)
+        _ = comparing.receive(.compare)
+        answerPings(&comparing, for: .seconds(119))
+        #expect(!comparing.machine.isClosed && comparing.machine.disuse(now: comparing.now) == nil)
+        answerPings(&comparing, for: .seconds(70))
+        #expect(comparing.machine.isClosed)
+
+        var held = Lone(limits: limits)
+        held.machine.hold(until: MonotonicInstant(nanoseconds: .max))
+        answerPings(&held, for: .seconds(1000))
+        #expect(!held.machine.isClosed && held.machine.disuse(now: held.now) == nil)
+        // Links that the limits say nothing about stay.
+        var own = Lone()
+        answerPings(&own, for: .seconds(1000))
+        #expect(!own.machine.isClosed)
+    }
+
     enum OutgoingState: CaseIterable {
         case unknown, offered, locating, sending, awaitingReceipt, cancelling, cancellingComplete, ended
     }

@@ -7,20 +7,111 @@ import Testing
 @testable import NearshareEngine
 
 @Suite("The parts of a node") struct NodePartsTests {
-    @Test("R3: incoming links are limited in all and for each host, and a link that ends makes room") func limits() {
-        var links = LinkRegistry()
+    /// A registry whose links end when they are told to.
+    private struct Links {
+        var registry = LinkRegistry()
         var limits = NodeLimits()
-        (limits.links, limits.linksPerAddress) = (3, 2)
-        let first = (0..<3).map { _ in links.admit(from: "a", limits: limits) }
-        #expect(first == [true, true, false])
-        #expect(links.admit(from: "b", limits: limits) == true)
-        #expect(links.admit(from: "c", limits: limits) == false, "three links are open")
-        links.release(from: "b")
-        #expect(links.admit(from: "a", limits: limits) == false, "two of this host are open")
-        #expect(links.admit(from: "c", limits: limits) == true)
-        for host in ["a", "a", "c"] { links.release(from: host) }
-        let again = (0..<3).map { _ in links.admit(from: "a", limits: limits) }
-        #expect(again == [true, true, false])
+        var now = MonotonicInstant(nanoseconds: 0)
+        let ended = Monitor<[LinkRegistry.Ticket]>([])
+
+        /// - Returns: nil when it was refused.
+        mutating func admit(_ host: String, isUsed: Bool = true) -> LinkRegistry.Ticket? {
+            let source = LinkSource(LinkAddress(host: host, port: 1))
+            let admission = registry.admit(from: source, limits: limits, now: now, end: {})
+            guard case .admitted(let ticket, let end) = admission else { return nil }
+            end?()
+            let since = now
+            registry.attach(
+                ticket, disuse: { _ in isUsed ? nil : since }, end: { [ended] in ended.update { $0.append(ticket) } })
+            return ticket
+        }
+    }
+
+    @Test("R3: incoming links are limited in all and for each source, and a link that ends makes room") func limits() {
+        var links = Links()
+        (links.limits.links, links.limits.linksPerAddress) = (3, 2)
+        let first = (0..<3).map { _ in links.admit("10.0.0.1") }
+        #expect(first.map { $0 != nil } == [true, true, false])
+        let second = links.admit("10.0.0.2")
+        #expect(second != nil)
+        #expect(links.admit("10.0.0.3") == nil, "three links are open")
+        if let second { links.registry.release(second) }
+        #expect(links.admit("10.0.0.1") == nil, "two of this host are open")
+        #expect(links.admit("10.0.0.3") != nil)
+        #expect(links.registry.incomingCount == 3)
+    }
+
+    @Test("Q6: an unused link gives way to a newcomer: the oldest of the source with the most, after a second") func eviction()
+    {
+        var links = Links()
+        (links.limits.links, links.limits.linksPerAddress) = (4, 3)
+        let crowd = (0..<3).map { number -> LinkRegistry.Ticket? in
+            links.now = MonotonicInstant(nanoseconds: Int64(number))
+            return links.admit("10.0.0.1", isUsed: number == 0)
+        }
+        let single = links.admit("10.0.0.2", isUsed: false)
+        #expect(crowd.allSatisfy { $0 != nil } && single != nil)
+        #expect(links.admit("10.0.0.3") == nil, "all are younger than a second")
+        links.now = MonotonicInstant(nanoseconds: 2_000_000_000)
+        let newcomer = links.admit("10.0.0.3")
+        #expect(newcomer != nil && links.ended.withLock { $0 } == [crowd[1]])
+        // A full source makes room among its own links only.
+        let another = links.admit("10.0.0.2", isUsed: false)
+        #expect(another != nil && links.ended.withLock { $0 } == [crowd[1], crowd[2]])
+        #expect(links.registry.incomingCount == 4)
+    }
+
+    @Test("Q6: places are kept for friends, and friends' links neither count for a source nor give way") func friends() {
+        var links = Links()
+        (links.limits.links, links.limits.linksKeptForFriends, links.limits.linksPerAddress) = (4, 2, 2)
+        var limits = links.limits
+        limits.links = 4
+        func settle(_ ticket: LinkRegistry.Ticket?, isFriend: Bool) -> Bool {
+            guard let ticket else { return false }
+            let end = links.registry.settle(ticket, isFriend: isFriend, limits: limits, now: links.now)
+            end?()
+            return end == nil
+        }
+        for host in ["10.0.0.1", "10.0.0.2"] {
+            let ticket = links.admit(host)
+            #expect(settle(ticket, isFriend: false))
+        }
+        // All places of untrusted peers are in use: this one has to go.
+        let third = links.admit("10.0.0.3")
+        #expect(!settle(third, isFriend: false) && links.ended.withLock { $0 } == [third])
+        for _ in 0..<2 {
+            let friend = links.admit("10.0.0.1", isUsed: false)
+            #expect(settle(friend, isFriend: true))
+        }
+        links.now = MonotonicInstant(nanoseconds: 9_000_000_000)
+        #expect(links.admit("10.0.0.4") == nil, "a friend's link is not pushed out")
+    }
+
+    @Test("Q6: addresses of one IPv6 network are one source, IPv4 addresses are one each") func sources() {
+        func source(_ host: String) -> LinkSource { LinkSource(LinkAddress(host: host, port: 1)) }
+        let network = source("2001:db8:1:2:3:4:5:6")
+        for host in ["2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:2:0:0:10.0.0.1"] {
+            #expect(source(host) == network, "\(host)")
+        }
+        for host in ["2001:db8:1:3::1", "2001:db8:1::2", "::1", "fe80::1%eth0", "10.0.0.1"] {
+            #expect(source(host) != network, "\(host)")
+        }
+        #expect(source("fe80::1%eth0") == source("fe80::ffff:2%eth0"))
+        #expect(source("::1") == .network(0) && source("::") == .network(0))
+        #expect(source("10.0.0.1") != source("10.0.0.2"))
+        #expect(source("1::") == .network(1 << 48) && source("0:0:0:7::") == .network(7))
+    }
+
+    @Test("Q8: of the links that are relayed on one path, two are carried at once") func relays() throws {
+        var relays = CarriedRelays()
+        let ids = try (1...2).map { try #require(PeerID(bytes: [UInt8](repeating: $0, count: PeerID.byteCount))) }
+        let path = RelayPath(origin: ids[0], target: ids[1])
+        let begun = (0..<3).map { _ in relays.begin(path) }
+        #expect(begun == [true, true, false])
+        let back = relays.begin(RelayPath(origin: ids[1], target: ids[0]))
+        relays.end(path)
+        let again = (0..<2).map { _ in relays.begin(path) }
+        #expect(back && again == [true, false])
     }
 
     @Test("a listener that is removed is no longer the one to connect to; the rest is closed together") func listeners() throws

@@ -193,6 +193,30 @@ import Testing
         }
     }
 
+    @Test("Q8: a member brings two relayed links in the name of another one, not one for each stream", arguments: Way.allCases)
+    func relayedLinks(_ way: Way) async throws {
+        try await withScene(way) { scene in
+            let name = RelayName.from(scene.neighbourhood.id(1)).streamName
+            for number in 0..<40 {
+                scene.link.say(StreamFrame.open(StreamID(rawValue: UInt32(3 + 2 * number)), .relay, name).encoded)
+            }
+            // In its own name, too.
+            let own = RelayName.from(scene.hostile.id).streamName
+            scene.link.say(StreamFrame.open(StreamID(rawValue: 101), .relay, own).encoded)
+            func refusedCount() -> Int {
+                scene.link.frames.count {
+                    if case .reset(_, .refused)? = try? StreamFrame(decoding: $0[...]) { true } else { false }
+                }
+            }
+            while refusedCount() < 39 {
+                try #require(!scene.link.isOver)
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            try await expectHealthy(scene, 1)
+            #expect(refusedCount() == 39)
+        }
+    }
+
     @Test("R7, S7: only the member that sends an invalid roster is disconnected", arguments: Way.allCases)
     func malformed(_ way: Way) async throws {
         try await withScene(way) { scene in

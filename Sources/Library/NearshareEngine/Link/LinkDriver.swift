@@ -174,6 +174,17 @@ final class LinkDriver: Sendable {
     /// Whether no transfer is active or offered.
     var isIdle: Bool { control.driver.read { $0.isIdle } }
 
+    /// The time since which the link is not used; nil while it is, or is about to end.
+    func disuse(now: MonotonicInstant) -> MonotonicInstant? { control.driver.read { $0.disuse(now: now) } }
+
+    /// Counts the link as used until a time, whatever happens on it.
+    func hold(until time: MonotonicInstant) {
+        control.driver.update { machine, _ in machine.hold(until: time) }
+    }
+
+    /// Counts the link as used until it ends: it belongs to a friend or to a session.
+    func hold() { hold(until: MonotonicInstant(nanoseconds: .max)) }
+
     func requestVerification() {
         control.decide { connection, _ in connection.requestVerification() }
     }

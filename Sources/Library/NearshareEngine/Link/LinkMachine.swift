@@ -24,6 +24,7 @@ package struct LinkMachine: Machine {
         case finished
     }
 
+    private let begin: MonotonicInstant
     private var phase: Phase
     /// nil until the handshake is finished.
     private var connection: DirectConnection?
@@ -44,6 +45,7 @@ package struct LinkMachine: Machine {
     package static let lingerTime = Duration.seconds(1)
 
     package init(now: MonotonicInstant) {
+        begin = now
         phase = .handshake(deadline: now + DirectLimits.handshakeTimeout)
     }
 
@@ -66,6 +68,19 @@ package struct LinkMachine: Machine {
     package var isEstablished: Bool { connection != nil }
     package var isIdle: Bool { connection?.isIdle ?? true }
     package var isClosed: Bool { connection?.isClosed ?? false }
+
+    /// The time since which the link is not used; nil while it is, or is about to end.
+    package func disuse(now: MonotonicInstant) -> MonotonicInstant? {
+        switch phase {
+        // The handshake does not count as use: a peer can take its time for it.
+        case .handshake: begin
+        case .connected: connection?.disuse(now: now)
+        case .ending, .lingering, .finished: nil
+        }
+    }
+
+    /// Counts the link as used until a time, whatever happens on it.
+    package mutating func hold(until time: MonotonicInstant) { connection?.hold(until: time) }
 
     /// Gives the connection an input.
     /// - Returns: whether the thread that writes is to be woken; nil before the handshake is finished. Most inputs have no

@@ -1,24 +1,104 @@
-/// The links of a node: all that run, and the number of those that peers have opened.
-struct LinkRegistry {
-    private var drivers: [ObjectIdentifier: LinkDriver] = [:]
-    private var incomingCount = 0
-    private var incomingCountByHost: [String: Int] = [:]
+internal import NearshareBase
 
-    /// Counts a link that a peer has opened (R3).
-    /// - Returns: false when there are too many, of all peers or of this host; then the link is to be closed.
-    mutating func admit(from host: String, limits: NodeLimits) -> Bool {
-        guard incomingCount < limits.links, incomingCountByHost[host, default: 0] < limits.linksPerAddress else { return false }
-        incomingCount += 1
-        incomingCountByHost[host, default: 0] += 1
-        return true
+/// The links of a node: all that run, and those that peers have opened, which share a number of places (R3, Q6).
+///
+///     admitted ──proven key──► friend's, or untrusted ──► ended
+///
+/// A newcomer takes the place of an untrusted link that nobody uses: the oldest one of its own source when that has too many,
+/// otherwise the oldest one of the source with the most links.
+struct LinkRegistry {
+    /// The number of an admitted link.
+    typealias Ticket = UInt64
+
+    /// An incoming link, as far as its place is concerned.
+    private struct Incoming {
+        let source: LinkSource
+        /// The time since which nobody uses it; nil while it is used.
+        var disuse: (MonotonicInstant) -> MonotonicInstant?
+        var end: @Sendable () -> Void
+        var isProven = false
+        var isFriend = false
+        /// Its place was given to another link.
+        var isEvicted = false
+    }
+
+    enum Admission {
+        case refused
+        /// - Parameter end: ends the link that had the place before; to be called without a lock.
+        case admitted(Ticket, end: (@Sendable () -> Void)?)
+    }
+
+    /// The time for which a link without use keeps its place: nobody can push out a peer before its handshake and first offer.
+    static let grace = Duration.seconds(1)
+
+    private var drivers: [ObjectIdentifier: LinkDriver] = [:]
+    private var incoming: [Ticket: Incoming] = [:]
+    private var lastTicket: Ticket = 0
+
+    // MARK: Incoming links
+
+    /// Admits a link that a peer has opened.
+    /// - Parameter end: ends the link before it has a driver.
+    mutating func admit(
+        from source: LinkSource, limits: NodeLimits, now: MonotonicInstant, end: @escaping @Sendable () -> Void
+    ) -> Admission {
+        let open = incoming.filter { !$0.value.isEvicted }
+        // Links that were evicted may take a moment to end.
+        guard incoming.count < 2 * limits.links else { return .refused }
+        let isFromFullSource = open.values.count { $0.source == source && !$0.isFriend } >= limits.links(from: source)
+        var evicted: (@Sendable () -> Void)?
+        if isFromFullSource || open.count >= limits.links {
+            evicted = evict(now: now) { !isFromFullSource || $0.source == source }
+            if evicted == nil { return .refused }
+        }
+        lastTicket += 1
+        incoming[lastTicket] = Incoming(source: source, disuse: { _ in now }, end: end)
+        return .admitted(lastTicket, end: evicted)
+    }
+
+    /// Sets how the use of a link is known, and how it is ended.
+    mutating func attach(
+        _ ticket: Ticket, disuse: @escaping (MonotonicInstant) -> MonotonicInstant?, end: @escaping @Sendable () -> Void
+    ) {
+        incoming[ticket]?.disuse = disuse
+        incoming[ticket]?.end = end
+    }
+
+    /// Records that a link's key is proven. Places are kept for friends: when untrusted peers use all others, an untrusted link
+    /// has to end, this one if all are used.
+    /// - Returns: ends that link; to be called without a lock.
+    mutating func settle(
+        _ ticket: Ticket, isFriend: Bool, limits: NodeLimits, now: MonotonicInstant
+    ) -> (@Sendable () -> Void)? {
+        incoming[ticket]?.isProven = true
+        incoming[ticket]?.isFriend = isFriend
+        let untrusted = incoming.filter { $0.value.isProven && !$0.value.isFriend && !$0.value.isEvicted }
+        guard !isFriend, untrusted.count > limits.links - limits.linksKeptForFriends else { return nil }
+        if let evicted = evict(now: now, where: { $0.isProven }) { return evicted }
+        incoming[ticket]?.isEvicted = true
+        return incoming[ticket]?.end
+    }
+
+    /// Gives up the place of the oldest unused link among those of the source that has the most.
+    private mutating func evict(now: MonotonicInstant, where isCandidate: (Incoming) -> Bool) -> (@Sendable () -> Void)? {
+        let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend }
+        let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
+        let unused = open.compactMap { ticket, link -> (ticket: Ticket, count: Int, since: MonotonicInstant)? in
+            guard isCandidate(link), let since = link.disuse(now), now - since >= Self.grace else { return nil }
+            return (ticket, counts[link.source, default: 0], since)
+        }
+        guard let victim = unused.max(by: { ($0.count, $1.since) < ($1.count, $0.since) }) else { return nil }
+        incoming[victim.ticket]?.isEvicted = true
+        return incoming[victim.ticket]?.end
     }
 
     /// Records that an admitted link has ended.
-    mutating func release(from host: String) {
-        incomingCount -= 1
-        let left = incomingCountByHost[host, default: 1] - 1
-        incomingCountByHost[host] = left > 0 ? left : nil
-    }
+    mutating func release(_ ticket: Ticket) { incoming[ticket] = nil }
+
+    /// The number of incoming links that have a place.
+    var incomingCount: Int { incoming.values.count { !$0.isEvicted } }
+
+    // MARK: All links
 
     /// The links that run.
     var running: [LinkDriver] { Array(drivers.values) }

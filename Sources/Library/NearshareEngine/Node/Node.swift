@@ -305,22 +305,21 @@ public final class Node: Sendable {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
-                let isTaken = state.withLock { state in
-                    !state.isShuttingDown && state.links.admit(from: link.remote.host, limits: settings.limits)
-                }
-                guard isTaken else {
+                guard let ticket = admit(LinkSource(link.remote), link) else {
                     settings.log.info("a connection from \(link.remote) was refused: too many")
                     link.close()
                     continue
                 }
                 start { [self] in
                     switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
-                    case .direct(let link): await serve(link, waiting)
+                    case .direct(let link): await serve(link, waiting, ticket)
                     case .frames(let link, let theirs):
+                        // The mesh has limits of its own.
+                        state.withLock { $0.links.attach(ticket, disuse: { _ in nil }, end: { link.close() }) }
                         if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
                     case .nothing: link.close()
                     }
-                    state.withLock { $0.links.release(from: link.remote.host) }
+                    release(ticket)
                 }
             } catch {
                 if error.code != .closed { settings.log.error("\(error)") }
@@ -328,6 +327,21 @@ public final class Node: Sendable {
             }
         }
     }
+
+    /// Gives a link that a peer has opened a place, if need be that of an untrusted link that nobody uses.
+    /// - Returns: nil when all places are in use.
+    func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Ticket? {
+        let admission = state.withLock { state -> LinkRegistry.Admission in
+            if state.isShuttingDown { return .refused }
+            return state.links.admit(from: source, limits: settings.limits, now: settings.clock()) { link.close() }
+        }
+        guard case .admitted(let ticket, let end) = admission else { return nil }
+        end?()
+        return ticket
+    }
+
+    /// Releases the place of a link that has ended.
+    func release(_ ticket: LinkRegistry.Ticket) { state.withLock { $0.links.release(ticket) } }
 
     private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: MeshDriver) async {
         let version = Preamble.supportedMesh.newestInCommon(with: theirs)
@@ -338,9 +352,18 @@ public final class Node: Sendable {
     }
 
     /// Handles an incoming link until it ends.
-    /// - Parameter waiting: receives the peer's offers; nil on a link for a session of this node.
-    func serve(_ link: any StreamLink, _ waiting: Listener.Continuations? = nil) async {
+    /// - Parameters:
+    ///   - waiting: receives the peer's offers; nil on a link for a session of this node.
+    ///   - ticket: its place among the incoming links.
+    ///   - expected: the peer at the other end; nil for any.
+    func serve(
+        _ link: any StreamLink, _ waiting: Listener.Continuations?, _ ticket: LinkRegistry.Ticket,
+        expecting expected: PeerID? = nil
+    ) async {
         let driver = makeDriver(link, .responder)
+        state.withLock { state in
+            state.links.attach(ticket, disuse: { driver.disuse(now: $0) }, end: { driver.close(.tooManyLinks) })
+        }
         await run(driver) { [self] in
             var known = LinkPeerInfo(link.remote)
             var open = OpenInvitations()
@@ -352,7 +375,15 @@ public final class Node: Sendable {
                 known.learn(from: event)
                 switch event {
                 case .established(let peer, _):
-                    if settings.trustStatus(peer, nil).isBlocked { driver.close(.blocked) }
+                    if let expected, peer.id != expected { driver.close(.violation) }
+                    let trustStatus = settings.trustStatus(peer, nil)
+                    if trustStatus.isBlocked { driver.close(.blocked) }
+                    if trustStatus.isFriend { driver.hold() }
+                    let end = state.withLock { state in
+                        state.links.settle(
+                            ticket, isFriend: trustStatus.isFriend, limits: settings.limits, now: settings.clock())
+                    }
+                    end?()
                 case .greeted: break
                 case .verificationAnswered(let matches): peerConfirmed.fulfil(matches)
                 case .shortCode(let code):
@@ -487,11 +518,14 @@ public final class Node: Sendable {
     }
 
     func makeDriver(_ link: any StreamLink, _ role: HandshakeRole) -> LinkDriver {
-        LinkDriver(
+        var limits = settings.limits.connection
+        // Links that this node has opened are its program's concern.
+        if role == .responder { limits.disuseTimeout = settings.limits.disuseTimeout }
+        return LinkDriver(
             link: link,
             parts: LinkDriver.Parts(
                 role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.here,
-                encryption: settings.encryption, limits: settings.limits.connection, clock: settings.clock,
+                encryption: settings.encryption, limits: limits, clock: settings.clock,
                 wallClock: settings.wallClock, random: settings.random))
     }
 }

@@ -71,10 +71,18 @@ extension NodeSettings {
 
 /// Limits on the resources that untrusted peers can use.
 package struct NodeLimits: Sendable {
-    /// Limit on incoming links in total (R3).
+    /// Limit on incoming links in total, relayed ones included (R3).
     package var links = 64
-    /// Limit on incoming links from one address (R3).
+    /// Links among them that are kept for friends (Q6).
+    package var linksKeptForFriends = 16
+    /// Limit on incoming links from one IPv4 address or device, friends' excepted (R3).
     package var linksPerAddress = 8
+    /// Limit on incoming links from one IPv6 network of 64 bits, friends' excepted: the peers of a whole room may be in it.
+    package var linksPerNetwork = 24
+    /// Limit on links of one member of a session that come through relays (Q8).
+    package var relayedLinksPerMember = 2
+    /// The time after which an untrusted peer's link without transfer, question and session is closed (Q6).
+    package var disuseTimeout = Duration.seconds(60)
     /// Limits of each link's protocol.
     package var connection = DirectLimits()
     /// Timeout of a connection attempt to one address.
@@ -82,4 +90,13 @@ package struct NodeLimits: Sendable {
 
     /// The default limits.
     package init() {}
+
+    /// Limit on incoming links from one source.
+    func links(from source: LinkSource) -> Int {
+        switch source {
+        case .host: linksPerAddress
+        case .network: linksPerNetwork
+        case .member: relayedLinksPerMember
+        }
+    }
 }

@@ -102,7 +102,9 @@ extension Node {
             guard visit.mayInvite(), let peer = known.peer(settings), let secrets = known.secrets else {
                 return visit.driver.send(.refuse(id, .declined))
             }
+            let expiry = settings.clock() + timeout
             if let session = session(id), session.isMember(peer.id) {
+                visit.driver.hold(until: expiry)
                 return start { await self.welcome(peer, back: session, visit, known) }
             }
             guard let waiting, settings.acceptsSessions, session(id) == nil else {
@@ -126,8 +128,11 @@ extension Node {
                     }
                     return session
                 },
-                refuse: { visit.driver.send(.refuse(id, $0)) })
-            let expiry = settings.clock() + timeout
+                refuse: {
+                    visit.driver.hold(until: settings.clock())
+                    visit.driver.send(.refuse(id, $0))
+                })
+            visit.driver.hold(until: expiry)
             visit.await(invitation, until: expiry)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
             waiting.sessions.yield(invitation)

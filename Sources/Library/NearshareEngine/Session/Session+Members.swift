@@ -206,6 +206,7 @@ extension Session {
             }
         }
         guard let sessionLink else { return nil }
+        driver.hold()
         driver.streams.welcome()
         node.start { await self.followStreams(of: sessionLink) }
         driver.datagrams.read { self.take(datagram: $0, from: sessionLink.peer) }
@@ -302,14 +303,26 @@ extension Session {
     private func takeRelay(_ stream: ByteStream, from link: SessionLink) {
         switch RelayName(stream.name) {
         case .to(let target)?:
+            let path = RelayPath(origin: link.peer, target: target)
             guard target != link.peer, isMember(target), let next = linksTo(target).first(where: { $0.relay == nil }),
-                let onward = next.driver.openStream(.relay, RelayName.from(link.peer).streamName)
+                state.withLock({ $0.relays.begin(path) })
             else { return stream.refuse() }
-            node.start { await Self.carry(stream, onward) }
+            guard let onward = next.driver.openStream(.relay, RelayName.from(link.peer).streamName) else {
+                state.withLock { $0.relays.end(path) }
+                return stream.refuse()
+            }
+            node.start { [self] in
+                await Self.carry(stream, onward)
+                state.withLock { $0.relays.end(path) }
+            }
         case .from(let origin)?:
-            guard isMember(origin) else { return stream.refuse() }
+            guard origin != link.peer, isMember(origin) else { return stream.refuse() }
             let end = RelayedLink(stream, to: origin, through: link.peer)
-            node.start { await self.node.serve(end) }
+            guard let ticket = node.admit(.member(origin), end) else { return stream.refuse() }
+            node.start { [node] in
+                await node.serve(end, nil, ticket, expecting: origin)
+                node.release(ticket)
+            }
         case nil: stream.refuse()
         }
     }

@@ -70,6 +70,7 @@ public final class Session: Sendable {
     struct State {
         var members: SessionMembers
         var outgoing = OutgoingSessionLinks()
+        var relays = CarriedRelays()
         /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
         var isOver = false

@@ -20,6 +20,7 @@ package struct DirectConnection: Sendable {
     private var outgoing = OutgoingTransfers()
     private var incoming: IncomingTransfers
     private var keepalive: Keepalive
+    private var use: Use
     private let hello: ControlFrame
 
     /// The name that the peer claims; nil before its hello.
@@ -36,6 +37,7 @@ package struct DirectConnection: Sendable {
         verification = Verification(authenticationString)
         incoming = IncomingTransfers(limits: limits)
         keepalive = Keepalive(now: now.monotonic)
+        use = Use(timeout: limits.disuseTimeout, now: now.monotonic)
         hello = .hello(name: ownName, commitment: authenticationString.commitment, time: now.wall)
         phase = .greeting(deadline: now.monotonic + DirectLimits.handshakeTimeout)
     }
@@ -49,6 +51,17 @@ package struct DirectConnection: Sendable {
     /// Whether there is no transfer and no offer.
     package var isIdle: Bool { outgoing.isEmpty && incoming.isEmpty }
 
+    /// The time since which the link is not used; nil while it is.
+    package func disuse(now: MonotonicInstant) -> MonotonicInstant? { !isIdle || use.start > now ? nil : use.start }
+
+    /// Counts the link as used until a time, whatever happens on it: while a user is asked, or as long as it belongs to a session.
+    package mutating func hold(until time: MonotonicInstant) { use.hold(until: time) }
+
+    private mutating func recordActivity(_ now: MonotonicInstant) {
+        keepalive.recordActivity(now: now)
+        if !isIdle { use.record(now: now) }
+    }
+
     /// The short authentication string; nil until both nonces are revealed.
     package var authenticationDigits: ShortAuthenticationDigits? { verification.digits }
 
@@ -56,7 +69,7 @@ package struct DirectConnection: Sendable {
 
     /// Processes an authenticated frame.
     package mutating func receive(_ frame: ControlFrame, now: MonotonicInstant) -> [DirectReaction] {
-        keepalive.recordActivity(now: now)
+        recordActivity(now)
         do throws(MalformedInput) {
             switch phase {
             case .greeting: return try receiveHello(frame)
@@ -99,7 +112,11 @@ package struct DirectConnection: Sendable {
                 let violation = MalformedInput("short authentication string: \(error)")
                 return end(.violation(violation), sending: .verificationFailed)
             }
-        case .compare: return try verification.receiveRequest()
+        case .compare:
+            let reactions = try verification.receiveRequest()
+            // The users need time to compare; one of them may never answer.
+            use.hold(until: max(use.start, now + DirectLimits.comparisonTime))
+            return reactions
         case .compared(let isSame): return try verification.receiveAnswer(matches: isSame)
         case .ping(let token): return [.send(.pong(token))]
         case .pong: return []
@@ -174,7 +191,7 @@ package struct DirectConnection: Sendable {
         _ id: TransferID, byteCount: Int, now: MonotonicInstant
     ) -> (verdict: ContentVerdict, reactions: [DirectReaction]) {
         guard !isClosed else { return (.drop, []) }
-        keepalive.recordActivity(now: now)
+        recordActivity(now)
         do {
             return (try incoming.receiveContent(id, byteCount: byteCount), [])
         } catch {
@@ -220,14 +237,14 @@ package struct DirectConnection: Sendable {
     // MARK: Time
 
     /// Records bytes from the peer other than a frame, such as a part of a record.
-    package mutating func recordActivity(now: MonotonicInstant) { keepalive.recordActivity(now: now) }
+    package mutating func recordActivity(now: MonotonicInstant) { recordActivity(now) }
 
     /// The time at which ``advance(to:)`` is due; nil after the end.
     package var deadline: MonotonicInstant? {
         let deadlines: [MonotonicInstant?] =
             switch phase {
             case .greeting(let deadline): [deadline, keepalive.deadline, outgoing.deadline, incoming.deadline]
-            case .open: [keepalive.deadline, outgoing.deadline, incoming.deadline]
+            case .open: [keepalive.deadline, outgoing.deadline, incoming.deadline, isIdle ? use.deadline : nil]
             case .closed: []
             }
         return deadlines.compactMap { $0 }.min()
@@ -238,6 +255,11 @@ package struct DirectConnection: Sendable {
         guard !isClosed else { return [] }
         if keepalive.isLost(now: now) { return end(.lost, sending: nil) }
         if case .greeting(let deadline) = phase, now >= deadline { return end(.lost, sending: .violation) }
+        if !isIdle {
+            use.record(now: now)
+        } else if let end = use.deadline, now >= end {
+            return close(.done)
+        }
         return outgoing.advance(to: now) + incoming.advance(to: now) + keepalive.advance(to: now)
     }
 }

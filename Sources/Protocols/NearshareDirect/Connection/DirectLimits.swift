@@ -15,12 +15,18 @@ package struct DirectLimits: Sendable {
 
     // MARK: Of this implementation
 
+    /// The time for which a comparison of short authentication strings counts as use of the link.
+    package static let comparisonTime = Duration.seconds(120)
+
     /// Offers of one peer that may await an answer at once.
     package var pendingInvitations = 1
     /// Transfers that may be received from one peer at once.
     package var incomingTransfers = 4
     /// The window: bytes of a content stream that may be in flight or waiting to be stored.
     package var window: UInt64 = 2 << 20
+
+    /// The time after which a link that is not used is closed; nil for a link that may stay. Signs of life are no use.
+    package var disuseTimeout: Duration?
 
     /// The defaults.
     package init() {}
