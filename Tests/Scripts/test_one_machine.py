@@ -137,7 +137,7 @@ class OneMachineStory(Story):
         self.assertEqual({}, self.anna.received())
 
     def test_R8_the_quota_of_a_peer_limits_transfers_accepted_without_asking(self):
-        anna = self.anna.receive("--max-per-peer", "5KB")
+        anna = self.anna.receive("--max-per-peer", "14KB")
         self.assertCode(0, self.ben.run("send", self.file("one.jpg", 4000), "--to", anna.address))
         self.assertCode(7, self.ben.run("send", self.file("two.jpg", 4000), "--to", anna.address))
         self.assertCode(7, self.ben.run("send", "-", "--to", anna.address, input=b"x"))

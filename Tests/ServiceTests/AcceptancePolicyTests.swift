@@ -91,13 +91,14 @@ struct AcceptancePolicyTests {
 
     @Test("R8: one peer leaves no more than its quota, and another one has its own")
     func quota() throws {
-        let policy = policy(.all, quota: 100)
+        // Two entries, and 100 bytes.
+        let policy = policy(.all, quota: 2 * Offer.entryByteCount + 100)
         #expect(verdict(policy, offer(60)) == .accept)
         guard case .decline(.tooLarge, let detail?) = verdict(policy, offer(41)) else {
             Issue.record("more than the quota was accepted")
             return
         }
-        #expect(detail.contains("60 B") && detail.contains("40 B"))
+        #expect(detail.contains("4.2 KB") && detail.contains("4.1 KB"))
         #expect(verdict(policy, offer(40)) == .accept)
         #expect(verdict(policy, offer(100), from: other) == .accept)
         // Discarded bytes do not count.
@@ -105,6 +106,41 @@ struct AcceptancePolicyTests {
         #expect(verdict(policy, offer(40)) == .accept)
         guard case .decline(.tooLarge, .some) = verdict(policy, offer(nil)) else {
             Issue.record("an unknown size was accepted")
+            return
+        }
+    }
+
+    @Test("Q7: what is kept of unfinished transfers counts, and so do folders and empty files")
+    func keptBytes() {
+        let policy = policy(.all, quota: 100_000)
+        func verdict(_ offer: Offer, kept: UInt64) -> AcceptancePolicy.Verdict {
+            policy.verdict(on: offer, from: peer, trustStatus: .new, freeSpace: nil, kept: { kept })
+        }
+        guard case .decline(.tooLarge, .some) = verdict(offer(10_000), kept: 90_000) else {
+            Issue.record("kept bytes did not count")
+            return
+        }
+        guard case .decline(.tooLarge, .some) = verdict(offer(0, kind: .folder, entries: 30), kept: 0) else {
+            Issue.record("entries did not count")
+            return
+        }
+        guard case .decline(.tooLarge, .some) = verdict(offer(10), kept: .max) else {
+            Issue.record("the sum overflowed")
+            return
+        }
+        // Each of 24 empty files takes a place, and the next one has none.
+        for _ in 0..<24 { #expect(verdict(offer(0), kept: 0) == .accept) }
+        guard case .decline(.tooLarge, .some) = verdict(offer(0), kept: 0) else {
+            Issue.record("empty files did not count")
+            return
+        }
+        var limits = InboxLimits()
+        limits.maximumSize = 1000
+        let single = AcceptancePolicy(accept: .all, limits: limits, canAsk: false, quota: PeerQuota(limit: nil))
+        #expect(single.verdict(on: offer(1000), from: peer, trustStatus: .new, freeSpace: nil) == .accept)
+        let many = single.verdict(on: offer(0, kind: .folder, entries: 2), from: peer, trustStatus: .new, freeSpace: nil)
+        guard case .decline(.tooLarge, .some) = many else {
+            Issue.record("a folder with empty files is under the limit")
             return
         }
     }

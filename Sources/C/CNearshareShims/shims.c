@@ -41,7 +41,9 @@ int nearshare_rename_without_replacing(int from_directory, const char *from, int
 
 int nearshare_sync_filesystem(int descriptor) { return syncfs(descriptor); }
 
-int nearshare_reserve(int descriptor, off_t size) { return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, size); }
+int nearshare_reserve(int descriptor, off_t offset, off_t length) {
+    return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, offset, length);
+}
 
 int nearshare_is_in_memory(int descriptor) {
     struct statfs status;

@@ -30,6 +30,7 @@ package struct NearshareCommand: AsyncParsableCommand {
         // A core dump would contain keys (K5).
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(UInt32(RLIMIT_CORE.rawValue)), &none)
+        raiseDescriptorLimit()
         // A closed pipe is reported by write(2), and must not end the process during a transfer.
         signal(SIGPIPE, SIG_IGN)
         do {
@@ -55,6 +56,18 @@ package struct NearshareCommand: AsyncParsableCommand {
             Glibc.exit(code == .validationFailure ? ExitStatus.usage.rawValue : code.rawValue)
         }
     }
+}
+
+/// Raises the number of descriptors that this process may have open, up to what the system allows: each link, transfer and
+/// database takes some, and the usual limit of 1024 is for programs that use select(2).
+private func raiseDescriptorLimit() {
+    let resource = __rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue))
+    var limit = rlimit()
+    guard getrlimit(resource, &limit) == 0 else { return }
+    let wanted = min(limit.rlim_max, 8192)
+    guard limit.rlim_cur < wanted else { return }
+    limit.rlim_cur = wanted
+    setrlimit(resource, &limit)
 }
 
 /// Runs the body of a command; reports a failure on standard error and as the exit status.

@@ -81,7 +81,6 @@ struct ReceiveCommand: AsyncParsableCommand {
             // Accepted items are not lost: they wait in the spool.
             Console.warn("\(error); received items wait in the spool until the inbox is available")
         }
-        inbox.removeStaleTransfers(now: SystemClock.wall())
         return .inbox(inbox)
     }
 

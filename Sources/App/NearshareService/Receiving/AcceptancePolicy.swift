@@ -24,9 +24,11 @@ package struct AcceptancePolicy: Sendable {
         self.quota = quota
     }
 
-    /// - Parameter freeSpace: bytes that received files may use; nil when unknown.
+    /// - Parameters:
+    ///   - freeSpace: bytes that received files may use; nil when unknown.
+    ///   - kept: returns the disk space that the peer's unfinished transfers take.
     package func verdict(
-        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?
+        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, kept: () -> UInt64 = { 0 }
     ) -> Verdict {
         if let refusal = refusal(of: offer, freeSpace: freeSpace) { return refusal }
         switch accept {
@@ -34,15 +36,15 @@ package struct AcceptancePolicy: Sendable {
         case .all:
             // A peer that claims the name of another one is declined even when all others are accepted (K2).
             if case .nameClash = trustStatus { return .decline(.identityChanged) }
-            return reserve(offer, for: peer)
-        case .friends: return trustStatus.isFriend ? reserve(offer, for: peer) : .decline(.notAllowed)
+            return reserve(offer, for: peer, kept)
+        case .friends: return trustStatus.isFriend ? reserve(offer, for: peer, kept) : .decline(.notAllowed)
         case .ask: return canAsk ? .ask : .decline(.notAllowed)
         }
     }
 
-    /// Releases what ``verdict(on:from:trustStatus:freeSpace:)`` has reserved for a transfer that was not completed.
+    /// Releases what ``verdict(on:from:trustStatus:freeSpace:kept:)`` has reserved for a transfer that was not completed.
     package func release(_ offer: Offer, from peer: Fingerprint) {
-        if accept != .ask { quota.release(offer.totalSize, for: peer) }
+        if accept != .ask { quota.release(offer.totalSize.map { _ in offer.storedByteCount }, for: peer) }
     }
 
     private func refusal(of offer: Offer, freeSpace: UInt64?) -> Verdict? {
@@ -52,32 +54,33 @@ package struct AcceptancePolicy: Sendable {
             return .decline(
                 .declined, detail: "standard output accepts a single file; receive several files or a folder with --inbox")
         }
-        let total = offer.totalSize ?? 0
-        if let limit = limits.maximumSize, total > limit {
-            return .decline(.tooLarge, detail: "it is \(total.asByteCount), and --max-size is \(limit.asByteCount)")
+        let size = offer.limitedByteCount
+        if let limit = limits.maximumSize, size > limit {
+            return .decline(.tooLarge, detail: "it is \(size.asByteCount), and --max-size is \(limit.asByteCount)")
         }
         if offer.entryCount > limits.maximumEntries {
             return .decline(
                 .tooLarge, detail: "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are accepted at once")
         }
-        if let freeSpace, total > freeSpace {
+        if let freeSpace, offer.limitedByteCount > freeSpace {
             return .decline(
                 .noSpace,
-                detail: "it needs \(total.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
+                detail:
+                    "it needs \(offer.limitedByteCount.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
                     + "\(limits.reserve.asByteCount) of the disk must stay free")
         }
         return nil
     }
 
-    private func reserve(_ offer: Offer, for peer: Fingerprint) -> Verdict {
-        switch quota.reserve(offer.totalSize, for: peer) {
+    private func reserve(_ offer: Offer, for peer: Fingerprint, _ kept: () -> UInt64) -> Verdict {
+        switch quota.reserve(offer.totalSize.map { _ in offer.storedByteCount }, for: peer, kept: kept) {
         case .reserved: return .accept
         case .unknownSize: return .decline(.tooLarge, detail: "its size is not known, and --max-per-peer sets a limit")
         case .exceeds(let limit, let used):
-            let size = offer.totalSize ?? 0
+            let size = offer.storedByteCount
             return .decline(
                 .tooLarge,
-                detail: "it is \(size.asByteCount), and after the earlier \(used.asByteCount) --max-per-peer leaves "
+                detail: "it takes \(size.asByteCount), and after the earlier \(used.asByteCount) --max-per-peer leaves "
                     + "\((limit - min(limit, used)).asByteCount) of \(limit.asByteCount)")
         }
     }

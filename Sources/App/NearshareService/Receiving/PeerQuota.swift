@@ -1,7 +1,8 @@
 package import Nearshare
 internal import Synchronization
 
-/// Limit on the bytes that one peer may send without the user being asked, while this process runs (R8).
+/// Limit on the disk space that one peer may take without the user being asked: by what it has sent while this process runs,
+/// and by what is kept of its unfinished transfers (R8, Q7).
 package final class PeerQuota: Sendable {
     package enum Reservation: Sendable, Hashable {
         case reserved
@@ -20,13 +21,17 @@ package final class PeerQuota: Sendable {
     }
 
     /// Counts an offer towards its peer's limit, if it fits.
-    package func reserve(_ size: UInt64?, for peer: Fingerprint) -> Reservation {
+    /// - Parameter kept: returns the space that the peer's unfinished transfers take; called if there is a limit.
+    package func reserve(_ size: UInt64?, for peer: Fingerprint, kept: () -> UInt64 = { 0 }) -> Reservation {
         guard let limit else { return .reserved }
         guard let size else { return .unknownSize }
+        let kept = kept()
         return used.withLock { used in
             let before = used[peer, default: 0]
             let (total, overflows) = before.addingReportingOverflow(size)
-            guard !overflows, total <= limit else { return .exceeds(limit: limit, used: before) }
+            guard !overflows, total.addingClamped(kept) <= limit else {
+                return .exceeds(limit: limit, used: before.addingClamped(kept))
+            }
             used[peer] = total
             return .reserved
         }

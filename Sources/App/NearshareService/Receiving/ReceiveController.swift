@@ -111,7 +111,13 @@ package final class ReceiveController: Sendable {
         if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
         let verdict = policy.verdict(
             on: invitation.offer, from: peer.proven.fingerprint, trustStatus: peer.trustStatus,
-            freeSpace: destination.freeSpace)
+            freeSpace: destination.freeSpace,
+            kept: {
+                let sender = peer.proven.fingerprint
+                // Transfers that run have reserved their size.
+                let running = receiving.withLock { $0.keys.filter { $0.sender == sender }.map(\.key) }
+                return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
+            })
         switch verdict {
         case .accept: return .accept
         case .decline(let reason, let detail):

@@ -1,6 +1,7 @@
 internal import Nearshare
 
-/// Moves items from the spool into the inbox once the inbox is available again.
+/// Moves items from the spool into the inbox once the inbox is available again, and removes partial transfers from it that were
+/// not resumed for too long.
 final class SpoolDelivery: Sendable {
     private let inbox: Inbox
     private let state: StateDirectory
@@ -9,6 +10,9 @@ final class SpoolDelivery: Sendable {
 
     /// Interval of the attempts while items wait: nothing announces that a full disk has space again.
     private static let spaceCheckInterval = Duration.seconds(5)
+
+    /// Interval of the removal of partial transfers.
+    private static let sweepInterval = Duration.seconds(3600)
 
     init(inbox: Inbox, state: StateDirectory, reporter: any Reporter) {
         self.inbox = inbox
@@ -19,10 +23,16 @@ final class SpoolDelivery: Sendable {
 
     /// Runs until the task is cancelled.
     func run() async {
+        var nextSweep = SystemClock.monotonic()
         while !Task.isCancelled {
             watch?.arm()
             deliver()
-            await awaitChange(timeout: inbox.pendingPaths.isEmpty ? nil : Self.spaceCheckInterval)
+            let now = SystemClock.monotonic()
+            if now >= nextSweep {
+                inbox.removeStaleTransfers(now: SystemClock.wall())
+                nextSweep = now + Self.sweepInterval
+            }
+            await awaitChange(timeout: inbox.pendingPaths.isEmpty ? nextSweep - now : Self.spaceCheckInterval)
         }
     }
 

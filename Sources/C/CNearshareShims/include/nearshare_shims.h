@@ -29,7 +29,7 @@ int nearshare_rename_without_replacing(int from_directory, const char *from, int
 int nearshare_sync_filesystem(int descriptor);
 
 /// fallocate(2) with FALLOC_FL_KEEP_SIZE: reserves space without changing the size.
-int nearshare_reserve(int descriptor, off_t size);
+int nearshare_reserve(int descriptor, off_t offset, off_t length);
 
 /// Whether the descriptor is on a file system in memory.
 int nearshare_is_in_memory(int descriptor);

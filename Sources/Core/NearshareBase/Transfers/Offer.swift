@@ -20,3 +20,17 @@ public struct Offer: Sendable, Hashable {
         self.totalSize = totalSize
     }
 }
+
+extension Offer {
+    /// The disk space that a file, folder or link takes besides its content, in bytes: most file systems allocate blocks of this
+    /// size, and names and attributes take space as well (Q7).
+    package static let entryByteCount: UInt64 = 4096
+
+    /// The disk space that the content takes, in bytes, as far as it is known.
+    package var storedByteCount: UInt64 {
+        (totalSize ?? 0).addingClamped(entryCount.multipliedClamped(by: Self.entryByteCount))
+    }
+
+    /// The size that is compared with a limit on one transfer: a single file counts as its content alone.
+    package var limitedByteCount: UInt64 { storedByteCount.subtractingClamped(Self.entryByteCount) }
+}

@@ -178,18 +178,23 @@ final class FileDescriptor: Sendable {
 
     /// Removes a file or a whole directory; symbolic links are removed, not followed.
     func removeTree(_ name: String) {
-        name.withCString { removeTree(raw: $0) }
+        var cursor = DirectoryCursor(self)
+        name.withCString { name in try? Self.removeTree(name, at: &cursor) }
     }
 
-    private func removeTree(raw name: UnsafePointer<CChar>) {
+    /// - Throws: when the cursor can't go back up, so that nothing more may be removed.
+    private static func removeTree(_ name: UnsafePointer<CChar>, at cursor: inout DirectoryCursor) throws(StorageError) {
         // Linux returns EISDIR, POSIX specifies EPERM.
-        guard unlinkat(rawValue, name, 0) != 0, errno == EISDIR || errno == EPERM,
-            let directory = try? openDirectory(raw: name, shownAs: { String(cString: name) })
+        guard unlinkat(cursor.directory.rawValue, name, 0) != 0, errno == EISDIR || errno == EPERM,
+            (try? cursor.descend(into: name)) != nil
         else { return }
-        if let names = try? DirectoryListing(of: directory) {
-            for index in 0..<names.count { names.withCName(at: index) { directory.removeTree(raw: $0) } }
+        if let names = try? DirectoryListing(of: cursor.directory) {
+            for index in 0..<names.count {
+                try names.withCName(at: index) { (child) throws(StorageError) in try removeTree(child, at: &cursor) }
+            }
         }
-        unlinkat(rawValue, name, AT_REMOVEDIR)
+        try cursor.ascend()
+        unlinkat(cursor.directory.rawValue, name, AT_REMOVEDIR)
     }
 
     func exists(_ name: String) -> Bool {

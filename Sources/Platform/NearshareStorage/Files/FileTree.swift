@@ -8,15 +8,28 @@ enum FileTree {
     static func copy(
         _ name: String, in source: FileDescriptor, to copyName: String, in target: FileDescriptor
     ) throws(StorageError) {
+        var (source, target) = (DirectoryCursor(source), DirectoryCursor(target))
+        try copy(name, at: &source, to: copyName, at: &target)
+    }
+
+    private static func copy(
+        _ name: String, at sourceCursor: inout DirectoryCursor, to copyName: String, at targetCursor: inout DirectoryCursor
+    ) throws(StorageError) {
+        let (source, target) = (sourceCursor.directory, targetCursor.directory)
         guard let status = try source.status(of: name) else {
             throw StorageError(.notFound, "\(shown(name)) does not exist")
         }
         switch status.st_mode & S_IFMT {
         case S_IFDIR:
-            let from = try source.openDirectory(name)
-            let to = try target.openOrCreateDirectory(copyName)
-            for child in try from.names() { try copy(child, in: from, to: child, in: to) }
-            setAttributes(of: to, from: status)
+            try sourceCursor.descend(into: name)
+            _ = try target.createDirectory(copyName)
+            try targetCursor.descend(into: copyName)
+            for child in try sourceCursor.directory.names() {
+                try copy(child, at: &sourceCursor, to: child, at: &targetCursor)
+            }
+            setAttributes(of: targetCursor.directory, from: status)
+            try sourceCursor.ascend()
+            try targetCursor.ascend()
         case S_IFLNK:
             var link = [CChar](repeating: 0, count: EntryHeader.maximumPathByteCount + 1)
             let count = readlinkat(source.rawValue, name, &link, link.count - 1)
@@ -46,18 +59,31 @@ enum FileTree {
     }
 
     /// The size of all files in a directory, in bytes.
-    static func contentByteCount(of directory: FileDescriptor) -> UInt64 {
-        guard let names = try? DirectoryListing(of: directory) else { return 0 }
-        var total: UInt64 = 0
+    static func contentByteCount(of directory: FileDescriptor) -> UInt64 { size(of: directory).byteCount }
+
+    /// The size of all files in a directory, and the number of everything in it; as far as it can be read.
+    static func size(of directory: FileDescriptor) -> (byteCount: UInt64, entryCount: UInt64) {
+        var cursor = DirectoryCursor(directory)
+        var size: (byteCount: UInt64, entryCount: UInt64) = (0, 0)
+        try? add(&cursor, to: &size)
+        return size
+    }
+
+    private static func add(
+        _ cursor: inout DirectoryCursor, to size: inout (byteCount: UInt64, entryCount: UInt64)
+    ) throws(StorageError) {
+        guard let names = try? DirectoryListing(of: cursor.directory) else { return }
         for index in 0..<names.count {
             let name = names.name(at: index)
-            guard let status = try? directory.status(of: name) else { continue }
+            guard let status = try? cursor.directory.status(of: name) else { continue }
+            size.entryCount += 1
             if status.isFolder {
-                if let child = try? directory.openDirectory(name) { total += contentByteCount(of: child) }
+                guard (try? cursor.descend(into: name)) != nil else { continue }
+                try add(&cursor, to: &size)
+                try cursor.ascend()
             } else if status.isFile {
-                total += UInt64(status.st_size)
+                size.byteCount = size.byteCount.addingClamped(UInt64(clamping: status.st_size))
             }
         }
-        return total
     }
 }

@@ -43,6 +43,12 @@ public final class Inbox: Sendable {
         for area in stagingAreas() { area.removeStaleTransfers(olderThan: limits.partialLifetime, now: now) }
     }
 
+    /// The disk space that a peer's unfinished transfers take until they are resumed or removed, in bytes (Q7).
+    /// - Parameter resumeKeys: of transfers that do not count, because they run or are about to.
+    package func keptByteCount(of sender: Fingerprint, except resumeKeys: [[UInt8]]) -> UInt64 {
+        stagingAreas().reduce(0) { $0.addingClamped($1.keptByteCount(of: sender, except: resumeKeys)) }
+    }
+
     /// Opens the destination of an accepted transfer.
     /// - Parameters:
     ///   - sender: authenticated by its link.

@@ -13,6 +13,8 @@ final class IncomingTransferSink: ResourceSink {
         let stored: String
         /// Received bytes, including those of earlier attempts.
         var size: UInt64
+        /// The end of the space that is reserved on the disk; the largest number where none is to be reserved.
+        var reserved: UInt64
     }
 
     private let offer: Offer
@@ -75,6 +77,7 @@ final class IncomingTransferSink: ResourceSink {
         guard (1...EntryHeader.maximumDepth).contains(entry.path.count), let claimed = entry.path.last,
             entry.path.reduce(0, { $0 + $1.bytes.count }) <= EntryHeader.maximumPathByteCount
         else { throw StorageError(.refused, "a path is too long") }
+        try quota.checkEntry(received: receivedByteCount) { staged.items.freeBytes }
         if try tree.enterItem(entry.item) { try completed?.beginItem() }
         completed?.beginEntry(digest: entriesDigest)
         let directory = try tree.enterParent(of: entry.path)
@@ -97,13 +100,27 @@ final class IncomingTransferSink: ResourceSink {
         _ entry: EntryHeader, _ claimed: ClaimedFileName, named name: SafeFileName, in directory: FileDescriptor
     ) throws(StorageError) {
         let (descriptor, stored) = try tree.createFile(named: name, in: directory)
-        file = OpenFile(descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: 0)
-        guard entry.size ?? .max >= Self.checkpointedFileSize else { return }
-        if let size = entry.size, nearshare_is_in_memory(descriptor.rawValue) == 0 {
-            // Keeps a large file unfragmented. File systems that can't reserve space do without.
-            _ = nearshare_reserve(descriptor.rawValue, off_t(clamping: size))
+        file = OpenFile(
+            descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: 0,
+            reserved: Self.mayReserve(descriptor, entry) ? 0 : .max)
+        if entry.size ?? .max >= Self.checkpointedFileSize { try writeCheckpoint() }
+    }
+
+    /// Whether space is reserved for a file, which keeps a large one unfragmented.
+    private static func mayReserve(_ descriptor: FileDescriptor, _ entry: EntryHeader) -> Bool {
+        entry.size ?? 0 >= checkpointedFileSize && nearshare_is_in_memory(descriptor.rawValue) == 0
+    }
+
+    /// Reserves space for the next bytes of a file, a step ahead of those that were received (Q7).
+    private func reserve(upTo written: UInt64) {
+        guard let present = file, written > present.reserved, let size = present.header.size else { return }
+        guard let end = quota.reservation(after: written, of: size, free: staged.items.freeBytes), end > present.reserved else {
+            return
         }
-        try writeCheckpoint()
+        // File systems that can't reserve space do without.
+        let length = off_t(clamping: end.subtractingClamped(present.reserved))
+        let isReserved = nearshare_reserve(present.descriptor.rawValue, off_t(clamping: present.reserved), length) == 0
+        file?.reserved = isReserved ? end : .max
     }
 
     /// Opens the partial file of an earlier attempt, moving it if the sender has renamed it since: names of unfinished files
@@ -129,13 +146,16 @@ final class IncomingTransferSink: ResourceSink {
         }
         try descriptor.truncate(to: offset)
         try descriptor.seek(to: offset)
-        return OpenFile(descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: offset)
+        return OpenFile(
+            descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: offset,
+            reserved: Self.mayReserve(descriptor, entry) ? offset : .max)
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
         guard let descriptor = file?.descriptor else { throw StorageError(.failed, "content outside a file") }
         let received = receivedByteCount
         try quota.checkWrite(of: UInt64(bytes.count), received: received) { staged.items.freeBytes }
+        reserve(upTo: (file?.size ?? 0).addingClamped(UInt64(bytes.count)))
         do throws(StorageError) {
             try descriptor.write(bytes)
         } catch {
@@ -144,7 +164,7 @@ final class IncomingTransferSink: ResourceSink {
         file?.size += UInt64(bytes.count)
     }
 
-    private var receivedByteCount: UInt64 { (completed?.byteCount ?? 0) + (file?.size ?? 0) }
+    private var receivedByteCount: UInt64 { (completed?.byteCount ?? 0).addingClamped(file?.size ?? 0) }
 
     func endEntry() throws(StorageError) {
         guard completed != nil else { throw StorageError(.failed, "an entry before the resume point is settled") }
@@ -167,7 +187,7 @@ final class IncomingTransferSink: ResourceSink {
     // MARK: Ends
 
     func finish() throws(StorageError) -> [DeliveredItem] {
-        tree.completeFolders(downTo: 0)
+        try tree.completeFolders(downTo: 0)
         guard staged.contains(exactly: offer) else { throw StorageError(.refused, "the content is not what was offered") }
         if !synchronizesEachFile { try staged.items.synchronizeFileSystem() }
         try staged.markFinished(FinishedTransfer(offer))

@@ -6,12 +6,11 @@ internal import NearshareInterfaces
 struct PartialTransfer {
     let checkpoint: TransferCheckpoint
     let names: CompletedNames
-    let itemDirectory: FileDescriptor
-    /// The folders that were open, from the item's own folder down.
-    let folders: [FileDescriptor]
+    /// At the directory that was written into last, below the item's directory.
+    let cursor: DirectoryCursor
     /// The file that was being received.
     let file: FileDescriptor?
-    /// The names of complete entries in the item's directory and in each of ``folders``.
+    /// The names of complete entries in the item's directory and in each of the open folders.
     private let completeNames: [Set<String>]
 
     /// - Parameter offer: the offer that was accepted now, as ``OfferDigest``.
@@ -24,22 +23,19 @@ struct PartialTransfer {
             let completeNames = try? names.namesInOpenFolders(),
             let itemDirectory = try? staged.items.openDirectory("\(checkpoint.item)")
         else { return nil }
-        var folders: [FileDescriptor] = []
+        var cursor = DirectoryCursor(itemDirectory)
         for folder in checkpoint.folders {
-            guard let directory = try? (folders.last ?? itemDirectory).openDirectory(folder.stored) else { return nil }
-            folders.append(directory)
+            guard (try? cursor.descend(into: folder.stored)) != nil else { return nil }
         }
         self.checkpoint = checkpoint
         self.names = names
-        self.itemDirectory = itemDirectory
-        self.folders = folders
-        self.completeNames = (0...folders.count).map { $0 < completeNames.count ? completeNames[$0] : [] }
-        let innermost = folders.last ?? itemDirectory
-        file = checkpoint.file.flatMap { try? innermost.openForWriting($0.stored) }
+        self.cursor = cursor
+        self.completeNames = (0...checkpoint.folders.count).map { $0 < completeNames.count ? completeNames[$0] : [] }
+        file = checkpoint.file.flatMap { try? cursor.directory.openForWriting($0.stored) }
     }
 
     /// The directory that was written into last.
-    var innermostDirectory: FileDescriptor { folders.last ?? itemDirectory }
+    var innermostDirectory: FileDescriptor { cursor.directory }
 
     /// The point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender
     /// can't skip what is here.
@@ -57,8 +53,8 @@ struct PartialTransfer {
     func storedByteCount(_ point: ResumePoint) throws(StorageError) -> UInt64 {
         var reserved: UInt64 = 0
         if let file, checkpoint.file?.size != nil { reserved = UInt64(try file.status().st_blocks) * 512 }
-        let (sum, overflow) = checkpoint.completeBytes.addingReportingOverflow(max(point.partialSize, reserved))
-        return overflow ? .max : sum
+        return checkpoint.completeBytes.addingClamped(max(point.partialSize, reserved))
+            .addingClamped(checkpoint.completeEntries.multipliedClamped(by: Offer.entryByteCount))
     }
 
     private func hash(_ file: FileDescriptor, upTo limit: UInt64, into point: inout ResumePoint) throws(StorageError) {
@@ -85,10 +81,13 @@ struct PartialTransfer {
         for number in try staged.items.names() where UInt32(number) ?? .max > checkpoint.item {
             staged.items.removeTree(number)
         }
-        for (depth, directory) in ([itemDirectory] + folders).enumerated() {
+        var cursor = cursor
+        for depth in completeNames.indices.reversed() {
             var expected = completeNames[depth]
-            if depth == folders.count, keepsFile, let file = checkpoint.file { expected.insert(file.stored) }
+            if depth == completeNames.count - 1, keepsFile, let file = checkpoint.file { expected.insert(file.stored) }
+            let directory = cursor.directory
             for name in try directory.names() where !expected.contains(name) { directory.removeTree(name) }
+            if depth > 0 { try cursor.ascend() }
         }
     }
 }

@@ -2,12 +2,12 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// The staged directories of the item that is being received: the item's directory and the chain of open folders below it.
+/// The staged directories of the item that is being received: the item's directory and the chain of open folders below it, of
+/// which one is held open.
 struct StagedTree {
     struct Folder {
         let claimed: ClaimedFileName
         let stored: String
-        let directory: FileDescriptor
         let modified: Int64?
         let permissions: UInt16?
     }
@@ -16,7 +16,8 @@ struct StagedTree {
     private let needsModes: Bool
     private let keepsPermissions: Bool
     private let keepsExecutable: Bool
-    private var itemDirectory: FileDescriptor?
+    /// At the innermost of ``folders``; nil before the first item.
+    private var cursor: DirectoryCursor?
     private(set) var item: UInt32?
     /// From the item's own folder down to the one that was written into last.
     private(set) var folders: [Folder] = []
@@ -33,16 +34,15 @@ struct StagedTree {
 
     mutating func resume(from partial: PartialTransfer) throws(StorageError) {
         item = partial.checkpoint.item
-        itemDirectory = partial.itemDirectory
+        cursor = partial.cursor
         folders = []
-        for (folder, directory) in zip(partial.checkpoint.folders, partial.folders) {
+        for folder in partial.checkpoint.folders {
             guard let claimed = ClaimedFileName(bytes: folder.claimed) else {
                 throw StorageError(.failed, "the checkpoint of the transfer is damaged")
             }
             folders.append(
                 Folder(
-                    claimed: claimed, stored: folder.stored, directory: directory, modified: folder.modified,
-                    permissions: folder.permissions))
+                    claimed: claimed, stored: folder.stored, modified: folder.modified, permissions: folder.permissions))
         }
     }
 
@@ -52,23 +52,24 @@ struct StagedTree {
     /// - Returns: whether it is another item than before.
     mutating func enterItem(_ number: UInt32) throws(StorageError) -> Bool {
         guard item != number else { return false }
-        completeFolders(downTo: 0)
+        try completeFolders(downTo: 0)
         if try items.createDirectory("\(number)"), needsModes { fchmodat(items.rawValue, "\(number)", 0o700, 0) }
-        itemDirectory = try items.openDirectory("\(number)")
+        cursor = DirectoryCursor(try items.openDirectory("\(number)"))
         item = number
         return true
     }
 
     /// Moves to the folder that an entry belongs to, completing the folders that are left. An entry's folders come before it.
     mutating func enterParent(of path: [ClaimedFileName]) throws(StorageError) -> FileDescriptor {
-        guard let itemDirectory, let name = path.last else { throw StorageError(.failed, "an entry outside an item") }
+        guard cursor != nil, let name = path.last else { throw StorageError(.failed, "an entry outside an item") }
         let parents = path.dropLast()
         let common = zip(parents, folders).prefix { $0 == $1.claimed }.count
         guard common == parents.count else {
             throw StorageError(.refused, "\(name) was sent before the folder that contains it")
         }
-        completeFolders(downTo: common)
-        return folders.last?.directory ?? itemDirectory
+        try completeFolders(downTo: common)
+        guard let directory = cursor?.directory else { throw StorageError(.failed, "an entry outside an item") }
+        return directory
     }
 
     /// Creates a folder and makes it the innermost one.
@@ -82,21 +83,21 @@ struct StagedTree {
             try directory.createDirectory(candidate) ? candidate : nil
         }
         if needsModes { fchmodat(directory.rawValue, stored, 0o700, 0) }
+        try cursor?.descend(into: stored)
         folders.append(
-            Folder(
-                claimed: claimed, stored: stored, directory: try directory.openDirectory(stored), modified: entry.modified,
-                permissions: entry.permissions))
+            Folder(claimed: claimed, stored: stored, modified: entry.modified, permissions: entry.permissions))
         return stored
     }
 
     /// Sets times and permissions of the folders below a depth: entries come in order, so no further content follows.
-    mutating func completeFolders(downTo depth: Int) {
-        while folders.count > depth {
+    mutating func completeFolders(downTo depth: Int) throws(StorageError) {
+        while folders.count > depth, let directory = cursor?.directory {
             let folder = folders.removeLast()
             if keepsPermissions, let permissions = folder.permissions {
-                fchmod(folder.directory.rawValue, mode_t(permissions) & 0o755 | 0o700)
+                fchmod(directory.rawValue, mode_t(permissions) & 0o755 | 0o700)
             }
-            if let modified = folder.modified { folder.directory.setModified(modified) }
+            if let modified = folder.modified { directory.setModified(modified) }
+            try cursor?.ascend()
         }
     }
 

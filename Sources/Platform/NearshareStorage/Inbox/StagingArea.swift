@@ -6,7 +6,7 @@ internal import Synchronization
 
 /// The directory of transfers that have no final names yet: one folder each, locked by one writer at a time.
 ///
-///     STAGING/t-<key>/lock, journal, journal.safe, names, finished, items/<n>/<the item>
+///     STAGING/t-<sender>-<key>/lock, journal, journal.safe, names, finished, items/<n>/<the item>
 ///     STAGING/c-<process>-<n>/…      a copy from another device
 final class StagingArea: Sendable {
     let directory: FileDescriptor
@@ -52,13 +52,62 @@ final class StagingArea: Sendable {
     /// Opens the folder of a sender's transfer, with the state of an earlier attempt; a new folder when that one is locked by
     /// another writer, or is complete and waits for the inbox.
     func open(sender: Fingerprint, resumeKey: [UInt8]) throws(StorageError) -> StagedTransfer {
-        let key = Hex.encode(SHA256Hasher.digest(sender.bytes + resumeKey).prefix(16))
+        let key = Self.name(of: sender, resumeKey)
+        if !directory.exists(key) { removeOldest(of: sender) }
         for attempt in 1...Self.maximumAttempts {
-            let name = Self.transferPrefix + (attempt == 1 ? key : "\(key)-\(attempt)")
+            let name = attempt == 1 ? key : "\(key)-\(attempt)"
             if let staged = try StagedTransfer(in: self, name: name, creating: true), !staged.isFinished { return staged }
         }
         throw StorageError(.failed, "too many concurrent attempts at the same transfer")
     }
+
+    /// The names of all folders of one sender begin with this.
+    private static func prefix(of sender: Fingerprint) -> String {
+        "\(transferPrefix)\(Hex.encode(SHA256Hasher.digest(sender.bytes).prefix(8)))-"
+    }
+
+    private static func name(of sender: Fingerprint, _ resumeKey: [UInt8]) -> String {
+        prefix(of: sender) + Hex.encode(SHA256Hasher.digest(sender.bytes + resumeKey).prefix(16))
+    }
+
+    /// The folders of a sender's unfinished transfers.
+    private func unfinished(of sender: Fingerprint) -> [String] {
+        let prefix = Self.prefix(of: sender)
+        return ((try? directory.names()) ?? []).filter {
+            $0.hasPrefix(prefix) && !directory.exists("\($0)/\(StagedTransfer.finishedName)")
+        }
+    }
+
+    /// The disk space that a sender's unfinished transfers take, in bytes.
+    /// - Parameter resumeKeys: of transfers that do not count, because they run or are about to.
+    func keptByteCount(of sender: Fingerprint, except resumeKeys: [[UInt8]]) -> UInt64 {
+        let others = resumeKeys.map { Self.name(of: sender, $0) }
+        return unfinished(of: sender).filter { !others.contains($0) }
+            .reduce(0) { $0.addingClamped(keptByteCount(in: $1)) }
+    }
+
+    private func keptByteCount(in name: String) -> UInt64 {
+        guard let items = try? directory.openDirectory(name).openDirectory("items") else { return 0 }
+        let size = FileTree.size(of: items)
+        // One more for the folder itself.
+        return size.byteCount.addingClamped((size.entryCount + 1).multipliedClamped(by: Offer.entryByteCount))
+    }
+
+    /// Keeps at most ``maximumUnfinishedCount`` transfers of a sender with a new one: its oldest ones give way.
+    private func removeOldest(of sender: Fingerprint) {
+        let names = unfinished(of: sender)
+        guard names.count >= Self.maximumUnfinishedCount else { return }
+        let byAge = names.sorted { changeTime(of: $0) < changeTime(of: $1) }
+        for name in byAge.prefix(names.count - Self.maximumUnfinishedCount + 1) {
+            // A transfer that runs is locked, and stays.
+            if let staged = try? StagedTransfer(in: self, name: name, creating: false), !staged.isFinished { staged.remove() }
+        }
+    }
+
+    private func changeTime(of name: String) -> Int64 { (try? directory.status(of: name))?.modifiedNanoseconds ?? 0 }
+
+    /// Limit on the unfinished transfers that are kept for one sender.
+    static let maximumUnfinishedCount = 16
 
     /// Creates a folder for a copy, which is never resumed.
     func openForCopy() throws(StorageError) -> StagedTransfer {

@@ -3,7 +3,7 @@ internal import NearshareInterfaces
 
 /// Checks the size of one incoming transfer against the user's limits and the free space of the disk.
 struct TransferQuota {
-    private let totalSize: UInt64?
+    private let offer: Offer
     private let limits: InboxLimits
     /// Bytes written since the free space was last read.
     private var uncheckedByteCount: UInt64 = 0
@@ -16,10 +16,10 @@ struct TransferQuota {
         guard offer.entryCount <= limits.maximumEntries else {
             throw StorageError(.overLimit, "\(offer.entryCount) files exceed the limit of \(limits.maximumEntries)")
         }
-        if let limit = limits.maximumSize, let total = offer.totalSize, total > limit {
-            throw StorageError(.overLimit, "\(total.asByteCount) exceed the limit of \(limit.asByteCount)")
+        if let limit = limits.maximumSize, offer.limitedByteCount > limit {
+            throw StorageError(.overLimit, "\(offer.limitedByteCount.asByteCount) exceed the limit of \(limit.asByteCount)")
         }
-        totalSize = offer.totalSize
+        self.offer = offer
         self.limits = limits
     }
 
@@ -28,8 +28,8 @@ struct TransferQuota {
     ///   - stored: bytes that are on the disk already.
     ///   - free: free bytes on the disk; nil when they are not known.
     func checkSpace(beyond stored: UInt64, free: UInt64?) throws(StorageError) {
-        guard let totalSize, let space = limits.usable(of: free) else { return }
-        let needed = totalSize - min(totalSize, stored)
+        guard let space = limits.usable(of: free) else { return }
+        let needed = offer.storedByteCount.subtractingClamped(stored)
         guard needed > space else { return }
         throw StorageError(
             .noSpace,
@@ -43,23 +43,48 @@ struct TransferQuota {
     ///   - received: bytes received before.
     ///   - free: reads the free bytes on the disk, which is done only now and then.
     mutating func checkWrite(of byteCount: UInt64, received: UInt64, free: () -> UInt64?) throws(StorageError) {
-        let (total, overflow) = received.addingReportingOverflow(byteCount)
-        if let limit = limits.maximumSize, overflow || total > limit {
+        let entries = offer.limitedByteCount.subtractingClamped(offer.totalSize ?? 0)
+        if let limit = limits.maximumSize, received.addingClamped(byteCount).addingClamped(entries) > limit {
             throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
         }
-        uncheckedByteCount += byteCount
+        try checkReserve(beyond: byteCount, received: received, free: free)
+    }
+
+    /// Checks one entry: a million empty ones fill a disk as well.
+    mutating func checkEntry(received: UInt64, free: () -> UInt64?) throws(StorageError) {
+        try checkReserve(beyond: Offer.entryByteCount, received: received, free: free)
+    }
+
+    private mutating func checkReserve(
+        beyond byteCount: UInt64, received: UInt64, free: () -> UInt64?
+    ) throws(StorageError) {
+        uncheckedByteCount = uncheckedByteCount.addingClamped(byteCount)
         guard uncheckedByteCount >= Self.checkInterval else { return }
         uncheckedByteCount = 0
         if let free = free(), free < limits.reserve { throw diskFullError(received: received) }
     }
 
+    /// The end of the space to reserve for a file: a step beyond what was received, so that a claimed size alone takes none; nil
+    /// where nothing is to be reserved.
+    /// - Parameters:
+    ///   - written: the file's bytes after the present write.
+    ///   - size: the claimed size.
+    func reservation(after written: UInt64, of size: UInt64, free: UInt64?) -> UInt64? {
+        let step = min(max(written, Self.smallestReservation), Self.largestReservation)
+        guard let space = limits.usable(of: free), space > step else { return nil }
+        return min(size, written.addingClamped(step))
+    }
+
+    private static let smallestReservation: UInt64 = 1 << 20
+    private static let largestReservation: UInt64 = 16 << 20
+
     func diskFullError(received: UInt64) -> StorageError {
-        guard let totalSize, totalSize > received else {
+        guard let totalSize = offer.totalSize, totalSize > received else {
             return StorageError(.noSpace, "the disk is full; free some space and send it again")
         }
         return StorageError(
             .noSpace,
-            "the disk is full and \((totalSize - received).asByteCount) are still to come; "
+            "the disk is full and \(totalSize.subtractingClamped(received).asByteCount) are still to come; "
                 + "free some space, and repeat the send to resume")
     }
 }
