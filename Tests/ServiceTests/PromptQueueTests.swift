@@ -37,6 +37,11 @@ private final class ScriptedDisplay: PromptDisplay {
     func type(_ line: String) { press(.text(line), .enter) }
     func hangUp() { sink.finish() }
 
+    /// Waits for a prompt with its typed answer.
+    func awaitPrompt(exactly text: String) async {
+        for await prompt in prompts where prompt == text { return }
+    }
+
     /// Waits until a prompt contains `text`.
     func awaitPrompt(_ text: String) async {
         for await case let prompt? in prompts where prompt.contains(text) { return }
@@ -157,9 +162,10 @@ struct PromptQueueTests {
             display.type("n 2")
             #expect(await harmful == .no)
             async let third = queue.ask("b.txt\n", question: "accept?", about: "ben", until: second.until)
-            await display.awaitPrompt("accept?")
+            await display.awaitPrompt(exactly: "accept? [y]es, [n]o, [b]lock: ")
             display.type("y")
-            await display.awaitPrompt("accept?")
+            await display.awaitPrompt(exactly: "accept? [y]es, [n]o, [b]lock: y")
+            // The target was chosen with the first character.
             time.update { $0 = $0 + .seconds(1) }
             display.type("y")
             return await third
