@@ -186,7 +186,7 @@ _nearshare() {
 
 _nearshare_receive() {
     repeating_flags=(-v)
-    non_repeating_flags=(--once --json --stdout --version -h --help)
+    non_repeating_flags=(--keep-executable --once --json --stdout --version -h --help)
     repeating_options=()
     non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
@@ -531,7 +531,7 @@ _nearshare_mesh() {
 
 _nearshare_mesh_run() {
     repeating_flags=(-v)
-    non_repeating_flags=(--json --version -h --help)
+    non_repeating_flags=(--keep-executable --json --version -h --help)
     repeating_options=()
     non_repeating_options=(--profile --inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0

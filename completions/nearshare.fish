@@ -23,7 +23,7 @@ function __nearshare_parse_tokens -S
         __nearshare_parse_subcommand 0 'version' 'h/help'
         switch $unparsed_tokens[1]
         case 'receive'
-            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'port=' 'interface=' 'adapter=' 'once' 'json' 'stdout' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'port=' 'interface=' 'adapter=' 'once' 'json' 'stdout' 'v' 'log-level=' 'version' 'h/help'
         case 'send'
             __nearshare_parse_subcommand -r 1 'to=+' 'text=' 'as=' 'links' 'keep-modes' 'timeout=' 'retry=' 'no-resume' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
@@ -48,7 +48,7 @@ function __nearshare_parse_tokens -S
             __nearshare_parse_subcommand 0 'version' 'h/help'
             switch $unparsed_tokens[1]
             case 'run'
-                __nearshare_parse_subcommand 0 'profile=' 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'port=' 'interface=' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
+                __nearshare_parse_subcommand 0 'profile=' 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'port=' 'interface=' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
             case 'status'
                 __nearshare_parse_subcommand 0 'json' 'v' 'log-level=' 'version' 'h/help'
             case 'stop'
@@ -185,6 +185,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" accept' -l 'accept' -d 'Which invitations are accepted: ask, friends, all or none (default: ask on a terminal, otherwise friends).' -rfka 'ask friends all none'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" max-size' -l 'max-size' -d 'Maximum size of a transfer, such as 500MB; larger ones are declined.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" max-per-peer' -l 'max-per-peer' -d 'Maximum bytes accepted from one peer without asking, until the program ends, such as 2GB.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" keep-executable' -l 'keep-executable' -d 'Keep executable bits that the sender has set; otherwise no received file is executable.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" port' -l 'port' -d 'Listen on this TCP port instead of a free one.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" interface' -l 'interface' -d 'Be reachable on this network interface only.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
@@ -295,6 +296,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare mesh run" accept' -l 'accept' -d 'Which invitations are accepted: ask, friends, all or none (default: ask on a terminal, otherwise friends).' -rfka 'ask friends all none'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare mesh run" max-size' -l 'max-size' -d 'Maximum size of a transfer, such as 500MB; larger ones are declined.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare mesh run" max-per-peer' -l 'max-per-peer' -d 'Maximum bytes accepted from one peer without asking, until the program ends, such as 2GB.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare mesh run" keep-executable' -l 'keep-executable' -d 'Keep executable bits that the sender has set; otherwise no received file is executable.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare mesh run" port' -l 'port' -d 'Listen on this TCP port instead of a free one.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare mesh run" interface' -l 'interface' -d 'Be reachable on this network interface only.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare mesh run" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
