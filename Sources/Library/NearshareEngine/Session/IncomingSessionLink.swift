@@ -128,7 +128,7 @@ extension Node {
                     }
                     return session
                 },
-                refuse: {
+                refuse: { [self] in
                     visit.driver.hold(until: settings.clock())
                     visit.driver.send(.refuse(id, $0))
                 })
