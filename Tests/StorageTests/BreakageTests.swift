@@ -373,49 +373,6 @@ struct BreakageTests {
         }
     }
 
-    @Test("Q7: folders as deep as may be take a few descriptors: while they are received, resumed, copied and removed")
-    func deepFolders() async {
-        await #expect(processExitsWith: .success) {
-            var few = rlimit(rlim_cur: 64, rlim_max: 64)
-            guard setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &few) == 0 else {
-                throw RigFailure(description: "no limit")
-            }
-            let names = (0..<EntryHeader.maximumDepth - 1).map { "d\($0)" }
-            let folders = (1...names.count).map { InMemorySource.Entry.folder(Array(names.prefix($0))) }
-            // The way back up, level by level.
-            let files = (1...names.count).reversed().map { InMemorySource.Entry.file(in: Array(names.prefix($0)) + ["f"], [1]) }
-            let source = InMemorySource(folders + files)
-            let rig = try InboxRig(scratch: ScratchFolder(onDisk: true))
-            let length = try TransferRig.streamByteCount(of: source)
-            // Four at once, each at its deepest, then one of them again.
-            do {
-                let sinks = try (0..<4).map { number in
-                    let sink = try rig.sink(source.offer, key: [UInt8(number)])
-                    try TransferRig(cut: length * 3 / 4).move(source, to: sink)
-                    return sink
-                }
-                for sink in sinks { sink.suspend() }
-                sinks[3].discard()
-            }
-            let result = try TransferRig().move(source, to: try rig.sink(source.offer, key: [0]))
-            let inbox = try FileDescriptor.openDirectory(path: rig.scratch("inbox"))
-            let count = UInt64(source.entries.count)
-            guard result.delivered?.map(\.isInInbox) == [true], FileTree.size(of: inbox).entryCount == count else {
-                throw RigFailure(description: "\(String(describing: result.delivered))")
-            }
-            try FileTree.copy("d0", in: inbox, to: "copy", in: inbox)
-            guard FileTree.size(of: inbox).entryCount == 2 * count else {
-                throw RigFailure(description: "not copied")
-            }
-            rig.inbox.removeStaleTransfers(now: WallTime(milliseconds: .max / 2))
-            inbox.removeTree("copy")
-            inbox.removeTree("d0")
-            guard rig.scratch.tree("inbox").isEmpty, rig.scratch.tree("state/spool").isEmpty else {
-                throw RigFailure(description: "not removed")
-            }
-        }
-    }
-
     @Test("Q7: a claimed size reserves no more than a step ahead of what was received")
     func reservation() throws {
         let rig = try InboxRig(scratch: ScratchFolder(onDisk: true))

@@ -22,18 +22,20 @@ struct TransferQuotaTests {
     func offers() throws {
         #expect(throws: StorageError.self) { try quota(total: 11) { $0.maximumSize = 10 } }
         #expect(throws: StorageError.self) { try quota(total: nil, entries: 4) { $0.maximumEntries = 3 } }
-        #expect(throws: Never.self) { try quota(total: 10, entries: 3) { ($0.maximumSize, $0.maximumEntries) = (10, 3) } }
+        #expect(throws: Never.self) { try quota(total: 10) { ($0.maximumSize, $0.maximumEntries) = (10, 1) } }
+        #expect(throws: StorageError.self) { try quota(total: 10, entries: 3) { $0.maximumSize = 8201 } }
+        #expect(throws: Never.self) { try quota(total: 10, entries: 3) { $0.maximumSize = 8202 } }
     }
 
     @Test("R8: the rest of a transfer has to fit beside the reserve")
     func space() throws {
         let quota = try quota(total: 100) { $0.reserve = 50 }
-        #expect(throws: Never.self) { try quota.checkSpace(beyond: 0, free: 150) }
-        #expect(throws: StorageError.self) { try quota.checkSpace(beyond: 0, free: 149) }
-        #expect(throws: Never.self) { try quota.checkSpace(beyond: 1, free: 149) }
+        #expect(throws: Never.self) { try quota.checkSpace(beyond: 0, free: 4246) }
+        #expect(throws: StorageError.self) { try quota.checkSpace(beyond: 0, free: 4245) }
+        #expect(throws: Never.self) { try quota.checkSpace(beyond: 1, free: 4245) }
         #expect(throws: Never.self) { try quota.checkSpace(beyond: .max, free: 0) }
         #expect(throws: Never.self) { try quota.checkSpace(beyond: 0, free: nil) }
-        #expect(throws: Never.self) { try self.quota(total: nil).checkSpace(beyond: 0, free: 0) }
+        #expect(throws: Never.self) { try self.quota(total: nil).checkSpace(beyond: 0, free: 4096) }
     }
 
     @Test("R7, R8: a limit holds while writing, also for counts near the end of 64 bits")
