@@ -145,7 +145,7 @@ struct CarryBoundsTests {
         #expect(network.texts(2) == ["after all that"])
     }
 
-    @Test("B9: the longest time to live, from a sender whose clock is ahead, is acknowledged within its bounds")
+    @Test("B9, M14: the longest time to live, from a sender whose clock is ahead, is acknowledged within its bounds")
     func longestLifetime() {
         var network = row()
         network.clockOffsets[0] = .seconds(300)

@@ -80,6 +80,36 @@ struct BundleIndexTests {
         #expect(!isAdmitted && evicted.isEmpty && index.count == 1)
     }
 
+    @Test("M6, B5: a flood of broadcasts over the same neighbour displaces nothing that is for somebody, or of a contact")
+    func ranks() {
+        var quota = BundleQuota()
+        quota.bundleCountPerPreviousNode = 20
+        let friend = RouterFixtures.stored(250, from: 9, to: .everyone).copy.bundle.source
+        var index = BundleIndex(local: RouterFixtures.local, quota: quota, isContact: { $0 == friend })
+        func arrive(_ stored: StoredBundle, _ rank: BundleIndex.Rank) -> [BundleID] {
+            let (isAdmitted, evicted) = index.admit(byteCount: 400, from: one, rank: rank, now: now)
+            if isAdmitted { index.insert(stored) }
+            return evicted
+        }
+        let theirs = RouterFixtures.stored(1, from: 9, to: .endpoint(two), previousNode: one)
+        let directed = RouterFixtures.stored(2, from: 8, to: .endpoint(two), previousNode: one, created: 1)
+        for stored in [theirs, directed] {
+            let rank = index.rank(source: stored.copy.bundle.source, destination: two)
+            #expect(rank == (stored.id == theirs.id ? .contact : .directed))
+            _ = arrive(stored, rank)
+        }
+        // Each of another source, as private bundles are.
+        for number in 10..<110 as Range<UInt8> {
+            _ = arrive(RouterFixtures.stored(number, from: number, to: .everyone, previousNode: one, created: 2), .flooded)
+        }
+        #expect(index.count == 20 && index[theirs.id] != nil && index[directed.id] != nil)
+        for number in 110..<240 as Range<UInt8> {
+            _ = arrive(
+                RouterFixtures.stored(number, from: number, to: .endpoint(two), previousNode: one, created: 3), .directed)
+        }
+        #expect(index.count == 20 && index[theirs.id] != nil)
+    }
+
     @Test("This node's own bundles have a limit of their own, and are never evicted")
     func own() {
         var quota = BundleQuota()

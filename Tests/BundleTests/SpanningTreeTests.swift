@@ -146,4 +146,21 @@ struct SpanningTreeTests {
         tree.forgetReportedReachability(by: near)
         #expect(tree.reachabilityUpdate(for: near) == second)
     }
+
+    @Test("M13: a neighbour that claims a lower root and names this node its parent leaves no trace when it leaves")
+    func lyingParent() {
+        for others in 0...1 {
+            var tree = others == 0 ? tree(neighbours: near) : tree(neighbours: near, far)
+            if others == 1 { _ = tree.receive(report(distance: 3), from: far, now: moment(0)) }
+            // A lower root, and this node is the parent: each is the other's.
+            _ = tree.receive(report(distance: 1, isToParent: true, reaches: [near, far]), from: near, now: moment(1))
+            _ = tree.selectParent(now: moment(1.4))
+            #expect(tree.parent == near)
+            _ = tree.removeNeighbour(near, now: moment(2))
+            #expect(tree.neighbours[near] == nil && tree.parent != near)
+            _ = tree.reachabilityReportDue(now: moment(4))
+            _ = tree.endEpoch(now: moment(200))
+            #expect(others == 0 || tree.isRoot || tree.parent == far)
+        }
+    }
 }

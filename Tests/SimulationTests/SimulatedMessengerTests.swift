@@ -16,9 +16,10 @@ import Testing
 
     @Test(
         "A sends to C while C is away, B carries and is killed and restarted, A leaves, C comes: C receives once and A learns of it",
-        arguments: seeds)
-    func carried(seed: UInt64) throws {
+        arguments: seeds, [0, 10])
+    func carried(seed: UInt64, lossOneIn: Int) throws {
         var nodes = SimulatedNodes(seed: seed)
+        nodes.conditions.lossOneIn = lossOneIn
         let (ada, bea, cleo) = (try nodes.addNode("Ada"), try nodes.addNode("Bea"), try nodes.addNode("Cleo"))
         nodes.connect(ada, bea)
         let id = try nodes.send("for later", from: ada, to: cleo)
@@ -31,7 +32,7 @@ import Testing
         try nodes.start(bea)
         let meeting = nodes.connect(bea, cleo)
         // The acknowledgement is carried in place of the message.
-        let isAcknowledged = nodes.run(for: .seconds(120)) { nodes in
+        let isAcknowledged = nodes.run(for: .seconds(360)) { nodes in
             !nodes.texts(cleo).isEmpty && kinds(nodes.nodes[bea].store) == [.acknowledgement]
         }
         #expect(isAcknowledged, "\(nodes.summary)")
@@ -39,7 +40,7 @@ import Testing
         try nodes.start(ada)
         if let meeting { nodes.cut(meeting) }
         nodes.connect(ada, bea)
-        let isDelivered = nodes.run(for: .seconds(120)) { $0.nodes[ada].bundleEvents.contains(.delivered(id)) }
+        let isDelivered = nodes.run(for: .seconds(360)) { $0.nodes[ada].bundleEvents.contains(.delivered(id)) }
         #expect(isDelivered, "\(nodes.summary)")
         nodes.run(for: .seconds(60))
         #expect(nodes.texts(cleo) == ["for later"], "\(nodes.summary)")
@@ -65,5 +66,21 @@ import Testing
             let expected = ["from \((receiver + 3) % 5)"] + (receiver == 0 ? [] : ["to all"])
             #expect(nodes.texts(receiver).sorted() == expected.sorted(), "node \(receiver); \(nodes.summary)")
         }
+    }
+
+    @Test("In a line that loses a tenth of all frames, what waits for a node that restarts arrives once", arguments: seeds)
+    func restarted(seed: UInt64) throws {
+        var nodes = SimulatedNodes(seed: seed)
+        nodes.conditions.lossOneIn = 10
+        for number in 0..<4 { try nodes.addNode("node \(number)") }
+        var links = (1..<4).map { nodes.connect($0 - 1, $0) }
+        nodes.run(for: .seconds(60))
+        nodes.kill(3)
+        let id = try nodes.send("for later", from: 0, to: 3)
+        nodes.run(for: .seconds(90))
+        try nodes.start(3)
+        links.append(nodes.connect(2, 3))
+        let isDelivered = nodes.run(for: .seconds(360)) { $0.nodes[0].bundleEvents.contains(.delivered(id)) }
+        #expect(isDelivered && nodes.texts(3) == ["for later"], "\(nodes.summary)")
     }
 }

@@ -18,8 +18,9 @@ package struct MonotonicInstant: Sendable, Hashable, Comparable {
         return Self(nanoseconds: overflow ? (distance < 0 ? .min : .max) : sum)
     }
 
-    /// The time from `right` to `left`.
+    /// The time from `right` to `left`, saturating at the bounds of `Int64`.
     package static func - (left: Self, right: Self) -> Duration {
-        .nanoseconds(left.nanoseconds - right.nanoseconds)
+        let (difference, overflow) = left.nanoseconds.subtractingReportingOverflow(right.nanoseconds)
+        return .nanoseconds(overflow ? (left < right ? .min : .max) : difference)
     }
 }

@@ -16,13 +16,13 @@ package struct TokenBucket: Sendable {
         tokensPerSecond = perSecond
     }
 
-    /// Removes one token.
-    /// - Returns: false, with nothing removed, when less than one token is left.
-    package mutating func consume(now: MonotonicInstant) -> Bool {
+    /// Removes one token, or `cost` tokens.
+    /// - Returns: false, with nothing removed, when fewer are left.
+    package mutating func consume(_ cost: Double = 1, now: MonotonicInstant) -> Bool {
         tokens = min(capacity, tokens + (now - lastRefill).inSeconds * tokensPerSecond)
         lastRefill = now
-        guard tokens >= 1 else { return false }
-        tokens -= 1
+        guard tokens >= cost else { return false }
+        tokens -= cost
         return true
     }
 

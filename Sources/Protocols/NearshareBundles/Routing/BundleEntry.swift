@@ -22,8 +22,7 @@ struct BundleEntry: Sendable {
         private let low: UInt64
 
         init?(_ bytes: [UInt8]?) {
-            guard let bytes else { return nil }
-            precondition(bytes.count == Bundle.hashLockByteCount)
+            guard let bytes, bytes.count == Bundle.hashLockByteCount else { return nil }
             high = bytes[..<8].reduce(0) { $0 << 8 | UInt64($1) }
             low = bytes[8...].reduce(0) { $0 << 8 | UInt64($1) }
         }
@@ -74,11 +73,11 @@ struct BundleEntry: Sendable {
             (hashLock, hasHashLock) = (lock ?? HashLock.none, lock != nil)
             (acknowledged, isAcknowledgement) = (acknowledgement?.id ?? stored.id, acknowledgement != nil)
             creationTime = bundle.creationTime
-            timeToLive = UInt32(bundle.profile.timeToLive)
-            sharingTime = UInt16(bundle.profile.sharingTime)
-            hopLimit = UInt16(bundle.profile.hopLimit)
-            maximumPropagation = UInt16(bundle.profile.maximumPropagation)
-            byteCount = UInt16(bundle.quotaByteCount)
+            timeToLive = UInt32(clamping: bundle.profile.timeToLive)
+            sharingTime = UInt16(clamping: bundle.profile.sharingTime)
+            hopLimit = UInt16(clamping: bundle.profile.hopLimit)
+            maximumPropagation = UInt16(clamping: bundle.profile.maximumPropagation)
+            byteCount = UInt16(clamping: bundle.quotaByteCount)
             hopCount = UInt16(clamping: stored.copy.hopCount)
             fitsRadio = bundle.body.count <= Bundle.maximumRadioBodyByteCount
             visitedTags = Array((stored.copy.visitedTags + [ownTag]).suffix(bundle.profile.tracklistLimit))

@@ -8,10 +8,13 @@ struct BundleIndex: Sendable {
     private var acknowledgements: [BundleID: BundleID] = [:]
     private let local: EndpointID
     private let quota: BundleQuota
+    /// Whether an endpoint is a contact of the user.
+    private let isContact: @Sendable (EndpointID) -> Bool
 
-    init(local: EndpointID, quota: BundleQuota) {
+    init(local: EndpointID, quota: BundleQuota, isContact: @escaping @Sendable (EndpointID) -> Bool = { _ in false }) {
         self.local = local
         self.quota = quota
+        self.isContact = isContact
     }
 
     var count: Int { entries.count }
@@ -115,11 +118,28 @@ struct BundleIndex: Sendable {
 
     // MARK: Quotas
 
+    /// The order in which bundles make room for others: a flood of messages for everyone never displaces what is on its way to
+    /// somebody, and no flood displaces what the user's contacts send and receive (M6).
+    enum Rank: Int, Comparable {
+        /// For everyone, or for an unnamed destination.
+        case flooded
+        case directed
+        /// From or for a contact.
+        case contact
+
+        static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    func rank(source: EndpointID, destination: EndpointID?) -> Rank {
+        if isContact(source) || destination.map(isContact) ?? false { return .contact }
+        return destination == nil ? .flooded : .directed
+    }
+
     /// Makes room for a bundle, first among those of the same neighbour (B5), by evicting the oldest bundle of the source with
-    /// most bundles there. An evicted bundle is accepted again when it arrives again.
+    /// most bundles there, of the lowest rank. An evicted bundle is accepted again when it arrives again.
     /// - Returns: whether there is room, and the evicted bundles.
     mutating func admit(
-        byteCount size: Int, from neighbour: EndpointID, now: Moment
+        byteCount size: Int, from neighbour: EndpointID, rank: Rank = .directed, now: Moment
     ) -> (isAdmitted: Bool, evicted: [BundleID]) {
         guard size <= quota.byteCountPerPreviousNode, size <= quota.byteCount else { return (false, []) }
         var evicted: [BundleID] = []
@@ -144,7 +164,7 @@ struct BundleIndex: Sendable {
             let largest = usage.max {
                 ($0.value.byteCount, $0.key.rawValue) < ($1.value.byteCount, $1.key.rawValue)
             }?.key
-            guard let loser = isOverShare ? neighbour : largest, let victim = oldest(from: loser) else {
+            guard let loser = isOverShare ? neighbour : largest, let victim = oldest(from: loser, upTo: rank) else {
                 return (false, evicted)
             }
             _ = remove(victim, now: now)
@@ -163,12 +183,15 @@ struct BundleIndex: Sendable {
         }
     }
 
-    private func oldest(from previousNode: EndpointID) -> BundleID? {
-        let brought = entries.filter { $0.value.previousNode == previousNode }
-        let counts = brought.values.reduce(into: [EndpointID: Int]()) { $0[$1.source, default: 0] += 1 }
+    private func oldest(from previousNode: EndpointID, upTo rank: Rank) -> BundleID? {
+        let ranked = entries.filter { $0.value.previousNode == previousNode }
+            .map { (id: $0.key, entry: $0.value, rank: self.rank(source: $0.value.source, destination: $0.value.destination)) }
+        guard let lowest = ranked.map(\.rank).min(), lowest <= rank else { return nil }
+        let brought = ranked.filter { $0.rank == lowest }
+        let counts = brought.reduce(into: [EndpointID: Int]()) { $0[$1.entry.source, default: 0] += 1 }
         let source = counts.max { ($0.value, $0.key.rawValue) < ($1.value, $1.key.rawValue) }?.key
-        return brought.filter { $0.value.source == source }
-            .min { ($0.value.creationTime, $0.key.short) < ($1.value.creationTime, $1.key.short) }?.key
+        return brought.filter { $0.entry.source == source }
+            .min { ($0.entry.creationTime, $0.id.short) < ($1.entry.creationTime, $1.id.short) }?.id
     }
 
     // MARK: Expiry

@@ -19,6 +19,9 @@ extension BundleRouter {
     // MARK: Reports
 
     private mutating func receive(_ report: SpanningTreeReport, from neighbour: EndpointID, now: Moment) {
+        // Not confirmed: the neighbour sends it again.
+        let byteCount = (report.summary?.filter.bytes.count ?? 0) + (report.reachability?.bytes.count ?? 0)
+        guard forwarder.admitsReport(byteCount: byteCount, of: neighbour, now: now) else { return }
         if let token = report.token { apply(forwarder.confirm(token, to: neighbour), now: now) }
         apply(tree.receive(report, from: neighbour, now: now), now: now)
         guard let summary = report.summary else { return }
@@ -118,7 +121,11 @@ extension BundleRouter {
         _ copy: BundleCopy, _ id: BundleID, from neighbour: EndpointID, preferring preferred: EndpointID? = nil, now: Moment
     ) {
         guard settings.isForwarding else { return }
-        let (isAdmitted, evicted) = index.admit(byteCount: copy.bundle.quotaByteCount, from: neighbour, now: now)
+        var destination: EndpointID?
+        if case .endpoint(let id) = copy.bundle.destination { destination = id }
+        let (isAdmitted, evicted) = index.admit(
+            byteCount: copy.bundle.quotaByteCount, from: neighbour,
+            rank: index.rank(source: copy.bundle.source, destination: destination), now: now)
         for victim in evicted { react(.delete([victim])) }
         guard isAdmitted else { return }
         store(StoredBundle(id: id, copy: copy, previousNode: neighbour), now: now)

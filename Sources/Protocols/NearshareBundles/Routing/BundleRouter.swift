@@ -42,7 +42,7 @@ package struct BundleRouter: Sendable {
         self.random = random
         address = keys.contact.address
         tree = SpanningTree(local: address, epochInterval: settings.epochInterval, now: now)
-        index = BundleIndex(local: address, quota: settings.quota)
+        index = BundleIndex(local: address, quota: settings.quota, isContact: settings.isContact)
         forwarder = Forwarder(settings: settings)
     }
 
@@ -164,6 +164,8 @@ package struct BundleRouter: Sendable {
                 apply(forwarder.acknowledgementTimedOut(id, index: &index, tree: tree, now: now), now: now)
             case .retransmission(let id, let neighbour):
                 apply(forwarder.retransmit(id, to: neighbour, index: &index, tree: tree, now: now), now: now)
+            case .reoffer(let id, let neighbour):
+                apply(forwarder.reoffer(id, to: neighbour, index: &index, now: now), now: now)
             case .receipts(let neighbour): apply(forwarder.sendReceipts(to: neighbour), now: now)
             case .reportRetransmission(let neighbour, let token):
                 if let request = exchange.repetition(of: token, to: neighbour) { report(request, to: neighbour, now: now) }

@@ -15,6 +15,13 @@ package struct BundleRouterSettings: Sendable {
     /// Token-bucket rate of signature checks for one neighbour. Checking costs more than forging (B2, B11).
     package var signaturesPerSecond = 100.0
     package var signatureBurst = 1_000.0
+    /// Token-bucket rate of reports of one neighbour. A report costs one token, and another one for each
+    /// ``reportByteCount`` bytes of its filters, because reading them costs more than writing them (B9).
+    package var reportsPerSecond = 2.0
+    package var reportBurst = 40.0
+    package var reportByteCount = 4_096
+    /// Whether an endpoint is a contact of the user, whose bundles are the last to be evicted.
+    package var isContact: @Sendable (EndpointID) -> Bool = { _ in false }
     /// Verifies a signature. A simulation of many nodes in one process verifies each once.
     package var isSigned: @Sendable (BundleCopy, BundleID) -> Bool = { copy, _ in copy.bundle.isValid(copy.signature) }
 

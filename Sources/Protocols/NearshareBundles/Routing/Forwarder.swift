@@ -19,6 +19,8 @@ struct Forwarder: Sendable {
         var receipts: [UInt64] = []
         /// Rate limit of signature checks.
         var signatureChecks: TokenBucket
+        /// Rate limit of reports.
+        var reports: TokenBucket
 
         /// It holds the bundle, or has been sent a copy.
         func isHandled(_ id: BundleID) -> Bool { holdings[id.short] != nil || offers[id.short] != nil }
@@ -62,7 +64,8 @@ struct Forwarder: Sendable {
         neighbours[id] = Neighbour(
             link: link, queueEnd: now.monotonic,
             signatureChecks: TokenBucket(
-                capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now.monotonic))
+                capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now.monotonic),
+            reports: TokenBucket(capacity: settings.reportBurst, perSecond: settings.reportsPerSecond, now: now.monotonic))
     }
 
     /// - Returns: false when it was none.
@@ -77,6 +80,13 @@ struct Forwarder: Sendable {
     /// - Returns: false when the neighbour has caused too many signature checks recently (B2, B11).
     mutating func admitsSignatureCheck(for id: EndpointID, now: Moment) -> Bool {
         change(id) { $0.signatureChecks.consume(now: now.monotonic) } ?? false
+    }
+
+    /// - Parameter byteCount: of the report's filters.
+    /// - Returns: false when the neighbour has sent too many reports recently (B9).
+    mutating func admitsReport(byteCount: Int, of id: EndpointID, now: Moment) -> Bool {
+        let cost = 1 + Double(byteCount / settings.reportByteCount)
+        return change(id) { $0.reports.consume(cost, now: now.monotonic) } ?? false
     }
 
     /// Changes a neighbour in place in the table, without a copy of its state.
@@ -334,14 +344,31 @@ struct Forwarder: Sendable {
             isWithinLimits(entry)
         else {
             change(neighbour) { $0.offers[id.short] = nil }
-            // The neighbour seems to be out of range.
-            guard entry.state == .routed(to: neighbour) else { return [] }
-            return route(id, excluding: [neighbour], index: &index, tree: tree, now: now)
+            // The neighbour seems to be out of range, or does not know this node yet.
+            guard entry.state == .routed(to: neighbour) else { return [offerAgain(id, to: neighbour)] }
+            return route(id, excluding: [neighbour], index: &index, tree: tree, now: now) + [offerAgain(id, to: neighbour)]
         }
         let copy = copy(of: id, entry, to: neighbour, entry.isEpidemic ? .epidemic : .routed, index: &index)
         change(neighbour) { $0.offers[id.short]?.attemptCount += 1 }
         let delay = JitteredDelay(Self.retransmissionDelay * Double(1 << offer.attemptCount))
         return [copy, .start(.retransmission(id, to: neighbour), delay)]
+    }
+
+    private func offerAgain(_ id: BundleID, to neighbour: EndpointID) -> RouterEffect {
+        .start(.reoffer(id, to: neighbour), JitteredDelay(Self.reofferDelay, by: 1...1.5))
+    }
+
+    /// Offers a bundle again that a neighbour has not confirmed, if it is still in range: its own summary vector was compared while
+    /// the last offer was open, and it sends no other one before it changes.
+    mutating func reoffer(
+        _ id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, now: Moment
+    ) -> [RouterEffect] {
+        guard let entry = index[id], isNeighbour(neighbour), !isHandled(id, by: neighbour),
+            entry.isEpidemic || entry.destination == neighbour, isWithinLimits(entry)
+        else { return [] }
+        var effects: [RouterEffect] = []
+        forward(id, to: neighbour, entry.isEpidemic ? .epidemic : .routed, index: &index, now: now, effects: &effects)
+        return effects
     }
 
     // MARK: Waiting bundles
@@ -433,6 +460,8 @@ struct Forwarder: Sendable {
     private static let pacingInterval = Duration.milliseconds(250)
     private static let retransmissionDelay = Duration.milliseconds(500)
     private static let maximumAttemptCount: UInt8 = 5
+    /// Time after which a neighbour that confirmed nothing is tried again; longer than the interval of its announcements.
+    private static let reofferDelay = Duration.seconds(20)
     private static let secondAttemptDelay = Duration.seconds(10)
     private static let waitingRetryDelay = Duration.seconds(3)
     private static let receiptDelay = Duration.milliseconds(100)

@@ -31,6 +31,7 @@ extension Bundle {
 
     /// - Parameter key: the one that ``senderKey`` belongs to.
     package func signature(by key: SigningPrivateKey) -> [UInt8] {
+        // Safe: the caller has made the bundle with this key.
         precondition(key.publicKey.bytes == senderKey)
         return key.signature(for: signedBytes)
     }

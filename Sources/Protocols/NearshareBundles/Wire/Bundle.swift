@@ -54,8 +54,11 @@ package struct Bundle: Sendable, Hashable {
         kind: Kind, destination: Destination, profile: PropagationProfile, creationTime: WallTime, senderKey: [UInt8],
         hashLock: [UInt8]?, body: [UInt8]
     ) {
+        // Safe: this node makes bundles of its own sizes; received ones are decoded by the initializer below.
         precondition(senderKey.count == Self.keyByteCount)
+        // Safe: this node makes bundles of its own sizes; received ones are decoded by the initializer below.
         precondition(hashLock?.count ?? Self.hashLockByteCount == Self.hashLockByteCount)
+        // Safe: this node makes bundles of its own sizes; received ones are decoded by the initializer below.
         precondition(body.count <= Self.maximumBodyByteCount)
         self.kind = kind
         self.destination = destination
@@ -112,7 +115,9 @@ package struct Bundle: Sendable, Hashable {
     }
 
     /// The bytes that the signature covers, after its label.
-    package var encoded: [UInt8] { encodedHeader + withUnsafeBytes(of: UInt16(body.count).bigEndian) { Array($0) } + body }
+    package var encoded: [UInt8] {
+        encodedHeader + withUnsafeBytes(of: UInt16(clamping: body.count).bigEndian) { Array($0) } + body
+    }
 
     /// Everything but the body. A sealed body is bound to it, and so cannot be moved under other limits.
     package var encodedHeader: [UInt8] {

@@ -15,6 +15,7 @@ package struct BundleAcknowledgement: Sendable, Hashable {
 
     /// Traps when the secret does not have its size.
     package init(id: BundleID, secret: [UInt8]) {
+        // Safe: this node draws its secrets, and those of others are decoded by the initializer below.
         precondition(secret.count == Self.secretByteCount)
         self.id = id
         self.secret = secret

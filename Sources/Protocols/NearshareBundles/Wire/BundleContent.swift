@@ -35,7 +35,8 @@ package enum BundleContent: Sendable, Hashable {
         switch self {
         case .structured(let value): [Self.structuredKind] + (try value.encoded())
         case .besideFile(let value, let name):
-            [Self.besideFileKind] + [UInt8(name.utf8.prefix(255).count)] + Array(name.utf8.prefix(255)) + (try value.encoded())
+            [Self.besideFileKind] + [UInt8(clamping: name.utf8.prefix(255).count)] + Array(name.utf8.prefix(255))
+                + (try value.encoded())
         case .other(let kind, let data): [kind] + data
         }
     }

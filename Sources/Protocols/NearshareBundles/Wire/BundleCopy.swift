@@ -25,6 +25,7 @@ package struct BundleCopy: Sendable, Hashable {
 
     /// Traps when the signature does not have its size.
     package init(hopCount: Int, forwarding: ForwardingMode, visitedTags: [UInt32], bundle: Bundle, signature: [UInt8]) {
+        // Safe: a signature of this node; others are decoded by the initializer below.
         precondition(signature.count == Bundle.signatureByteCount)
         self.hopCount = hopCount
         self.forwarding = forwarding
@@ -58,7 +59,7 @@ package struct BundleCopy: Sendable, Hashable {
         var writer = ByteWriter(reserving: 200 + 4 * visitedTags.count + bundle.body.count)
         writer.write(UInt16(clamping: hopCount))
         writer.write(forwarding.rawValue)
-        writer.write(UInt8(visitedTags.count))
+        writer.write(UInt8(clamping: visitedTags.count))
         for tag in visitedTags { writer.write(tag) }
         writer.write(bundle.encoded)
         writer.write(signature)

@@ -39,10 +39,11 @@ package enum BundlePacket: Sendable, Hashable {
         case .copy(let copy): return [Kind.copy] + copy.encoded
         case .report(let report): return [Kind.report] + report.encoded
         case .receipt(let numbers):
+            // Safe: the forwarder sends receipts as soon as there are so many.
             precondition((1...Self.maximumReceiptCount).contains(numbers.count))
             var writer = ByteWriter(reserving: 2 + 8 * numbers.count)
             writer.write(Kind.receipt)
-            writer.write(UInt8(numbers.count))
+            writer.write(UInt8(clamping: numbers.count))
             for number in numbers { writer.write(number) }
             return writer.bytes
         }

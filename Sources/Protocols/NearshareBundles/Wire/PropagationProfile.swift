@@ -114,11 +114,11 @@ package struct PropagationProfile: Sendable, Hashable {
     static let encodedByteCount = 11
 
     func encode(to writer: inout ByteWriter) {
-        writer.write(UInt16(hopLimit))
-        writer.write(UInt32(timeToLive))
-        writer.write(UInt16(sharingTime))
-        writer.write(UInt16(maximumPropagation))
-        writer.write(UInt8(tracklistLimit))
+        writer.write(UInt16(clamping: hopLimit))
+        writer.write(UInt32(clamping: timeToLive))
+        writer.write(UInt16(clamping: sharingTime))
+        writer.write(UInt16(clamping: maximumPropagation))
+        writer.write(UInt8(clamping: tracklistLimit))
     }
 
     init(reading reader: inout ByteReader) throws(MalformedInput) {

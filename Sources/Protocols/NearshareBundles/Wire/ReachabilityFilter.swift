@@ -61,7 +61,7 @@ package struct ReachabilityFilter: Sendable, Hashable {
 
     /// The address tag of an endpoint: its first 26 bits plus 1, so that every difference is at least 1.
     package static func tag(of endpoint: EndpointID) -> UInt32 {
-        UInt32(endpoint.rawValue >> UInt64(64 - tagBitCount)) + 1
+        UInt32(clamping: endpoint.rawValue >> UInt64(64 - tagBitCount)) + 1
     }
 
     /// The tags of all endpoints, in ascending order.
@@ -93,7 +93,7 @@ package struct ReachabilityFilter: Sendable, Hashable {
         var last: UInt64 = 0
         while let quotient = bits.readUnary(), let rest = bits.read(Int(parameter)) {
             last += quotient << parameter + rest + 1
-            guard last <= 1 << UInt64(Self.tagBitCount), body(UInt32(last)) else { return }
+            guard last <= 1 << UInt64(Self.tagBitCount), body(UInt32(clamping: last)) else { return }
         }
     }
 }

@@ -30,7 +30,7 @@ package struct SummaryVector: Sendable, Hashable {
     package init(of ids: [BundleID], turn: Int, salt: UInt32) {
         self.salt = salt
         shareCount = UInt8(clamping: (ids.count + Self.idsInShare - 1) / Self.idsInShare + (ids.isEmpty ? 1 : 0))
-        share = UInt8(turn % Int(shareCount))
+        share = UInt8(clamping: turn % Int(shareCount))
         let (share, shareCount) = (share, shareCount)
         let covered = ids.reversed().lazy.filter { Self.covers($0, share: share, of: shareCount) }
         filter = GolombFilter(
@@ -53,7 +53,7 @@ package struct SummaryVector: Sendable, Hashable {
         writer.write(salt)
         writer.write(share)
         writer.write(shareCount)
-        writer.write(UInt8(filter.parameter))
+        writer.write(UInt8(clamping: filter.parameter))
         writer.write(filter.range)
         writer.writeCounted(filter.bytes, by: UInt16.self)
     }
