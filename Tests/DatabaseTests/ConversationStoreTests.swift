@@ -156,6 +156,38 @@ struct ConversationStoreTests {
         #expect(try store.entries(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
     }
 
+    @Test("M12: lines of strangers and of the public room are bounded in bytes, and take nothing from the user's conversations")
+    func bytes() throws {
+        var limits = ConversationLimits()
+        (limits.roomBytes, limits.strangerBytes, limits.strangerConversations) = (50_000, 50_000, 5)
+        let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
+        _ = try store.insert(line("question", in: .peer(anna)))
+        let text = String(repeating: "x", count: 1_000)
+        for number in 0..<200 {
+            _ = try store.insert(line("\(number)", in: .publicRoom, by: ben, text))
+            _ = try store.insert(line("\(number)", in: .peer(ben), by: ben, text))
+            _ = try store.insert(line("\(number)", in: .peer(anna), by: anna, text))
+        }
+        #expect(try store.entries(of: .publicRoom, before: nil, limit: 500).count <= 50_000 / 1_256)
+        #expect(try store.entries(of: .publicRoom, before: nil, limit: 500).last?.id == "199")
+        #expect(try (20..<40).contains(store.entries(of: .peer(ben), before: nil, limit: 500).count))
+        #expect(try store.entries(of: .peer(anna), before: nil, limit: 500).count == 201)
+        for number in 0..<20 as Range<UInt8> {
+            let stranger = PeerID(fitting: [7, number])
+            _ = try store.insert(line("hello", in: .peer(stranger), by: stranger))
+        }
+        let conversations = try store.conversations().map(\.conversation)
+        #expect(conversations.count == 2 + 5 && conversations.contains(.peer(anna)))
+        // An answer makes it the user's own.
+        let last = PeerID(fitting: [7, 19])
+        _ = try store.insert(line("mine", in: .peer(last)))
+        for number in 20..<40 as Range<UInt8> {
+            let stranger = PeerID(fitting: [7, number])
+            _ = try store.insert(line("hello", in: .peer(stranger), by: stranger))
+        }
+        #expect(try store.entries(of: .peer(last), before: nil, limit: 5).map(\.id) == ["hello", "mine"])
+    }
+
     @Test("D4: texts with SQL are stored as texts")
     func injection() throws {
         let text = "'; DROP TABLE line; --"

@@ -7,8 +7,16 @@ package struct ConversationLimits: Sendable, Hashable {
     package var arrivals = 10_000
     /// Lines in one conversation.
     package var lines = 50_000
+    /// Bytes of the lines that others have sent to the public room.
+    package var roomBytes = 16 << 20
+    /// Conversations in which the user has not written. Any peer can start one.
+    package var strangerConversations = 256
+    /// Bytes of the lines in these conversations together.
+    package var strangerBytes = 16 << 20
     /// Incomplete texts of one sender.
     package var incompleteTexts = 16
+    /// Fragments of incomplete texts of all senders.
+    package var fragments = 4_096
 
     package init() {}
 }
@@ -74,6 +82,33 @@ package final class SQLiteConversationStore: ConversationStore {
                     ) STRICT;
                     """)
         }
+        // The size of each conversation, kept by triggers, so that no line is read to find what has to give way.
+        migrator.registerMigration("2") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE usage (
+                        conversation TEXT NOT NULL PRIMARY KEY,
+                        bytes INTEGER NOT NULL,
+                        ownLines INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    INSERT INTO usage
+                        SELECT conversation, sum(iif(author IS NULL, 0, length(CAST(text AS BLOB)) + 256)), sum(author IS NULL)
+                        FROM line GROUP BY conversation;
+                    CREATE TRIGGER lineAdded AFTER INSERT ON line BEGIN
+                        INSERT INTO usage VALUES (
+                            new.conversation, iif(new.author IS NULL, 0, length(CAST(new.text AS BLOB)) + 256), new.author IS NULL)
+                        ON CONFLICT (conversation) DO UPDATE
+                            SET bytes = bytes + excluded.bytes, ownLines = ownLines + excluded.ownLines;
+                    END;
+                    CREATE TRIGGER lineRemoved AFTER DELETE ON line BEGIN
+                        UPDATE usage SET bytes = bytes - iif(old.author IS NULL, 0, length(CAST(old.text AS BLOB)) + 256),
+                            ownLines = ownLines - (old.author IS NULL)
+                        WHERE conversation = old.conversation;
+                        DELETE FROM usage WHERE conversation = old.conversation
+                            AND NOT EXISTS (SELECT 1 FROM line WHERE conversation = old.conversation);
+                    END;
+                    """)
+        }
         return migrator
     }
 
@@ -105,8 +140,53 @@ package final class SQLiteConversationStore: ConversationStore {
                         SELECT number FROM line WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
                     """,
                 arguments: [conversation, limits.lines])
+            if entry.author != nil { try Self.makeRoom(limits, after: entry.conversation, database) }
             try Self.insert(parts, of: number, database)
             return number
+        }
+    }
+
+    /// Removes the oldest lines of others where these take too much room: in the public room, and in the largest of the
+    /// conversations in which the user has not written.
+    private static func makeRoom(
+        _ limits: ConversationLimits, after conversation: Conversation, _ database: Database
+    ) throws {
+        func removeOldest(of conversation: String) throws {
+            try database.execute(
+                sql: """
+                    DELETE FROM line WHERE number IN (
+                        SELECT number FROM line WHERE conversation = ? AND author IS NOT NULL ORDER BY number LIMIT 16)
+                    """,
+                arguments: [conversation])
+        }
+        let room = Conversation.publicRoom.text
+        guard conversation != .publicRoom else {
+            while try Int.fetchOne(
+                database, sql: "SELECT bytes FROM usage WHERE conversation = ?", arguments: [room]) ?? 0 > limits.roomBytes
+            {
+                try removeOldest(of: room)
+            }
+            return
+        }
+        while let strangers = try Row.fetchOne(
+            database, sql: "SELECT count(*), coalesce(sum(bytes), 0) FROM usage WHERE ownLines = 0 AND conversation <> ?",
+            arguments: [room])
+        {
+            let (count, bytes): (Int, Int) = (strangers[0], strangers[1])
+            let order: String
+            if bytes > limits.strangerBytes {
+                order = "bytes DESC"
+            } else if count > limits.strangerConversations {
+                order = "(SELECT max(number) FROM line WHERE line.conversation = usage.conversation)"
+            } else {
+                return
+            }
+            let largest = try String.fetchOne(
+                database,
+                sql: "SELECT conversation FROM usage WHERE ownLines = 0 AND conversation <> ? ORDER BY \(order) LIMIT 1",
+                arguments: [room])
+            guard let largest else { return }
+            try removeOldest(of: largest)
         }
     }
 
@@ -270,6 +350,12 @@ package final class SQLiteConversationStore: ConversationStore {
                         SELECT textID FROM piece WHERE sender = ?1 GROUP BY textID ORDER BY max(time) DESC LIMIT ?2)
                     """,
                 arguments: [sender, limits.incompleteTexts])
+            try database.execute(
+                sql: """
+                    DELETE FROM piece WHERE (sender, textID) IN (
+                        SELECT sender, textID FROM piece ORDER BY time LIMIT max(0, (SELECT count(*) FROM piece) - ?))
+                    """,
+                arguments: [limits.fragments])
             return nil
         }
     }
