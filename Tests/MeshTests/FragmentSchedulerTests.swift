@@ -10,7 +10,7 @@ import Testing
     /// One radio link and no peers.
     private func routing() -> MeshRouting {
         var links = LinkTable()
-        links.open(radio, profile: .radio, budget: LinkBudget(MeshRouter.Settings(), now: now))
+        links.open(radio, profile: .radio, budget: LinkBudget(MeshRouter.Settings(), now: now), now: now)
         return MeshRouting(own: PeerID(fitting: [1]), peers: PeerTable(), links: links)
     }
 
@@ -93,16 +93,22 @@ import Testing
         #expect(scheduler.popDue(now: now, routing()) != nil)
     }
 
-    @Test("M6: relayed packets do not take the place of this node's") func shares() throws {
+    @Test("M6, M10: packets relayed from one link take neither the place of this node's nor that of another link's")
+    func shares() throws {
         var scheduler = scheduler()
-        for number in 0..<64 as Range<UInt64> {
-            #expect(scheduler.hasRoom(for: 100, origin: .relayed))
+        func origin(_ link: UInt64) -> FragmentJob.Origin { .relayed(from: MeshLinkID(rawValue: link), isAuthentic: false) }
+        for number in 0..<8 as Range<UInt64> {
+            #expect(scheduler.hasRoom(for: 100, origin: origin(7)))
             scheduler.insert(
-                FragmentJob(try fragmentation(number, count: 1), byteCount: 100, origin: .relayed, to: .link(radio)))
+                FragmentJob(try fragmentation(number, count: 3), byteCount: 100, origin: origin(7), to: .link(radio)))
         }
-        #expect(!scheduler.hasRoom(for: 100, origin: .relayed) && scheduler.hasRoom(for: 100, origin: .own))
-        #expect(!scheduler.hasRoom(for: 9 << 20, origin: .own))
+        #expect(!scheduler.hasRoom(for: 100, origin: origin(7)) && scheduler.hasRoom(for: 100, origin: origin(8)))
+        #expect(scheduler.hasRoom(for: 100, origin: .own) && !scheduler.hasRoom(for: 9 << 20, origin: .own))
+        // This node's file gets every second turn, not the ninth.
+        scheduler.insert(try file(50, count: 2))
+        let sent = try (0..<4).map { try name(scheduler.popDue(now: now + .milliseconds(20 * $0), routing()))?.prefix(3) }
+        #expect(sent.count { $0 == "50." } == 2)
         scheduler.removeJobs(exceptForLinks: LinkTable())
-        #expect(scheduler.isEmpty)
+        #expect(scheduler.jobs.allSatisfy { $0.origin == .file(key(50)) })
     }
 }

@@ -178,6 +178,9 @@ import Testing
         let forged = mallory.identity.signingKey
         victim.receive(try anna.announcement("mallory", at: victim.now, signer: forged))
         #expect(victim.router.peer(anna.id) == nil)
+        // The contradiction makes this node look for her; it gives up before she comes.
+        #expect(!victim.written(.noiseHandshake, on: 0).isEmpty)
+        victim.run(for: .seconds(12))
         // She has a new one, and announces it in her session.
         var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let state = MeshPeerState(capabilities: [.privateMedia], signingKey: forged.publicKey.bytes)

@@ -11,7 +11,7 @@ import Testing
     private func table(_ profiles: [MeshLinkProfile]) -> LinkTable {
         var table = LinkTable()
         for (number, profile) in profiles.enumerated() {
-            table.open(link(UInt64(number)), profile: profile, budget: LinkBudget(MeshRouter.Settings(), now: now))
+            table.open(link(UInt64(number)), profile: profile, budget: LinkBudget(MeshRouter.Settings(), now: now), now: now)
         }
         return table
     }
@@ -20,7 +20,7 @@ import Testing
         var table = table([.stream, .radio, .stream, .radio])
         #expect(table.best(of: [link(0), link(1), link(2), link(3)]) == link(2))
         #expect(table.best(of: [link(1), link(3)]) == link(3))
-        table.close(link(2))
+        table.close(link(2), now: now)
         #expect(table.best(of: [link(2), link(3)]) == link(3))
         #expect(table.best(of: [link(9)]) == nil)
     }
@@ -42,10 +42,10 @@ import Testing
         for _ in 0..<200 { table.enqueue(fragment, on: link(1), priority: .bulk) }
         var count = 0
         while table.dequeueFrame(for: link(1)) != nil { count += 1 }
-        #expect(count == 127)
+        #expect(count == 15)
     }
 
-    @Test("R2, M2: the budget of a link is spent by frames, signatures and malformed frames") func budget() {
+    @Test("R2, M2: a link is limited in frames, signatures and malformed frames") func budget() {
         var settings = MeshRouter.Settings()
         (settings.frameBurst, settings.signatureBurst) = (3, 2)
         var budget = LinkBudget(settings, now: now)
@@ -53,9 +53,80 @@ import Testing
         // A long payload costs as much as several signatures.
         let admitted = [40_000, 10].map { budget.admitSignature(byteCount: $0, now: now) }
         #expect(admitted == [true, false])
-        budget.malformedFrameCount = 64
-        #expect(!budget.isExhausted)
-        budget.malformedFrameCount += 1
-        #expect(budget.isExhausted)
+        var table = table([.stream])
+        for _ in 0..<64 { table.recordMalformedFrame(on: link(0)) }
+        #expect(!table.isExhausted(link(0)))
+        table.recordMalformedFrame(on: link(0))
+        #expect(table.isExhausted(link(0)))
+    }
+
+    @Test("R3, M2: the links of one address share a budget, also one after the other") func address() {
+        var settings = MeshRouter.Settings()
+        (settings.frameBurst, settings.framesPerSecond) = (10, 0)
+        var table = LinkTable()
+        func open(_ number: UInt64, _ address: String, at seconds: Int = 0) {
+            table.open(
+                link(number), profile: .stream, from: .address(address),
+                budget: LinkBudget(settings, now: now + .seconds(seconds)), now: now + .seconds(seconds))
+        }
+        func admitted(_ number: UInt64) -> Int {
+            (0..<20).count { _ in table[budget: link(number)]?.admitFrame(now: now) == true }
+        }
+        open(1, "a")
+        open(2, "a")
+        open(3, "b")
+        #expect([1, 2, 3].map { admitted($0) } == [10, 0, 10])
+        for number in [1, 2] as [UInt64] { table.close(link(number), now: now) }
+        open(4, "a", at: 1)
+        #expect(admitted(4) == 0)
+        table.close(link(4), now: now + .seconds(1))
+        open(5, "a", at: 200)
+        let isAdmitted = table[budget: link(5)]?.admitFrame(now: now + .seconds(200))
+        #expect(isAdmitted == true)
+    }
+
+    @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {
+        var outbox = LinkOutbox()
+        let junk = [UInt8](repeating: 1, count: 4_000)
+        for _ in 0..<1_000 { outbox.append(junk, priority: .normal, origin: .relayed(from: link(1), isAuthentic: false)) }
+        #expect(outbox.byteCount <= 256 << 10)
+        // A fragment and a line of another link, a fragment and a line of this node.
+        let appended = [
+            outbox.append([2], priority: .bulk, origin: .relayed(from: link(2), isAuthentic: false)),
+            outbox.append([3], priority: .normal, origin: .relayed(from: link(2), isAuthentic: true)),
+            outbox.append([4], priority: .bulk), outbox.append([5], priority: .normal),
+        ]
+        #expect(appended == [true, true, true, true])
+        var first: [[UInt8]] = []
+        while first.count < 6, let frame = outbox.removeFirst() { first.append(frame) }
+        #expect(first[0] == [5] && first[1] == [3])
+        #expect(first.contains([2]) && first.contains([4]))
+        while outbox.removeFirst() != nil {}
+        #expect(outbox.isEmpty && outbox.byteCount == 0)
+    }
+
+    @Test("R1: all outboxes together are bounded, and a link without waiting frames still gets some") func allOutboxes() {
+        var table = table(Array(repeating: .stream, count: 16))
+        let frame = [UInt8](repeating: 0, count: 16 << 10)
+        for target in 1..<16 as Range<UInt64> {
+            for source in 1..<16 as Range<UInt64> {
+                for isAuthentic in [true, false] {
+                    for priority in LinkOutbox.Priority.allCases {
+                        for _ in 0..<20 {
+                            table.enqueue(
+                                frame, on: link(target), priority: priority,
+                                origin: .relayed(from: link(source), isAuthentic: isAuthentic))
+                        }
+                    }
+                }
+            }
+        }
+        #expect(table.byteCount > 20 << 20 && table.byteCount <= 36 << 20)
+        table.enqueue([7], on: link(0), priority: .normal)
+        table.enqueue([8], on: link(1), priority: .urgent)
+        let frames = [table.dequeueFrame(for: link(0)), table.dequeueFrame(for: link(1))]
+        #expect(frames == [[7], [8]])
+        for number in 0..<16 as Range<UInt64> { table.close(link(number), now: now) }
+        #expect(table.byteCount == 0)
     }
 }

@@ -12,17 +12,18 @@ import Testing
     private func link(_ number: UInt64) -> MeshLinkID { MeshLinkID(rawValue: number) }
 
     /// Three links, the first two to the same neighbour.
-    private func routing(authenticated: UInt64?) throws -> (MeshRouting, neighbour: PeerID) {
+    private func routing(authenticated: UInt64?, proven: [UInt64]? = [0, 1]) throws -> (MeshRouting, neighbour: PeerID) {
         var random = SeededRandom(seed: 5)
         let identity = LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount))
         var links = LinkTable()
         for (number, profile) in [MeshLinkProfile.radio, .stream, .radio].enumerated() {
-            links.open(link(UInt64(number)), profile: profile, budget: LinkBudget(MeshRouter.Settings(), now: now))
+            links.open(link(UInt64(number)), profile: profile, budget: LinkBudget(MeshRouter.Settings(), now: now), now: now)
         }
         var peers = PeerTable()
         peers.insert(identity.peerID, publicMessages: TokenBucket(capacity: 1, perSecond: 1, now: now), now: now)
         peers.pin(identity.signingKey.publicKey, for: identity.peerID, now: now)
         for number in [0, 1] as [UInt64] { _ = peers.addLink(link(number), to: identity.peerID) }
+        if let proven { for number in proven { _ = peers.prove(identity.peerID, on: link(number)) } }
         if let authenticated { peers.recordAuthenticated(identity.peerID, over: link(authenticated), now: now) }
         return (MeshRouting(own: own, peers: peers, links: links), identity.peerID)
     }
@@ -35,6 +36,9 @@ import Testing
         let (claimed, neighbour) = try routing(authenticated: nil)
         #expect(claimed.links(for: packet(to: nil)) == [link(0), link(1), link(2)])
         #expect(claimed.links(for: packet(to: neighbour)) == [link(0), link(1)])
+        // An announcement alone attracts nothing (M8).
+        let (announced, _) = try routing(authenticated: nil, proven: nil)
+        #expect(announced.links(for: packet(to: neighbour)) == [link(0), link(1), link(2)])
         let (proven, _) = try routing(authenticated: 1)
         #expect(proven.links(for: packet(to: nil)) == [link(1), link(2)])
         #expect(proven.links(for: packet(to: neighbour)) == [link(1)])

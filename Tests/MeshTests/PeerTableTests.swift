@@ -54,12 +54,13 @@ import Testing
         let wasAnnounced = table.remove(anna.peerID)
         #expect(wasAnnounced)
         let forged = mallory.signingKey.publicKey
-        #expect(!table.permits(forged, for: anna.peerID))
+        #expect(table.verdict(on: forged, for: anna.peerID) == .contested)
         table.insert(anna.peerID, publicMessages: budget(), now: now)
         let state = MeshPeerState(capabilities: [], signingKey: forged.bytes)
-        let isRepeated = (0..<2).map { _ in table.apply(state, signingKey: forged, of: anna.peerID) }
+        let isRepeated = (0..<2).map { _ in table.apply(state, signingKey: forged, of: anna.peerID).isRepeated }
         #expect(isRepeated == [false, true])
-        #expect(table.permits(forged, for: anna.peerID))
+        #expect(table.verdict(on: forged, for: anna.peerID) == .accepted)
+        #expect(table.verdict(on: anna.signingKey.publicKey, for: anna.peerID) == .forged)
     }
 
     @Test func aLinkMakesANeighbourOnce() throws {
@@ -79,20 +80,52 @@ import Testing
             return
         }
         #expect(table.removeLink(link).map(\.id) == [anna.peerID])
-        #expect(table.isNeighbour(anna.peerID))
         #expect(table.removeLink(MeshLinkID(rawValue: 2)).first?.isDirect == false)
+    }
+
+    @Test("M8: an announcement makes no neighbour; the first that proves its key on a link is its only one") func proof() throws
+    {
+        let (anna, mallory) = (identity(1), identity(2))
+        var table = try table([anna, mallory])
+        for peer in [anna, mallory] { _ = table.addLink(link, to: peer.peerID) }
+        #expect(!table.isNeighbour(anna.peerID) && table.neighbour(on: link) == nil && table.degree == 1)
+        let proofs = [table.prove(anna.peerID, on: link), table.prove(mallory.peerID, on: link)]
+        #expect(proofs == [true, false] && table.neighbour(on: link) == anna.peerID)
+        _ = table.removeLink(link)
+        #expect(!table.isNeighbour(anna.peerID) && table.neighbour(on: link) == nil)
+        let isProven = table.prove(mallory.peerID, on: MeshLinkID(rawValue: 2))
+        #expect(isProven)
+    }
+
+    @Test("M11: no number of other announcements evicts the key of a peer that is present, proven or a contact")
+    func evictedPins() throws {
+        let (anna, ben, cleo) = (identity(1), identity(2), identity(3))
+        var pins = KeyPins()
+        let links = (1...2 as ClosedRange<UInt64>).map { MeshLinkID(rawValue: $0) }
+        pins.insert(anna.signingKey.publicKey, for: anna.peerID, from: links[0])
+        pins.insert(ben.signingKey.publicKey, for: ben.peerID, isProven: true, from: links[1])
+        pins.contacts = [cleo.peerID: cleo.signingKey.publicKey]
+        let forged = identity(9).signingKey.publicKey
+        for number in 0..<5_000 {
+            let peer = PeerID(fitting: [9, UInt8(number >> 8), UInt8(number & 255)])
+            pins.insert(forged, for: peer, from: links[1])
+        }
+        #expect(pins.count == KeyPins.capacity)
+        #expect(pins[anna.peerID] == anna.signingKey.publicKey && pins[ben.peerID] == ben.signingKey.publicKey)
+        #expect(pins.verdict(on: forged, of: anna.peerID) == .contested)
+        #expect([ben, cleo].allSatisfy { pins.verdict(on: forged, of: $0.peerID) == .forged })
     }
 
     @Test("R6: unannounced peers are evicted first, then the one silent for longest; neighbours never") func eviction() throws {
         let identities = [identity(1), identity(2), identity(3)]
         var table = try table(identities)
-        _ = table.addLink(link, to: identities[0].peerID)
-        #expect(table.evictionCandidate { _ in false } == identities[1].peerID)
-        #expect(table.evictionCandidate { $0 == identities[1].peerID } == identities[2].peerID)
+        _ = table.prove(identities[0].peerID, on: link)
+        #expect(table.evictionCandidate(excluding: { _ in false }) == identities[1].peerID)
+        #expect(table.evictionCandidate(excluding: { $0 == identities[1].peerID }) == identities[2].peerID)
         let unannounced = PeerID(fitting: [9])
         table.insert(unannounced, publicMessages: budget(), now: now + .seconds(100))
-        #expect(table.evictionCandidate { _ in false } == unannounced)
-        #expect(table.evictionCandidate { _ in true } == nil)
+        #expect(table.evictionCandidate(excluding: { _ in false }) == unannounced)
+        #expect(table.evictionCandidate(excluding: { _ in true }) == nil)
     }
 
     @Test func whatASessionStatesOutranksTheAnnouncement() throws {

@@ -50,10 +50,10 @@ import Testing
         var sync = PublicSync()
         sync.insert(try MeshFrame(message(ageSeconds: 1)))
         let request = MeshSyncRequest(filter: GolombFilter(hashes: []))
-        let answered = (0..<10).count { _ in !sync.answer(request, of: peer, now: now).isEmpty }
+        let answered = (0..<10).count { _ in !sync.answer(request, on: link, now: now).isEmpty }
         #expect(answered == 8)
-        let others = sync.answer(request, of: PeerID(fitting: [4]), now: now)
-        let later = sync.answer(request, of: peer, now: now + .seconds(30))
+        let others = sync.answer(request, on: MeshLinkID(rawValue: 2), now: now)
+        let later = sync.answer(request, on: link, now: now + .seconds(30))
         #expect(others.count == 1 && later.count == 1)
     }
 }

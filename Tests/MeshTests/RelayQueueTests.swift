@@ -14,8 +14,8 @@ import Testing
 
     private func insert(_ packet: MeshPacket, after delay: Duration, in queue: inout RelayQueue) {
         queue.insert(
-            RelayQueue.Relay(frame: [UInt8(packet.timestamp)], packet: packet, links: [link(1), link(2)]),
-            PacketKey(of: packet), size: 100, due: now + delay)
+            RelayQueue.Relay(frame: [UInt8(packet.timestamp)], packet: packet, links: [link(1), link(2)], from: link(3)),
+            PacketKey(of: packet), due: now + delay)
     }
 
     @Test func packetsLeaveInTheOrderOfTheirDelays() {
@@ -38,17 +38,28 @@ import Testing
         #expect(queue.popDue(now: now)?.links == [link(1)])
     }
 
-    @Test("R1: waiting packets are bounded in bytes") func bound() {
+    @Test("R1, M10: waiting packets are bounded in bytes, and each link has a share") func bound() {
         var queue = RelayQueue()
-        let frame = [UInt8](repeating: 0, count: 1 << 20)[...]
+        let frame = [UInt8](repeating: 0, count: 16 << 10)
         var count = 0
-        while queue.hasRoom(for: frame), count < 100 {
-            count += 1
-            queue.insert(
-                RelayQueue.Relay(frame: [], packet: packet(UInt64(count)), links: []), PacketKey(of: packet(UInt64(count))),
-                size: frame.count, due: now)
+        func fill(from source: MeshLinkID) {
+            while queue.hasRoom(for: frame[...], from: source), count < 1_000 {
+                count += 1
+                queue.insert(
+                    RelayQueue.Relay(frame: frame, packet: packet(UInt64(count)), links: [], from: source),
+                    PacketKey(of: packet(UInt64(count))), due: now)
+            }
         }
-        #expect(count == 7)
+        fill(from: link(1))
+        #expect(count == 31)
+        // Its frames take no room from others.
+        for number in 2...16 as ClosedRange<UInt64> {
+            #expect(queue.hasRoom(for: frame[...], from: link(number)), "link \(number)")
+            fill(from: link(number))
+        }
+        #expect(queue.byteCount <= 8 << 20)
+        while queue.popDue(now: now) != nil {}
+        #expect(queue.byteCount == 0 && queue.hasRoom(for: frame[...], from: link(1)))
     }
 
     @Test func aMessageThatCouldNotBeCheckedMayComeAgainAsAnAnswer() {
@@ -56,10 +67,10 @@ import Testing
         let moment = Moment(monotonic: now, wall: WallTime(milliseconds: 1_000))
         let message = packet(1)
         let key = PacketKey(of: message)
-        history.record(key, message, isHandled: false, now: moment)
+        history.record(key, message, now: moment)
         #expect(history.isDuplicate(key, message, isSyncResponse: false))
         #expect(!history.isDuplicate(key, message, isSyncResponse: true))
-        history.record(key, message, now: moment)
+        history.record(key, message, isAuthentic: true, now: moment)
         #expect(history.isDuplicate(key, message, isSyncResponse: true))
     }
 

@@ -202,7 +202,8 @@ import Testing
         let sent = ids.map { id in
             mesh.nodes[0].events.compactMap { if case .fragmentsSent(id, let sent, _) = $0 { sent } else { nil } }.last ?? 0
         }
-        #expect(abs(sent[0] - sent[1]) <= 1 && sent[0] > 10, "\(sent)")
+        // The first one has begun a fragment earlier, and may be at its turn.
+        #expect(abs(sent[0] - sent[1]) <= 2 && sent[0] > 10, "\(sent)")
     }
 
     @Test func aMessageTravelsThroughAMiddle() throws {

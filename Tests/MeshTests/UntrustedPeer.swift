@@ -167,6 +167,14 @@ struct AttackedRouter {
         (written[Self.link(number)] ?? []).map(\.packet).filter { $0.type == type }
     }
 
+    /// Proves that a peer is at the other end of a link, by the answer to the latest challenge there.
+    mutating func answerChallenge(as peer: UntrustedPeer, on number: Int) throws {
+        guard let ping = written(.ping, on: number).last(where: { $0.recipient == peer.id }) else { return }
+        let pong = MeshPacket(
+            type: .pong, ttl: 1, timestamp: now, sender: peer.id, recipient: router.id, payload: ping.payload)
+        receive(try peer.signed(pong), from: number)
+    }
+
     mutating func forgetWritten() { written = [:] }
 
     private mutating func turn(to instant: MonotonicInstant) {

@@ -34,6 +34,39 @@ import Testing
         #expect(!machine.hasRoomForLinks && late == nil)
     }
 
+    @Test("R3: the links of one address give way to those of others, and leave room for this node's own")
+    func oneMachine() throws {
+        var machine = machine()
+        let taken = (0..<16).compactMap { machine.linkUp(.stream, from: "attacker", now: moment(Int64($0))) }
+        #expect(taken.count == MeshMachine.maximumIncomingLinkCount)
+        let first = machine.linkUp(.stream, from: "anna", now: moment(20))
+        var replaced = machine.drainReplaced()
+        #expect(first != nil && replaced.count == 1)
+        for number in 0..<6 {
+            let other = machine.linkUp(.stream, from: "other \(number)", now: moment(30))
+            #expect(other != nil, "\(number)")
+        }
+        replaced = machine.drainReplaced()
+        #expect(replaced.allSatisfy { taken.contains($0) })
+        let own = (0..<4).compactMap { _ in machine.linkUp(.stream, now: moment(40)) }
+        replaced = machine.drainReplaced()
+        #expect(own.count == 4 && replaced.isEmpty)
+        // It comes back as often as it likes.
+        for number in 0..<50 as Range<Int64> { _ = machine.linkUp(.stream, from: "attacker", now: moment(50 + number)) }
+        #expect(machine.isOpen(try #require(first)) && own.allSatisfy { machine.isOpen($0) })
+    }
+
+    @Test("R3: neighbours that never prove a key give way to newcomers, from whatever addresses they come")
+    func silentNeighbours() {
+        var machine = machine()
+        for number in 0..<12 { _ = machine.linkUp(.stream, from: "\(number)", now: moment(0)) }
+        let early = machine.linkUp(.stream, from: "anna", now: moment(1_000))
+        #expect(early == nil)
+        let late = machine.linkUp(.stream, from: "anna", now: moment(6_000))
+        let replaced = machine.drainReplaced()
+        #expect(late != nil && replaced.count == 1)
+    }
+
     @Test("A node without links has left at once")
     func leavesAlone() {
         var machine = machine()

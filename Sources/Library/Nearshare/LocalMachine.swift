@@ -127,6 +127,17 @@ public final class LocalMachine: Sendable {
                 }
             },
             log: log)
+        let contacts = self.contacts
+        settings.contacts = {
+            do {
+                let known = try contacts.read().entries.values.filter { $0.isProven || $0.origin == .imported }
+                return Dictionary(known.map { ($0.id, $0.signingKey) }) { first, _ in first }
+            } catch {
+                // Without the contacts nobody is known, which makes every decision stricter.
+                log.error("\(error)")
+                return [:]
+            }
+        }
         settings.interface = interface ?? configuration.interface
         settings.radio = radio
         settings.datagrams = UDPTransport()

@@ -27,6 +27,7 @@ extension MeshDriver {
         case .publicMessage(let peer, let id, let text, _): emitText(.publicText(from: peer, id: id, text: text))
         case .read(let id, let peer): emitText(.read(id: id, by: peer))
         case .sessionEstablished(let peer):
+            updateContacts()
             emitText(.peerChanged(peer.id))
             offerAuthenticated(by: peer)
         case .privateMessage(let peer, let id, let text): handlePrivateMessage(text, id: id, from: peer)
@@ -51,6 +52,12 @@ extension MeshDriver {
             let isExpired = file.isExpired && outcome == .cancelledLocally
             file.transfer.end(isExpired ? TransferResult(outcome: .expired) : Self.result(of: outcome, for: file.peer))
         }
+    }
+
+    private func updateContacts() {
+        let contacts = settings.contacts()
+        update { router, _ in router.setContacts(contacts) }
+        bundles.withLock { $0 }?.setContacts(contacts)
     }
 
     private func handlePeerChange(of id: PeerID) {

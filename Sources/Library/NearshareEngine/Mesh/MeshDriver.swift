@@ -50,7 +50,7 @@ package final class MeshDriver: Sendable {
             await withDiscardingTaskGroup { group in
                 group.addTask { await timer.join() }
                 group.addTask {
-                    for await event in self.router.events { self.handle(event) }
+                    await self.router.events.run { self.handle($0) }
                 }
                 await tasks.run()
             }
@@ -92,7 +92,10 @@ package final class MeshDriver: Sendable {
     func read<Result>(_ body: (MeshRouter) -> Result) -> Result { router.read(body) }
 
     /// Exchanges frames over a link until it ends.
-    func run(over link: any StreamLink) async { await router.run(over: link, .stream) }
+    /// - Parameter isIncoming: the neighbour has opened it.
+    func run(over link: any StreamLink, isIncoming: Bool = false) async {
+        await router.run(over: link, .stream, isIncoming: isIncoming)
+    }
 
     /// Exchanges frames over a link until it ends.
     func run(over link: any FrameLink) async { await router.run(over: link) }

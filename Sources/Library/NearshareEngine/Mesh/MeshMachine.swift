@@ -14,11 +14,23 @@ package struct MeshMachine: Machine {
 
     package var router: MeshRouter
     private var phase = Phase.running
-    private var links: Set<MeshLinkID> = []
+    private struct Link: Sendable {
+        /// The address of the neighbour that opened the link; nil for one that this node opened, and for a radio.
+        let address: String?
+        let opened: MonotonicInstant
+    }
+
+    private var links: [MeshLinkID: Link] = [:]
     private var lastLink: UInt64 = 0
+    /// Links that gave way to others, and are to be closed.
+    private var replaced: [MeshLinkID] = []
 
     /// Limit on links, this node's and others' together.
     package static let maximumLinkCount = 16
+    /// Limit on links that others opened; the rest is for those that this node opens.
+    package static let maximumIncomingLinkCount = 12
+    /// Time in which a neighbour proves its key, before its link may give way to another.
+    package static let acquaintanceTimeout = Duration.seconds(5)
     /// Time for the queued frames when the node leaves.
     package static let farewellTimeout = Duration.milliseconds(500)
 
@@ -31,27 +43,60 @@ package struct MeshMachine: Machine {
     package var hasRoomForLinks: Bool { !isLeaving && links.count < Self.maximumLinkCount }
 
     /// Whether frames are to be written to a link.
-    package func isOpen(_ link: MeshLinkID) -> Bool { links.contains(link) }
+    package func isOpen(_ link: MeshLinkID) -> Bool { links[link] != nil }
 
+    /// Adds a link. When there are too many, one that others opened gives way: first one whose neighbour has not proven its key,
+    /// then one of an address with several (R3).
+    /// - Parameter address: of a neighbour that opened the link; nil for a link of this node, and for a radio.
     /// - Returns: nil when there are too many links, or the node leaves.
-    package mutating func linkUp(_ profile: MeshLinkProfile, now: Moment) -> MeshLinkID? {
-        guard hasRoomForLinks else { return nil }
+    package mutating func linkUp(_ profile: MeshLinkProfile, from address: String? = nil, now: Moment) -> MeshLinkID? {
+        guard !isLeaving else { return nil }
+        let incomingCount = links.values.count { $0.address != nil }
+        if links.count >= Self.maximumLinkCount || (address != nil && incomingCount >= Self.maximumIncomingLinkCount) {
+            guard let link = replaceable(by: address, now: now.monotonic) else { return nil }
+            links[link] = nil
+            replaced.append(link)
+            router.linkDown(link, now: now)
+        }
         lastLink += 1
         let id = MeshLinkID(rawValue: lastLink)
-        links.insert(id)
-        router.linkUp(id, profile, now: now)
+        links[id] = Link(address: address, opened: now.monotonic)
+        router.linkUp(id, profile, from: address.map { .address($0) }, now: now)
         return id
+    }
+
+    private func replaceable(by address: String?, now: MonotonicInstant) -> MeshLinkID? {
+        var counts: [String: Int] = [:]
+        for link in links.values { if let address = link.address { counts[address, default: 0] += 1 } }
+        // An address takes no place from others while it has several.
+        let own = address.flatMap { counts[$0] } ?? 0
+        func isWorse(_ count: Int) -> Bool { count > max(1, own) }
+        let candidates = links.compactMap { id, link -> (id: MeshLinkID, count: Int, isAcquainted: Bool)? in
+            guard let address = link.address, let count = counts[address] else { return nil }
+            let isAcquainted = router.isAcquainted(id) || now - link.opened < Self.acquaintanceTimeout
+            guard isWorse(count) || (!isAcquainted && count >= own) else { return nil }
+            return (id, count, isAcquainted)
+        }
+        return candidates.min {
+            ($0.isAcquainted ? 1 : 0, -$0.count, $0.id.rawValue) < ($1.isAcquainted ? 1 : 0, -$1.count, $1.id.rawValue)
+        }?.id
+    }
+
+    /// Removes and returns the links that gave way to others.
+    package mutating func drainReplaced() -> [MeshLinkID] {
+        defer { replaced = [] }
+        return replaced
     }
 
     /// The link no longer reads, so it needs no more frames.
     package mutating func stopWriting(to link: MeshLinkID) {
-        links.remove(link)
+        links[link] = nil
         finishIfUnlinked()
     }
 
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
         router.linkDown(link, now: now)
-        links.remove(link)
+        links[link] = nil
         finishIfUnlinked()
     }
 

@@ -13,8 +13,7 @@ final class RouterDriver: Sendable {
     }
 
     /// The router's events in their order, until the timer has ended.
-    let events: AsyncStream<MeshEvent>
-    private let eventContinuation: AsyncStream<MeshEvent>.Continuation
+    let events = MeshEventQueue()
     private let driver: MachineDriver<MeshMachine>
     /// Closes each open link.
     private let closures = Mutex<[MeshLinkID: @Sendable () -> Void]>([:])
@@ -28,13 +27,12 @@ final class RouterDriver: Sendable {
         clock = settings.clock
         var routing = MeshRouter.Settings()
         routing.sessionLifetime = settings.meshSessionLifetime
-        let router = MeshRouter(
+        var router = MeshRouter(
             identity: settings.identity, name: settings.name, settings: routing,
             random: KernelRandom(draw: settings.random))
-        let (events, continuation) = AsyncStream<MeshEvent>.makeStream()
-        (self.events, eventContinuation) = (events, continuation)
+        router.setContacts(settings.contacts())
         // At once, so that no thread is woken between a frame and its events.
-        driver = MachineDriver(MeshMachine(router), clock: settings.moment) { continuation.yield($0) }
+        driver = MachineDriver(MeshMachine(router), clock: settings.moment) { [events] in events.append($0) }
     }
 
     // MARK: The router
@@ -61,7 +59,7 @@ final class RouterDriver: Sendable {
     func runTimer() {
         driver.run()
         for close in closures.withLock({ Array($0.values) }) { close() }
-        eventContinuation.finish()
+        events.finish()
     }
 
     // MARK: Links
@@ -69,9 +67,11 @@ final class RouterDriver: Sendable {
     var hasRoomForLinks: Bool { driver.read { $0.hasRoomForLinks } }
 
     /// Exchanges frames over a stream until it ends.
-    func run(over link: any StreamLink, _ profile: MeshLinkProfile) async {
+    /// - Parameter isIncoming: the neighbour has opened it.
+    func run(over link: any StreamLink, _ profile: MeshLinkProfile, isIncoming: Bool) async {
         await run(
-            to: link.remote, profile, close: { link.close() }, reading: { self.read(from: link, $0) },
+            to: link.remote, profile, address: isIncoming ? link.remote.machine : nil, close: { link.close() },
+            reading: { self.read(from: link, $0) },
             writing: { self.write(to: link, $0) })
     }
 
@@ -86,10 +86,10 @@ final class RouterDriver: Sendable {
     }
 
     private func run(
-        to remote: LinkAddress, _ profile: MeshLinkProfile, close: @escaping @Sendable () -> Void,
+        to remote: LinkAddress, _ profile: MeshLinkProfile, address: String? = nil, close: @escaping @Sendable () -> Void,
         reading: @escaping @Sendable (MeshLinkID) -> Void, writing: @escaping @Sendable (MeshLinkID) -> Void
     ) async {
-        guard let id = open(profile, close) else { return close() }
+        guard let id = open(profile, from: address, close) else { return close() }
         log.debug("mesh: link to \(remote) opened")
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
@@ -113,8 +113,16 @@ final class RouterDriver: Sendable {
     }
 
     /// - Returns: nil when there are too many links, or the node stops.
-    private func open(_ profile: MeshLinkProfile, _ close: @escaping @Sendable () -> Void) -> MeshLinkID? {
-        let id = driver.update { machine, now in machine.linkUp(profile, now: now) }
+    private func open(
+        _ profile: MeshLinkProfile, from address: String?, _ close: @escaping @Sendable () -> Void
+    ) -> MeshLinkID? {
+        let (id, replaced) = driver.update { machine, now in
+            (machine.linkUp(profile, from: address, now: now), machine.drainReplaced())
+        }
+        for link in replaced {
+            log.info("mesh: a link gives way to another one")
+            closures.withLock { $0[link] }?()
+        }
         guard let id else { return nil }
         closures.withLock { $0[id] = close }
         // The node may have left in between, and has closed the links that it knew.
@@ -205,6 +213,14 @@ final class RouterDriver: Sendable {
             mesh: frame \(event), link \(link.rawValue), type \(Hex.encode(Array(frame.dropFirst().prefix(1)))), \
             ttl \(frame.dropFirst(2).first ?? 0), \(frame.count) bytes
             """)
+    }
+}
+
+extension LinkAddress {
+    /// Names the machine, for limits that count all its links. The loopback addresses are one machine's.
+    var machine: String {
+        let isLoopback = host.hasPrefix("127.") || host == "::1" || host.hasPrefix("::ffff:127.")
+        return isLoopback ? "loopback" : String(host.prefix { $0 != "%" })
     }
 }
 

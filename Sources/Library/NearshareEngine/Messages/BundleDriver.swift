@@ -4,6 +4,7 @@ package import NearshareBundles
 internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import NearshareMesh
+internal import Synchronization
 
 /// Sends, receives and forwards bundles as long as the node runs. Created by
 /// ``MeshDriver/startBundles(profile:store:observing:)``.
@@ -19,6 +20,7 @@ package final class BundleDriver: Sendable {
     private let observe: @Sendable (BundleDriverEvent) -> Void
     private let listeners = Broadcast<BundleDriverEvent>()
     private let driver: MachineDriver<BundleMachine>
+    private let contacts: BundleContacts
     /// Limits of this node's own bundles, and of what it forwards for others.
     package let profile: PropagationProfile
 
@@ -33,6 +35,9 @@ package final class BundleDriver: Sendable {
         self.profile = profile
         var routerSettings = BundleRouterSettings()
         routerSettings.profile = profile
+        let contacts = BundleContacts(settings.contacts())
+        self.contacts = contacts
+        routerSettings.isContact = { contacts.contains($0) }
         let now = settings.moment()
         var router = BundleRouter(
             keys: RouterKeys(settings.identity), settings: routerSettings, random: KernelRandom(draw: settings.random),
@@ -40,6 +45,9 @@ package final class BundleDriver: Sendable {
         try router.restore(from: store, now: now)
         driver = MachineDriver(BundleMachine(router), clock: settings.moment)
     }
+
+    /// Sets the user's contacts, whose bundles are the last to be evicted.
+    func setContacts(_ keys: [PeerID: SigningPublicKey]) { contacts.set(keys) }
 
     // MARK: Sending
 
@@ -178,6 +186,22 @@ package final class BundleDriver: Sendable {
     private func publish(_ event: BundleDriverEvent) {
         observe(event)
         listeners.publish(event)
+    }
+}
+
+/// The endpoints of the user's contacts.
+final class BundleContacts: Sendable {
+    private let endpoints: Mutex<Set<EndpointID>>
+
+    init(_ keys: [PeerID: SigningPublicKey]) {
+        endpoints = Mutex(Set(keys.values.map { EndpointID(of: $0) }))
+    }
+
+    func contains(_ endpoint: EndpointID) -> Bool { endpoints.withLock { $0.contains(endpoint) } }
+
+    func set(_ keys: [PeerID: SigningPublicKey]) {
+        let present = Set(keys.values.map { EndpointID(of: $0) })
+        endpoints.withLock { $0 = present }
     }
 }
 

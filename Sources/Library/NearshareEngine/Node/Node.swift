@@ -348,7 +348,7 @@ public final class Node: Sendable {
         let answer = version.map { Preamble(kind: .mesh, newest: $0, oldest: $0) } ?? .supportedMesh
         let isAnswered = try? await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
         guard isAnswered == true, version != nil else { return link.close() }
-        await mesh.run(over: link)
+        await mesh.run(over: link, isIncoming: true)
     }
 
     /// Handles an incoming link until it ends.

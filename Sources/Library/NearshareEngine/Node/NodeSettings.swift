@@ -36,6 +36,9 @@ package struct NodeSettings: Sendable {
     package var random: @Sendable (Int) -> [UInt8]
     /// Returns the local user's trust in a proven key and in a claimed name.
     package var trustStatus: @Sendable (AuthenticatedPeer, DisplayName?) -> TrustStatus
+    /// Returns the signing keys of the contacts that have proven them, or whose keys were imported. The mesh never lets others take
+    /// their ids, and keeps room for them. Read at the start and whenever a session is established.
+    package var contacts: @Sendable () -> [PeerID: SigningPublicKey] = { [:] }
     /// The log for diagnosis; it contains no names of files or peers.
     package var log: Logger
 

@@ -122,6 +122,13 @@ struct IncomingFiles: Sendable {
         files.first { $0.value.reception != nil && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
     }
 
+    /// Whether a fragment belongs to an accepted file, and fits its offer.
+    func acceptsFragment(_ fragment: MeshFragment, from sender: PeerID) -> Bool {
+        guard let key = acceptedFile(fragment.id, from: sender), let file = files[key] else { return false }
+        // The number that was offered is calculated before the file is sealed.
+        return abs(Int(file.offer.fragmentCount) - fragment.total) <= 1 && fragment.originalType == .noiseEncrypted
+    }
+
     /// Records that a fragment was added to its set.
     /// - Parameter receivedCount: number of fragments in the set.
     /// - Returns: the progress to show, if any.
@@ -192,12 +199,12 @@ struct IncomingFiles: Sendable {
         let limit = MeshFileControl.maximumMissingCount
         let request: MeshFileControl
         if let missing = assembler.missing(of: file.offer.fragmentID, from: file.sender, limit: limit) {
-            request = .missing(key.file, missing.map { UInt16($0) })
+            request = .missing(key.file, missing.map { UInt16(clamping: $0) })
         } else if reception.receivedCount == 0 {
             request = .accept(key.file)
         } else {
             // The received fragments were dropped in the meantime, so all are missing.
-            request = .missing(key.file, (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16($0) })
+            request = .missing(key.file, (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16(clamping: $0) })
         }
         return [.send(request, to: file.sender, everywhere: everywhere)]
     }

@@ -5,6 +5,7 @@ package import NearshareBase
 package struct FragmentAssembler: Sendable {
     package struct Limits: Sendable, Hashable {
         package var sets = 128
+        /// Limit for one sender on one link: any node can write another's id on its fragments.
         package var setsPerSender = 8
         package var bytes = 24 << 20
         package var bytesPerSender = 12 << 20
@@ -47,29 +48,63 @@ package struct FragmentAssembler: Sendable {
     private struct Key: Hashable, Sendable {
         var sender: PeerID
         var id: MeshFragment.ID
+        /// The total in the headers: fragments with another one belong to another set, or are forged.
+        var total: Int
+        var type: MeshPacketType
+
+        init(_ fragment: MeshFragment, from sender: PeerID) {
+            self.sender = sender
+            (id, total, type) = (fragment.id, fragment.total, fragment.originalType)
+        }
+    }
+
+    /// The sets of one sender that came over one link.
+    private struct Flow: Hashable, Sendable {
+        var sender: PeerID
+        var link: MeshLinkID?
+    }
+
+    private struct Piece: Sendable {
+        var bytes: [UInt8]
+        var link: MeshLinkID?
     }
 
     private struct Assembly: Sendable {
-        var pieces: [Int: [UInt8]] = [:]
+        var pieces: [Int: Piece] = [:]
         var byteCount = 0
-        var total: Int
-        var type: MeshPacketType
         let link: MeshLinkID?
+        /// The only link whose pieces are taken, after some of another one turned out to be forged.
+        var trustedLink: MeshLinkID??
         let isExpected: Bool
         let started: MonotonicInstant
         var changed: MonotonicInstant
 
         /// Memory with the table of pieces.
-        var cost: Int { byteCount + pieces.count * 96 }
+        var cost: Int { byteCount + pieces.count * 112 }
+
+        /// Whether the pieces came over several links, so that some of them may be forged.
+        var isMixed: Bool {
+            let first = pieces.first?.value.link
+            return pieces.contains { $0.value.link != first }
+        }
 
         /// Returns the reassembled frame, and removes its pieces; nil while one is missing.
-        mutating func removeFrame() -> [UInt8]? {
-            guard pieces.count >= total, (0..<total).allSatisfy({ pieces[$0] != nil }) else { return nil }
+        mutating func removeFrame(total: Int) -> [UInt8]? {
+            guard pieces.count >= total else { return nil }
             var frame: [UInt8] = []
             frame.reserveCapacity(byteCount)
-            // Each piece is freed as soon as it is copied, so that memory is not needed twice.
-            for index in 0..<total { frame += pieces.removeValue(forKey: index) ?? [] }
+            // Each piece is freed as soon as it is copied, so that memory is not needed twice. Only those of several links are
+            // kept, until the frame has turned out to be genuine.
+            let isKept = isMixed
+            for index in 0..<total { frame += (isKept ? pieces[index] : pieces.removeValue(forKey: index))?.bytes ?? [] }
             return frame
+        }
+
+        /// Removes the pieces that did not come over one link, and takes no others any more.
+        mutating func trust(_ link: MeshLinkID?) {
+            trustedLink = .some(link)
+            pieces = pieces.filter { $0.value.link == link }
+            byteCount = pieces.values.reduce(0) { $0 + $1.bytes.count }
         }
     }
 
@@ -82,7 +117,7 @@ package struct FragmentAssembler: Sendable {
     private var assemblies: [Key: Assembly] = [:]
     /// Sets that this node has not accepted.
     private var unsolicited = Share()
-    private var unsolicitedBySender: [PeerID: Share] = [:]
+    private var unsolicitedByFlow: [Flow: Share] = [:]
     private var expectedByteCount = 0
     /// A lower bound on the time at which a set expires.
     private var nextExpiry: MonotonicInstant?
@@ -98,49 +133,64 @@ package struct FragmentAssembler: Sendable {
 
     /// - Parameters:
     ///   - sender: the claimed sender of the fragment's packet; sets of several senders are never mixed.
-    ///   - link: the link on which it was received. The link with most sets loses one first, so that a flood on one affects no
-    ///     other.
+    ///   - link: the link on which it was received. A set of another link is never dropped for one that is over its link's share.
     ///   - isExpected: whether this node has accepted it. Such a set is never evicted, so the caller bounds their number.
     package mutating func add(
         _ fragment: MeshFragment, from sender: PeerID, on link: MeshLinkID? = nil, isExpected: Bool = false,
         now: MonotonicInstant
     ) -> Outcome {
         expire(now: now)
-        let key = Key(sender: sender, id: fragment.id)
+        let key = Key(fragment, from: sender)
         let isNew = assemblies[key] == nil
         // Removed while it is changed, so that its table is not copied.
-        var assembly =
-            remove(key)
-            ?? Assembly(
-                total: fragment.total, type: fragment.originalType, link: link, isExpected: isExpected, started: now,
-                changed: now)
-        // The latest header is used, as on iOS.
-        assembly.total = fragment.total
-        assembly.changed = now
-        assembly.byteCount += fragment.slice.count - (assembly.pieces[fragment.index]?.count ?? 0)
-        guard assembly.byteCount <= limits.byteLimit(for: assembly.type) else { return .oversized }
-        assembly.pieces[fragment.index] = Array(fragment.slice)
-        if let frame = assembly.removeFrame() { return .complete(frame) }
+        var assembly = remove(key) ?? Assembly(link: link, isExpected: isExpected, started: now, changed: now)
+        // The first of two pieces stays: a later one with other bytes is forged, or the same again.
+        if assembly.pieces[fragment.index] == nil, assembly.trustedLink.map({ $0 == link }) ?? true {
+            assembly.changed = now
+            assembly.byteCount += fragment.slice.count
+            guard assembly.byteCount <= limits.byteLimit(for: fragment.originalType) else { return .oversized }
+            assembly.pieces[fragment.index] = Piece(bytes: Array(fragment.slice), link: link)
+        }
+        if let frame = assembly.removeFrame(total: fragment.total) {
+            if !assembly.pieces.isEmpty { insert(assembly, key) }
+            return .complete(frame)
+        }
         insert(assembly, key)
         makeRoom(for: key)
         return isNew ? .started : .stored
     }
 
+    /// Ends a complete set. Where it was not genuine and came over several links, the pieces of the trusted link stay, so that only
+    /// the others need to be sent again (M4).
+    /// - Parameter link: the one on which the sender's latest authentic message was received.
+    mutating func finish(_ fragment: MeshFragment, from sender: PeerID, isGenuine: Bool, trusting link: MeshLinkID?) {
+        let key = Key(fragment, from: sender)
+        guard var assembly = remove(key), !isGenuine else { return }
+        assembly.trust(link)
+        insert(assembly, key)
+    }
+
+    /// The accepted set under an id, or the one with most pieces: one with another header is forged.
+    private func key(of id: MeshFragment.ID, from sender: PeerID) -> Key? {
+        assemblies.filter { $0.key.id == id && $0.key.sender == sender }
+            .max {
+                ($0.value.isExpected ? 1 : 0, $0.value.pieces.count) < ($1.value.isExpected ? 1 : 0, $1.value.pieces.count)
+            }?.key
+    }
+
     package func progress(of id: MeshFragment.ID, from sender: PeerID) -> Progress? {
-        assemblies[Key(sender: sender, id: id)].map {
-            Progress(sender: sender, id: id, received: $0.pieces.count, total: $0.total, changed: $0.changed)
-        }
+        guard let key = key(of: id, from: sender), let assembly = assemblies[key] else { return nil }
+        return Progress(sender: sender, id: id, received: assembly.pieces.count, total: key.total, changed: assembly.changed)
     }
 
     /// The indices of the first missing pieces, at most `limit`; nil for an unknown set.
     package func missing(of id: MeshFragment.ID, from sender: PeerID, limit: Int) -> [Int]? {
-        assemblies[Key(sender: sender, id: id)].map { assembly in
-            Array((0..<assembly.total).lazy.filter { assembly.pieces[$0] == nil }.prefix(limit))
-        }
+        guard let key = key(of: id, from: sender), let assembly = assemblies[key] else { return nil }
+        return Array((0..<key.total).lazy.filter { assembly.pieces[$0] == nil }.prefix(limit))
     }
 
     package mutating func discard(_ id: MeshFragment.ID, from sender: PeerID) {
-        remove(Key(sender: sender, id: id))
+        for key in assemblies.keys where key.id == id && key.sender == sender { remove(key) }
     }
 
     private mutating func insert(_ assembly: Assembly, _ key: Key) {
@@ -151,10 +201,11 @@ package struct FragmentAssembler: Sendable {
         } else {
             unsolicited.sets += 1
             unsolicited.bytes += assembly.cost
-            var share = unsolicitedBySender[key.sender] ?? Share()
+            let flow = Flow(sender: key.sender, link: assembly.link)
+            var share = unsolicitedByFlow[flow] ?? Share()
             share.sets += 1
             share.bytes += assembly.cost
-            unsolicitedBySender[key.sender] = share
+            unsolicitedByFlow[flow] = share
         }
         assemblies[key] = assembly
     }
@@ -167,10 +218,11 @@ package struct FragmentAssembler: Sendable {
         } else {
             unsolicited.sets -= 1
             unsolicited.bytes -= assembly.cost
-            var share = unsolicitedBySender[key.sender] ?? Share()
+            let flow = Flow(sender: key.sender, link: assembly.link)
+            var share = unsolicitedByFlow[flow] ?? Share()
             share.sets -= 1
             share.bytes -= assembly.cost
-            unsolicitedBySender[key.sender] = share.sets == 0 ? nil : share
+            unsolicitedByFlow[flow] = share.sets == 0 ? nil : share
         }
         return assembly
     }
@@ -185,28 +237,42 @@ package struct FragmentAssembler: Sendable {
         }
     }
 
-    /// Drops the sets that have waited longest for their next piece: first of the same sender, then of the link with most sets.
+    /// Drops sets until all limits hold: first of the same sender on the same link, then of the link that holds most.
     private mutating func makeRoom(for key: Key) {
-        while let share = unsolicitedBySender[key.sender],
+        guard let assembly = assemblies[key], !assembly.isExpected else { return }
+        let link = assembly.link
+        let flow = Flow(sender: key.sender, link: link)
+        while let share = unsolicitedByFlow[flow],
             share.sets > limits.setsPerSender || share.bytes > limits.bytesPerSender
         {
-            guard dropOldest(excluding: key, where: { $0.sender == key.sender }) else { break }
+            guard dropLeast(excluding: key, where: { $0.sender == key.sender && $1 == link }) else { break }
         }
         while unsolicited.sets > limits.sets || unsolicited.bytes > limits.bytes {
-            guard dropOldest(excluding: key, where: { _ in true }) else { break }
+            // The link that holds most of what is too much.
+            let isOverCount = unsolicited.sets > limits.sets
+            var costs: [MeshLinkID?: Int] = [:]
+            for assembly in assemblies.values where !assembly.isExpected {
+                costs[assembly.link, default: 0] += isOverCount ? 1 : assembly.cost
+            }
+            let largest = costs.max { $0.value < $1.value }?.key
+            guard dropLeast(excluding: key, where: { $1 == largest }) || dropLeast(excluding: key, where: { $1 == link }) else {
+                remove(key)
+                break
+            }
         }
     }
 
+    /// Drops the set with the fewest pieces, and among these the one that has waited longest: a flood of new sets does not end one
+    /// that is being received.
     /// - Returns: false when there is none.
-    private mutating func dropOldest(excluding key: Key, where isCandidate: (Key) -> Bool) -> Bool {
-        let candidates = assemblies.filter { $0.key != key && !$0.value.isExpected && isCandidate($0.key) }
-        var costs: [MeshLinkID?: Int] = [:]
-        // Each set has a minimum cost, so that many empty ones count.
-        for assembly in candidates.values { costs[assembly.link, default: 0] += assembly.cost + 4096 }
-        guard let largest = costs.max(by: { $0.value < $1.value }),
-            let oldest = candidates.filter({ $0.value.link == largest.key }).min(by: { $0.value.changed < $1.value.changed })
+    private mutating func dropLeast(excluding key: Key, where isCandidate: (Key, MeshLinkID?) -> Bool) -> Bool {
+        let candidates = assemblies.filter { $0.key != key && !$0.value.isExpected && isCandidate($0.key, $0.value.link) }
+        guard
+            let least = candidates.min(by: {
+                ($0.value.pieces.count, $0.value.changed) < ($1.value.pieces.count, $1.value.changed)
+            })
         else { return false }
-        remove(oldest.key)
+        remove(least.key)
         return true
     }
 }
@@ -220,7 +286,7 @@ extension MeshFrame {
         } catch {
             // Only where these bytes alone are missing: decompressing a damaged stream again and again would be costly (R2).
             guard let missing = MeshFrame.missingByteCount(of: frame[...]), (1...16).contains(missing) else { throw error }
-            let repaired = frame + [UInt8](repeating: UInt8(missing), count: missing)
+            let repaired = frame + [UInt8](repeating: UInt8(clamping: missing), count: missing)
             self = try MeshFrame(decoding: repaired[...])
         }
     }

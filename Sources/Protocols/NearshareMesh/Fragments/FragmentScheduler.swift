@@ -15,7 +15,20 @@ struct FragmentJob: Sendable {
         case file(MeshFileKey)
         /// Another packet of this node.
         case own
-        case relayed
+        /// Another node's packet, which was received on this link.
+        case relayed(from: MeshLinkID, isAuthentic: Bool)
+
+        var outbox: LinkOutbox.Origin {
+            switch self {
+            case .file, .own: .own
+            case .relayed(let link, let isAuthentic): .relayed(from: link, isAuthentic: isAuthentic)
+            }
+        }
+
+        /// The link whose share of the scheduler the job counts towards; nil for this node's own.
+        var arrival: MeshLinkID? {
+            if case .relayed(let link, _) = self { link } else { nil }
+        }
     }
 
     let fragmentation: MeshFragmentation
@@ -80,6 +93,8 @@ struct FragmentScheduler: Sendable {
     }
 
     private(set) var jobs: [FragmentJob] = []
+    /// The share of the job that was served last.
+    private var lastArrival: MeshLinkID?
     /// When each open link may carry the next fragment.
     private var nextSlots: [MeshLinkID: MonotonicInstant] = [:]
 
@@ -89,11 +104,13 @@ struct FragmentScheduler: Sendable {
 
     mutating func insert(_ job: FragmentJob) { jobs.append(job) }
 
-    /// Whether a packet of this size may be cut for a link. Relayed packets have a share of their own, so they cannot take the
-    /// place of this node's.
+    /// Whether a packet of this size may be cut for a link. The packets relayed from each link have a share of their own, so they
+    /// cannot take the place of this node's, or of another link's.
     func hasRoom(for byteCount: Int, origin: FragmentJob.Origin) -> Bool {
-        let alike = jobs.filter { $0.origin == origin }
-        return alike.count < Self.capacity && alike.reduce(byteCount, { $0 + $1.byteCount }) <= Self.byteCapacity
+        let isRelayed = origin.arrival != nil
+        let alike = jobs.filter { isRelayed ? $0.origin.arrival == origin.arrival : $0.origin == origin }
+        return alike.count < (isRelayed ? Self.relayedCapacity : Self.capacity)
+            && alike.reduce(byteCount, { $0 + $1.byteCount }) <= (isRelayed ? Self.relayedByteCapacity : Self.byteCapacity)
     }
 
     mutating func remove(_ file: MeshFileKey) { jobs.removeAll { $0.origin == .file(file) } }
@@ -128,13 +145,16 @@ struct FragmentScheduler: Sendable {
 
     /// Removes the next fragment that is due; its job moves to the end of the queue.
     mutating func popDue(now: MonotonicInstant, _ routing: MeshRouting) -> Emission? {
-        for _ in jobs.indices {
-            var job = jobs.removeFirst()
+        // The origins take turns, so that many jobs of one link delay this node's file no more than one does.
+        let order =
+            jobs.indices.filter { jobs[$0].origin.arrival != lastArrival }
+            + jobs.indices.filter { jobs[$0].origin.arrival == lastArrival }
+        for index in order {
+            var job = jobs[index]
             guard let links = readyLinks(for: job, routing), links.allSatisfy({ nextSlots[$0].map { $0 <= now } ?? true })
-            else {
-                jobs.append(job)
-                continue
-            }
+            else { continue }
+            jobs.remove(at: index)
+            lastArrival = job.origin.arrival
             let (packet, isRepetition) = job.removeNext()
             for link in links {
                 nextSlots[link] = now + (routing.links.profile(of: link)?.pacing ?? .zero)
@@ -152,16 +172,19 @@ struct FragmentScheduler: Sendable {
         let links = routing.links(for: job.destination)
         guard !links.isEmpty, !links.contains(where: routing.links.isCongested) else { return nil }
         if case .link = job.destination { return links }
-        // Fragments that are being cut once more for a link hold back new ones.
+        // Fragments of this node that are being cut once more for a link hold back new ones. Other nodes' do not: they come at will.
         let isRecutting = links.contains { link in
-            jobs.count { $0.destination == .link(link) } >= Self.maximumRecutCountPerLink
+            jobs.count { $0.destination == .link(link) && $0.origin.arrival == nil } >= Self.maximumRecutCountPerLink
         }
         return isRecutting ? nil : links
     }
 
     /// Each is a set that the receiver holds besides that of the packet itself; it holds eight of one sender.
     private static let maximumRecutCountPerLink = 2
-    /// Packets cut for links besides this node's files, of each origin.
+    /// Packets of this node cut for links, besides its files.
     private static let capacity = 64
     private static let byteCapacity = 8 << 20
+    /// Packets relayed from one link.
+    private static let relayedCapacity = 8
+    private static let relayedByteCapacity = 1 << 20
 }

@@ -9,6 +9,14 @@ package struct MeshLinkID: Sendable, Hashable {
     }
 }
 
+/// The machine at the other end of a link, as far as it is known. Limits count what it sends over all its links together.
+package enum MeshLinkSource: Sendable, Hashable {
+    /// An address on the network.
+    case address(String)
+    /// Not known: this link alone.
+    case link(MeshLinkID)
+}
+
 /// The capacity of a link to a neighbour.
 package struct MeshLinkProfile: Sendable, Hashable {
     /// Size of the largest frame in one write, in bytes. Larger frames are cut into fragments.

@@ -13,11 +13,12 @@ struct MeshRouting {
         var towards: Set<MeshLinkID> = []
         switch RouteDecision(for: packet, at: own, isNeighbour: peers.isNeighbour) {
         case .discard: return []
-        case .neighbour(let hop): towards = peers[hop]?.links ?? []
+        case .neighbour(let hop): towards = peers[hop]?.provenLinks ?? []
         case .everyone:
-            if packet.isDirected, let recipient = packet.recipient { towards = peers[recipient]?.links ?? [] }
+            // Only proven links: any neighbour can replay a peer's announcement, and would get all that is for the peer.
+            if packet.isDirected, let recipient = packet.recipient { towards = peers[recipient]?.provenLinks ?? [] }
         }
-        // A claimed neighbour may be false, so packets of this node are also sent where the peer has answered from.
+        // A neighbour may pass on another's proof, so packets of this node are also sent where the peer has answered from.
         if packet.sender == own, !towards.isEmpty, let recipient = packet.recipient,
             let link = peers[recipient]?.authenticatedLink
         {
@@ -32,10 +33,10 @@ struct MeshRouting {
         switch destination {
         case .link(let link): return links.contains(link) ? [link] : []
         case .peer(let id):
-            guard let record = peers[id], let best = links.best(of: record.links) else { break }
-            // A claimed neighbour may be false; an authentic message was received from the peer's direction.
+            guard let record = peers[id], let best = links.best(of: record.provenLinks) else { break }
+            // A neighbour may pass on another's proof; an authentic message was received from the peer's direction.
             guard let authenticated = record.authenticatedLink, links.contains(authenticated) else { return [best] }
-            return record.links.contains(authenticated) ? [authenticated] : [best, authenticated]
+            return record.provenLinks.contains(authenticated) ? [authenticated] : [best, authenticated]
         case .everyone: break
         }
         return onePerNeighbour(links.ids).sorted { $0.rawValue < $1.rawValue }
@@ -45,16 +46,16 @@ struct MeshRouting {
     /// share a network and are in radio range: a second copy is of no use. The neighbour from which a frame was received gets
     /// none.
     ///
-    /// Any node can claim to be a neighbour's second link. So no link is left out before one is authenticated, and never the
-    /// authenticated one.
+    /// Any node can claim to be a neighbour's second link. So only proven links are left out, and never the authenticated one.
     func onePerNeighbour(_ given: Set<MeshLinkID>, excluding arrival: MeshLinkID? = nil) -> Set<MeshLinkID> {
         var chosen = given
-        for record in peers.records.values where record.links.count > 1 {
-            guard let authenticated = record.authenticatedLink, record.links.contains(authenticated),
+        for record in peers.records.values where record.provenLinks.count > 1 {
+            guard let authenticated = record.authenticatedLink, record.provenLinks.contains(authenticated),
                 links.contains(authenticated)
             else { continue }
-            let kept = arrival == authenticated ? [] : Set([authenticated, links.best(of: record.links) ?? authenticated])
-            for link in record.links where !kept.contains(link) { chosen.remove(link) }
+            let kept =
+                arrival == authenticated ? [] : Set([authenticated, links.best(of: record.provenLinks) ?? authenticated])
+            for link in record.provenLinks where !kept.contains(link) { chosen.remove(link) }
         }
         if let arrival { chosen.remove(arrival) }
         return chosen
@@ -62,11 +63,13 @@ struct MeshRouting {
 
     /// The profile of the best link to a neighbour; nil for any other peer.
     func profile(to id: PeerID) -> MeshLinkProfile? {
-        peers[id].flatMap { links.best(of: $0.links) }.flatMap { links.profile(of: $0) }
+        peers[id].flatMap { links.best(of: $0.provenLinks) }.flatMap { links.profile(of: $0) }
     }
 
     /// Whether all links to a neighbour are radio links; also true for a peer without any.
-    func isRadioOnly(_ record: PeerRecord) -> Bool { record.links.compactMap { links.profile(of: $0) }.allSatisfy(\.isRadio) }
+    func isRadioOnly(_ record: PeerRecord) -> Bool {
+        record.provenLinks.compactMap { links.profile(of: $0) }.allSatisfy(\.isRadio)
+    }
 
     /// Whether a packet for a peer takes a radio hop, as far as this node knows: for a peer behind relays, whether every first
     /// hop is one.

@@ -33,7 +33,7 @@ package enum Deflate {
             throw MalformedInput("compressed payload: it would grow more than \(maximumRatio) times")
         }
         var stream = z_stream()
-        guard inflateInit2_(&stream, -MAX_WBITS, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
+        guard inflateInit2_(&stream, -MAX_WBITS, ZLIB_VERSION, Int32(clamping: MemoryLayout<z_stream>.size)) == Z_OK else {
             throw MalformedInput("compressed payload: no memory to inflate it")
         }
         defer { inflateEnd(&stream) }
@@ -41,9 +41,9 @@ package enum Deflate {
         let output = [UInt8](unsafeUninitializedCapacity: size) { output, count in
             bytes.withUnsafeBufferPointer { input in
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
-                stream.avail_in = UInt32(input.count)
+                stream.avail_in = UInt32(clamping: input.count)
                 stream.next_out = output.baseAddress
-                stream.avail_out = UInt32(size)
+                stream.avail_out = UInt32(clamping: size)
                 isWhole = inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_in == 0 && stream.avail_out == 0
             }
             count = isWhole ? size : 0

@@ -61,8 +61,8 @@ package struct MeshFragment: Sendable, Hashable {
     var encoded: [UInt8] {
         var writer = ByteWriter(reserving: Self.headerByteCount + slice.count)
         writer.write(id.rawValue)
-        writer.write(UInt16(index))
-        writer.write(UInt16(total))
+        writer.write(UInt16(clamping: index))
+        writer.write(UInt16(clamping: total))
         writer.write(originalType.rawValue)
         writer.write(slice)
         return writer.bytes

@@ -17,6 +17,7 @@ package struct MeshFragmentation: Sendable {
     package init(
         _ original: MeshPacket, frame: [UInt8], id: MeshFragment.ID, chunkByteCount: Int
     ) throws(MalformedInput) {
+        // Safe: chunk sizes have a lower bound, and indices come from 0..<count.
         precondition(chunkByteCount > 0 && !frame.isEmpty)
         let count = (frame.count + chunkByteCount - 1) / chunkByteCount
         guard count <= MeshFragment.maximumCount else {
@@ -36,6 +37,7 @@ package struct MeshFragmentation: Sendable {
 
     /// The fragment at `index`. It copies sender, recipient, ttl, timestamp, route and RSR, and is not signed.
     package subscript(index: Int) -> MeshPacket {
+        // Safe: chunk sizes have a lower bound, and indices come from 0..<count.
         precondition((0..<count).contains(index))
         let start = index * chunkByteCount
         let slice = frame[start..<min(frame.count, start + chunkByteCount)]

@@ -82,6 +82,9 @@ package struct MeshFrame: Sendable, Hashable {
             bytes: frame, deflated: deflated)
     }
 
+    /// Memory of the frame. A payload that was compressed is held besides the bytes that it was decompressed from (R2).
+    var heldByteCount: Int { bytes.count + (deflated == nil ? 0 : packet.payload.count) }
+
     /// The frame with another ttl, the only byte that a relay may change.
     package func bytes(withTTL ttl: UInt8) -> [UInt8] {
         var copy = Array(bytes)

@@ -65,7 +65,7 @@ package struct MeshFrameAccumulator: Sendable {
     }
 
     private mutating func skipFill() {
-        while fill > 0, position < held.count, held[position] == UInt8(fill) { position += 1 }
+        while fill > 0, position < held.count, held[position] == UInt8(clamping: fill) { position += 1 }
         if position < held.count { fill = 0 }
     }
 }

@@ -54,18 +54,23 @@ extension MeshPacket {
         writer.write(ttl)
         writer.write(timestamp)
         writer.write(flags)
-        if version == .v1 { writer.write(UInt16(length)) } else { writer.write(UInt32(length)) }
+        if version == .v1 { writer.write(UInt16(clamping: length)) } else { writer.write(UInt32(clamping: length)) }
         writer.write(sender.bytes)
         if let recipient { writer.write(recipient.bytes) }
         if !route.isEmpty {
-            writer.write(UInt8(route.count))
+            writer.write(UInt8(clamping: route.count))
             for hop in route { writer.write(hop.bytes) }
         }
         if deflated != nil {
-            if version == .v1 { writer.write(UInt16(payload.count)) } else { writer.write(UInt32(payload.count)) }
+            if version == .v1 {
+                writer.write(UInt16(clamping: payload.count))
+            } else {
+                writer.write(UInt32(clamping: payload.count))
+            }
         }
         writer.write(body)
         if let signature {
+            // Safe: signatures are made here, or read with this size.
             precondition(signature.count == Self.signatureByteCount)
             writer.write(signature)
         }

@@ -94,6 +94,16 @@ package struct MeshPacket: Sendable, Hashable {
         self.isSyncResponse = isSyncResponse
     }
 
+    /// Whether the packet is of a type that is signed and for everyone.
+    var isPublic: Bool { !isDirected && [.announce, .message, .leave, .fileTransfer].contains(type) }
+
+    /// The packet without its payload, for queues that hold the frame as well.
+    var withoutPayload: MeshPacket {
+        var packet = self
+        packet.payload = []
+        return packet
+    }
+
     /// Whether the packet is addressed to one peer. A missing recipient and one of all ones both mean everyone.
     package var isDirected: Bool { recipient.map { $0 != .broadcast } ?? false }
 }

@@ -18,7 +18,7 @@ package enum MeshPadding {
     /// The bytes padded to the next block size; unchanged where that does not fit.
     package static func padded(_ bytes: [UInt8]) -> [UInt8] {
         let fill = fill(for: bytes.count)
-        return bytes + [UInt8](repeating: UInt8(fill), count: fill)
+        return bytes + [UInt8](repeating: UInt8(clamping: fill), count: fill)
     }
 
     /// The bytes without padding, if the last byte k is repeated k times; otherwise unchanged.

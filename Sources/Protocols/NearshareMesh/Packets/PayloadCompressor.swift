@@ -33,8 +33,8 @@ private final class DeflateStream: @unchecked Sendable {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
         let code = deflateInit2_(
-            stream, Int32(level), Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
-            Int32(MemoryLayout<z_stream>.size))
+            stream, Int32(clamping: level), Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+            Int32(clamping: MemoryLayout<z_stream>.size))
         guard code == Z_OK else { return nil }
     }
 
@@ -50,9 +50,9 @@ private final class DeflateStream: @unchecked Sendable {
             bytes.withUnsafeBufferPointer { input in
                 // zlib only reads the input, but its interface predates const.
                 stream.pointee.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
-                stream.pointee.avail_in = UInt32(input.count)
+                stream.pointee.avail_in = UInt32(clamping: input.count)
                 stream.pointee.next_out = output.baseAddress
-                stream.pointee.avail_out = UInt32(output.count)
+                stream.pointee.avail_out = UInt32(clamping: output.count)
                 code = deflate(stream, Z_FINISH)
             }
             count = code == Z_STREAM_END ? bytes.count - Int(stream.pointee.avail_out) : 0

@@ -40,7 +40,7 @@ package struct MeshFile: Sendable, Hashable {
         }
         writer.write(Field.size)
         writer.write(UInt16(4))
-        writer.write(UInt32(size))
+        writer.write(UInt32(clamping: size))
         if let mediaType {
             writer.write(Field.mediaType)
             writer.writeCounted(mediaType.utf8, by: UInt16.self)

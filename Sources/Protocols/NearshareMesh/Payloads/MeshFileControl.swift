@@ -12,6 +12,7 @@ package enum MeshFileControl: Sendable, Hashable {
 
         /// - Parameter digest: of an encoded file.
         init(digest: [UInt8]) {
+            // Safe: digests of SHA-256, or bytes read with this size.
             precondition(digest.count == Self.byteCount)
             bytes = digest
         }
@@ -114,7 +115,7 @@ package enum MeshFileControl: Sendable, Hashable {
         case .accept(let id): writer.write([Kind.accept] + id.bytes)
         case .refuse(let id, let reason): writer.write([Kind.refuse] + id.bytes + [reason.rawValue])
         case .missing(let id, let indices):
-            writer.write([Kind.missing] + id.bytes + [UInt8(indices.count)])
+            writer.write([Kind.missing] + id.bytes + [UInt8(clamping: indices.count)])
             for index in indices { writer.write(index) }
         case .stored(let id): writer.write([Kind.stored] + id.bytes)
         case .cancel(let id): writer.write([Kind.cancel] + id.bytes)

@@ -32,7 +32,7 @@ extension MeshFileOffer {
     init(of file: MeshFile, id: MeshFileControl.FileID, fragmentCount: UInt16, fragmentID: MeshFragment.ID) {
         let type = file.mediaType ?? Self.unknownType
         self.init(
-            id: id, size: UInt32(file.content.count), fragmentCount: fragmentCount, fragmentID: fragmentID,
+            id: id, size: UInt32(clamping: file.content.count), fragmentCount: fragmentCount, fragmentID: fragmentID,
             name: file.claimedName, mediaType: type.utf8.count <= 127 ? type : Self.unknownType)
     }
 

@@ -124,7 +124,8 @@ package struct MeshPeerState: Sendable, Hashable {
     /// The body, which follows the kind in the payload.
     package var encoded: [UInt8] {
         let flags = capabilities.encoded
-        return [Self.version, 0x01, UInt8(flags.count)] + flags + [0x02, UInt8(signingKey.count)] + signingKey
+        return [Self.version, 0x01, UInt8(clamping: flags.count)] + flags + [0x02, UInt8(clamping: signingKey.count)]
+            + signingKey
     }
 
     /// Requires each field exactly once, minimal capabilities and no trailing byte.

@@ -49,7 +49,7 @@ package struct MeshSyncRequest: Sendable, Hashable {
             writer.write(kind)
             writer.writeCounted(value, by: UInt16.self)
         }
-        write(0x01, [UInt8(filter.parameter)])
+        write(0x01, [UInt8(clamping: filter.parameter)])
         write(0x02, withUnsafeBytes(of: filter.range.bigEndian) { Array($0) })
         write(0x03, filter.bytes)
         if let wanted {
@@ -75,7 +75,7 @@ package struct MeshSyncRequest: Sendable, Hashable {
             let value = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "a field")
             switch (kind, value.count) {
             case (0x01, 1): parameter = value.first.map { Int($0) }
-            case (0x02, 4): range = value.reduce(0) { $0 << 8 | UInt32($1) }
+            case (0x02, 4): range = value.reduce(0) { $0 << 8 | UInt32(clamping: $1) }
             case (0x03, _):
                 guard value.count <= GolombFilter.maximumByteCount else {
                     throw MalformedInput("sync request: the filter is longer than 1024 bytes")

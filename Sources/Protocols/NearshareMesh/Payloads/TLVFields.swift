@@ -13,7 +13,7 @@ struct TLVFields {
     mutating func append(_ kind: UInt8, _ value: some Collection<UInt8>) throws(MalformedInput) {
         guard value.count <= 255 else { throw MalformedInput("\(what): a field holds at most 255 bytes, not \(value.count)") }
         bytes.append(kind)
-        bytes.append(UInt8(value.count))
+        bytes.append(UInt8(clamping: value.count))
         bytes.append(contentsOf: value)
     }
 

@@ -1,24 +1,72 @@
 internal import NearshareBase
 internal import NearshareCrypto
 
-/// The first signing key that each peer announced, kept when the peer leaves: one that returns with another key is an impostor,
-/// until a session authenticates it (K2).
+/// The signing key of each peer, kept when the peer leaves: that of a contact, the one that a session has proven, or else the
+/// first that was announced (K2).
 struct KeyPins: Sendable {
-    private var keys: [PeerID: SigningPublicKey] = [:]
-    /// The oldest first.
-    private var order: [PeerID] = []
-
-    var count: Int { keys.count }
-
-    subscript(peer: PeerID) -> SigningPublicKey? { keys[peer] }
-
-    /// Pins a key, also in place of another.
-    mutating func insert(_ key: SigningPublicKey, for peer: PeerID) {
-        guard keys.updateValue(key, forKey: peer) == nil else { return }
-        order.append(peer)
-        guard order.count > Self.capacity else { return }
-        keys[order.removeFirst()] = nil
+    private struct Pin: Sendable {
+        var key: SigningPublicKey
+        /// Stated inside a session, so by the owner of the peer's id.
+        var isProven: Bool
+        /// The link on which it was announced.
+        let link: MeshLinkID?
+        let number: UInt64
     }
 
+    /// How an announced key relates to the pinned one.
+    enum Verdict {
+        case accepted
+        /// It is not the key that the peer has proven, or that of a contact: the announcement is forged.
+        case forged
+        /// Neither key is proven: one of the two announcements is forged.
+        case contested
+    }
+
+    private var pins: [PeerID: Pin] = [:]
+    private var lastNumber: UInt64 = 0
+    /// The signing keys of the user's contacts, who may never have been in range.
+    var contacts: [PeerID: SigningPublicKey] = [:]
+
+    var count: Int { pins.count }
+
+    subscript(peer: PeerID) -> SigningPublicKey? { contacts[peer] ?? pins[peer]?.key }
+
+    func isProven(_ peer: PeerID) -> Bool { contacts[peer] != nil || pins[peer]?.isProven == true }
+
+    func verdict(on key: SigningPublicKey, of peer: PeerID) -> Verdict {
+        guard let pinned = self[peer], pinned != key else { return .accepted }
+        return isProven(peer) ? .forged : .contested
+    }
+
+    /// Pins a key, also in place of another.
+    /// - Parameter isPresent: peers for which it holds keep their pins.
+    mutating func insert(
+        _ key: SigningPublicKey, for peer: PeerID, isProven: Bool = false, from link: MeshLinkID? = nil,
+        isPresent: (PeerID) -> Bool = { _ in false }
+    ) {
+        if isProven, contacts[peer] != nil { contacts[peer] = key }
+        if let known = pins[peer] {
+            pins[peer]?.key = key
+            pins[peer]?.isProven = isProven || (known.isProven && known.key == key)
+            return
+        }
+        if pins.count >= Self.capacity { removeOne(isPresent: isPresent) }
+        lastNumber += 1
+        pins[peer] = Pin(key: key, isProven: isProven, link: link, number: lastNumber)
+    }
+
+    /// Removes the oldest pin of the link that brought most, first one that was only announced.
+    private mutating func removeOne(isPresent: (PeerID) -> Bool) {
+        let absent = pins.filter { !isPresent($0.key) }
+        var counts: [MeshLinkID?: Int] = [:]
+        for pin in absent.values { counts[pin.link, default: 0] += 1 }
+        let largest = counts.max { $0.value < $1.value }?.key
+        let oldest = absent.filter { $0.value.link == largest }.min {
+            ($0.value.isProven ? 1 : 0, $0.value.number) < ($1.value.isProven ? 1 : 0, $1.value.number)
+        }
+        if let oldest { pins[oldest.key] = nil }
+    }
+
+    /// More than there are records of present peers, so that one is always absent.
     static let capacity = 4096
 }

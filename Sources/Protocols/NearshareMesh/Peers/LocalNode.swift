@@ -65,10 +65,12 @@ struct LocalNode: Sendable {
     }
 
     /// An unsigned announcement of this node.
-    mutating func announcement(neighbours: [PeerID], at now: Moment) throws(MalformedInput) -> MeshPacket {
+    ///
+    /// It does not list the neighbours, which phones use for source routes alone: everyone could see who is near whom (X1).
+    mutating func announcement(at now: Moment) throws(MalformedInput) -> MeshPacket {
         let announcement = MeshAnnouncement(
             nickname: name.claimed, noiseKey: identity.agreementKey.publicKey.bytes,
-            signingKey: identity.signingKey.publicKey.bytes, neighbours: neighbours, capabilities: capabilities)
+            signingKey: identity.signingKey.publicKey.bytes, capabilities: capabilities)
         let payload = try announcement.encoded()
         return MeshPacket(type: .announce, timestamp: nextTimestamp(at: now), sender: id, payload: payload[...])
     }

@@ -13,8 +13,17 @@ struct PeerRecord: Sendable {
     /// Timestamp of the newest announcement, in milliseconds since 1970.
     var announcementTimestamp: UInt64 = 0
     var lastHeard: MonotonicInstant
-    /// The links on which unrelayed announcements were received. Any neighbour can replay one.
+    /// The link over which the peer became known; another one once that is closed.
+    var source: MeshLinkID?
+    /// The user has met the peer, or imported its keys.
+    var isContact = false
+    /// The links on which unrelayed announcements were received. Any neighbour can replay one, so they decide nothing.
     var links: Set<MeshLinkID> = []
+    /// The links on which the peer has proven its key: it is at their other ends.
+    var provenLinks: Set<MeshLinkID> = []
+    /// Another announcement under the peer's id, signed with another key, until a session has proven one of the two. The first one
+    /// counts until then, so that a forged one silences nobody.
+    var contender: MeshFrame?
     /// The link on which the peer's latest authentic message was received: a path to the peer starts there.
     var authenticatedLink: MeshLinkID?
     /// The peer's statement inside the current session.
@@ -22,7 +31,9 @@ struct PeerRecord: Sendable {
     /// Limit on signed messages to everyone, both shown here and relayed (M2, R11).
     var publicMessages: TokenBucket
 
-    var isNeighbour: Bool { !links.isEmpty }
+    /// Whether the peer claims to be a neighbour.
+    var isDirect: Bool { !links.isEmpty || isNeighbour }
+    var isNeighbour: Bool { !provenLinks.isEmpty }
 
     /// Whether the peer has stated these capabilities in the current session.
     func supports(_ capabilities: MeshCapabilities) -> Bool { sessionState?.capabilities.contains(capabilities) ?? false }

@@ -13,6 +13,7 @@ struct PeerTable: Sendable {
 
     private(set) var records: [PeerID: PeerRecord] = [:]
     private var pins = KeyPins()
+    private var neighboursByLink: [MeshLinkID: PeerID] = [:]
 
     subscript(id: PeerID) -> PeerRecord? { records[id] }
 
@@ -27,40 +28,60 @@ struct PeerTable: Sendable {
         guard let record = records[id], let name = record.name, let key = record.agreementKey else { return nil }
         return MeshPeer(
             id: id, name: name, fingerprint: Fingerprint(of: key),
-            capabilities: record.sessionState?.capabilities ?? record.announcedCapabilities, isDirect: record.isNeighbour)
+            capabilities: record.sessionState?.capabilities ?? record.announcedCapabilities, isDirect: record.isDirect)
     }
 
     // MARK: Neighbours
 
-    /// Number of neighbours.
-    var degree: Int { records.values.count { $0.isNeighbour } }
+    /// Number of neighbours: of the links at whose other ends peers have announced themselves, whatever their number. Several
+    /// links to one neighbour that has proven its key count once.
+    var degree: Int {
+        var links: Set<MeshLinkID> = []
+        for record in records.values { links.formUnion(record.links) }
+        for record in records.values where record.provenLinks.count > 1 {
+            links.subtract(record.provenLinks.sorted { $0.rawValue < $1.rawValue }.dropFirst())
+        }
+        return links.count
+    }
 
-    /// Ids of all neighbours, in ascending order.
-    var neighbours: [PeerID] { records.filter { $0.value.isNeighbour }.keys.sorted { $0.hex < $1.hex } }
-
-    /// Ids of the neighbours that announced themselves over a link.
+    /// Ids of the peers that announced themselves unrelayed on a link.
     func neighbours(on link: MeshLinkID) -> [PeerID] { records.filter { $0.value.links.contains(link) }.map(\.key) }
 
+    /// The peer that has proven to be at the other end of a link.
+    func neighbour(on link: MeshLinkID) -> PeerID? { neighboursByLink[link] }
+
+    /// Whether a peer has proven its key on a link.
     func isNeighbour(_ id: PeerID) -> Bool { records[id]?.isNeighbour ?? false }
 
-    /// Records an unrelayed announcement of a known peer on a link (section 4). A replayed one adds a link for the two minutes
-    /// of its validity: packets for that peer are then sent there as well, and none is withheld from the real peer.
+    /// Records an unrelayed announcement of a known peer on a link (section 4). It may be replayed, so it makes no neighbour.
     mutating func addLink(_ link: MeshLinkID, to id: PeerID) -> NeighbourUpdate {
-        guard var record = records[id], record.signingKey != nil, record.links.count < Self.maximumLinkCountPerPeer else {
-            return .unchanged
-        }
-        let wasNeighbour = record.isNeighbour
-        guard record.links.insert(link).inserted else { return .unchanged }
+        guard var record = records[id], record.signingKey != nil, !record.links.contains(link),
+            neighbours(on: link).count < Self.maximumClaimCountPerLink
+        else { return .unchanged }
+        let wasDirect = record.isDirect
+        record.links.insert(link)
         records[id] = record
-        guard !wasNeighbour, let peer = peer(id) else { return .newLink }
+        guard !wasDirect, let peer = peer(id) else { return .newLink }
         return .newNeighbour(peer)
+    }
+
+    /// Records that a peer has proven its key on a link. The first one is its neighbour until the link is closed: a link has one
+    /// other end.
+    /// - Returns: whether the peer is a neighbour there only now.
+    mutating func prove(_ id: PeerID, on link: MeshLinkID) -> Bool {
+        guard neighboursByLink[link] == nil, records[id]?.provenLinks.insert(link).inserted == true else { return false }
+        records[id]?.links.insert(link)
+        neighboursByLink[link] = id
+        return true
     }
 
     /// Removes a closed link.
     /// - Returns: the announced peers that used it.
     mutating func removeLink(_ link: MeshLinkID) -> [MeshPeer] {
-        neighbours(on: link).compactMap { id in
+        neighboursByLink[link] = nil
+        return neighbours(on: link).compactMap { id in
             records[id]?.links.remove(link)
+            records[id]?.provenLinks.remove(link)
             return peer(id)
         }
     }
@@ -68,22 +89,46 @@ struct PeerTable: Sendable {
     // MARK: Entries
 
     /// Adds a peer without any further information.
-    mutating func insert(_ id: PeerID, publicMessages: TokenBucket, now: MonotonicInstant) {
-        records[id] = PeerRecord(lastHeard: now, publicMessages: publicMessages)
+    /// - Parameter link: the link over which it became known; nil where this node looks for it.
+    mutating func insert(_ id: PeerID, from link: MeshLinkID? = nil, publicMessages: TokenBucket, now: MonotonicInstant) {
+        records[id] = PeerRecord(
+            lastHeard: now, source: link, isContact: pins.contacts[id] != nil, publicMessages: publicMessages)
     }
 
-    /// The peer to remove when the table is full (R6): first peers that never announced themselves, because any sender id can
-    /// be put on a packet; then the one that was silent for longest. Neighbours stay.
-    func evictionCandidate(excluding isNeeded: (PeerID) -> Bool) -> PeerID? {
-        let idle = records.filter { !$0.value.isNeighbour && !isNeeded($0.key) }
-        let unannounced = idle.filter { $0.value.agreementKey == nil }
-        return (unannounced.isEmpty ? idle : unannounced).min { $0.value.lastHeard < $1.value.lastHeard }?.key
+    /// The user's contacts with their signing keys. They stay known, whatever others announce.
+    mutating func setContacts(_ contacts: [PeerID: SigningPublicKey]) {
+        pins.contacts = contacts
+        for id in records.keys {
+            records[id]?.isContact = contacts[id] != nil
+            // Announced by somebody else, under the contact's id.
+            if let key = contacts[id], let announced = records[id]?.signingKey, announced != key {
+                records[id]?.signingKey = key
+                records[id]?.announcementTimestamp = 0
+            }
+        }
+    }
+
+    func isContact(_ id: PeerID) -> Bool { pins.contacts[id] != nil }
+
+    /// The peer to remove when the table is full (R6): of the link over which most became known, first one that never announced
+    /// itself, because any sender id can be put on a packet; then one without a session; then the one that was silent for longest.
+    /// Neighbours and contacts stay, and so do peers of links with fewer.
+    func evictionCandidate(excluding isNeeded: (PeerID) -> Bool, hasSession: (PeerID) -> Bool = { _ in false }) -> PeerID? {
+        let candidates = records.filter { !$0.value.isNeighbour && !$0.value.isContact && !isNeeded($0.key) }
+        var counts: [MeshLinkID?: Int] = [:]
+        for record in candidates.values { counts[record.source, default: 0] += 1 }
+        let largest = counts.max { $0.value < $1.value }?.key
+        func rank(_ id: PeerID, _ record: PeerRecord) -> Int { record.agreementKey == nil ? 0 : hasSession(id) ? 2 : 1 }
+        return candidates.filter { $0.value.source == largest }.min {
+            (rank($0.key, $0.value), $0.value.lastHeard) < (rank($1.key, $1.value), $1.value.lastHeard)
+        }?.key
     }
 
     /// Removes a peer; its pinned key stays.
     /// - Returns: whether it had announced itself.
     mutating func remove(_ id: PeerID) -> Bool {
         let wasAnnounced = peer(id) != nil
+        for link in records[id]?.provenLinks ?? [] { neighboursByLink[link] = nil }
         records[id] = nil
         return wasAnnounced
     }
@@ -101,16 +146,21 @@ struct PeerTable: Sendable {
 
     // MARK: Announcements
 
-    /// Whether a peer may announce this key. The first accepted key stays until the peer states another one inside a session
-    /// (K2).
-    func permits(_ key: SigningPublicKey, for id: PeerID) -> Bool { pins[id].map { $0 == key } ?? true }
+    /// How an announced key relates to the one that is pinned for the peer (K2).
+    func verdict(on key: SigningPublicKey, for id: PeerID) -> KeyPins.Verdict { pins.verdict(on: key, of: id) }
 
     /// Pins the key of a valid announcement. The peer must have a record.
     mutating func pin(_ key: SigningPublicKey, for id: PeerID, now: MonotonicInstant) {
-        pins.insert(key, for: id)
+        pins.insert(key, for: id, from: records[id]?.source) { [records] in records[$0] != nil }
         records[id]?.signingKey = key
         records[id]?.lastHeard = now
     }
+
+    /// Records an announcement under a peer's id that is signed with another key than the pinned one; neither is proven.
+    mutating func contest(_ id: PeerID, by announcement: MeshFrame) { records[id]?.contender = announcement }
+
+    /// Replaces the closed link over which a peer became known.
+    mutating func setSource(_ link: MeshLinkID, of id: PeerID) { records[id]?.source = link }
 
     /// Applies a valid announcement.
     /// - Returns: false for one that is not newer than the last, which changes nothing (D5).
@@ -143,19 +193,27 @@ struct PeerTable: Sendable {
     }
 
     /// Applies the peer's statement inside the present session, which outranks its announcements.
-    /// - Returns: whether it stated the same before.
-    mutating func apply(_ state: MeshPeerState, signingKey: SigningPublicKey, of id: PeerID) -> Bool {
-        guard var record = records[id] else { return false }
+    /// - Returns: whether it stated the same before, and the announcement that turned out to be its own instead of the present one.
+    mutating func apply(
+        _ state: MeshPeerState, signingKey: SigningPublicKey, of id: PeerID
+    ) -> (isRepeated: Bool, genuine: MeshFrame?) {
+        guard var record = records[id] else { return (false, nil) }
         let isRepeated = record.sessionState == state
+        let isChanged = record.signingKey != signingKey
+        let genuine = isChanged ? record.contender : nil
+        // An announcement with another key was not the peer's.
+        if isChanged { record.announcementTimestamp = 0 }
+        record.contender = nil
         record.signingKey = signingKey
         record.sessionState = state
         records[id] = record
-        pins.insert(signingKey, for: id)
-        return isRepeated
+        pins.insert(signingKey, for: id, isProven: true, from: record.source) { [records] in records[$0] != nil }
+        return (isRepeated, genuine)
     }
 
     static let capacity = 1024
     /// Longer than the interval between two announcements of most phones whose screen is off.
     private static let lifetime = Duration.seconds(180)
-    private static let maximumLinkCountPerPeer = 4
+    /// Peers that may claim to be at the other end of one link. More than one can be right where a node was replaced.
+    private static let maximumClaimCountPerLink = 8
 }

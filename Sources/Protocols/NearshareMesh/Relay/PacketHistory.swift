@@ -1,18 +1,26 @@
 internal import NearshareBase
 
 /// The received packets, so that each is processed and relayed once.
+///
+/// Packets whose signature was checked have a filter of their own. A flood of others cannot make it drop keys, and so cannot
+/// make it refuse genuine packets (M15). Others may be accepted again: a replay gains an attacker no more than a new packet.
 struct PacketHistory: Sendable {
+    /// Their rate is limited on arrival, so that the filter holds those of several links for as long as their timestamps are
+    /// accepted.
+    private(set) var authentic = DuplicateFilter(capacity: 20_000, lifetime: .seconds(1200))
     private(set) var packets = DuplicateFilter(capacity: 20_000, lifetime: .seconds(1200))
     private(set) var fragments = DuplicateFilter(capacity: 50_000, lifetime: .seconds(1200))
     /// Ids are kept for as long as neighbours may answer with old messages.
     private(set) var messages = DuplicateFilter(capacity: 10_000, lifetime: PublicSync.messageLifetime + .seconds(300))
 
-    mutating func record(_ key: PacketKey, _ packet: MeshPacket, isHandled: Bool = true, now: Moment) {
+    /// - Parameter isAuthentic: the signature was checked, and the packet is not for one peer.
+    mutating func record(_ key: PacketKey, _ packet: MeshPacket, isAuthentic: Bool = false, now: Moment) {
         switch packet.type {
         case .fragment: fragments.insert(key, at: now)
-        // A message that could not be checked yet, for lack of a key, may be requested again later.
-        case .message where isHandled: messages.insert(key, at: now)
-        default: packets.insert(key, at: now)
+        case .message where isAuthentic: messages.insert(key, at: now)
+        default:
+            // A packet that could not be checked yet, for lack of a key, may be requested again later.
+            if isAuthentic { authentic.insert(key, at: now) } else { packets.insert(key, at: now) }
         }
     }
 
@@ -25,7 +33,9 @@ struct PacketHistory: Sendable {
         case .message:
             messages.contains(key) || messages.isBeforeWindow(timestamp: packet.timestamp)
                 || (!isSyncResponse && packets.contains(key))
-        default: packets.contains(key) || (!isSyncResponse && packets.isBeforeWindow(timestamp: packet.timestamp))
+        default:
+            authentic.contains(key) || packets.contains(key)
+                || (!isSyncResponse && packet.isPublic && authentic.isBeforeWindow(timestamp: packet.timestamp))
         }
     }
 }

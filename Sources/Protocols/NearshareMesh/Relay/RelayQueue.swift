@@ -5,8 +5,20 @@ struct RelayQueue: Sendable {
     /// A packet that is due, and the links to write it to.
     struct Relay: Sendable {
         let frame: [UInt8]
+        /// Without its payload, which is in the frame.
         let packet: MeshPacket
         let links: [MeshLinkID]
+        let arrival: MeshLinkID
+        /// The signature of its sender was checked here.
+        let isAuthentic: Bool
+
+        init(frame: [UInt8], packet: MeshPacket, links: [MeshLinkID], from arrival: MeshLinkID, isAuthentic: Bool = false) {
+            self.frame = frame
+            self.packet = packet.withoutPayload
+            self.links = links
+            self.arrival = arrival
+            self.isAuthentic = isAuthentic
+        }
     }
 
     private struct Entry: Sendable {
@@ -20,17 +32,22 @@ struct RelayQueue: Sendable {
     /// The links on which another copy of each waiting packet was received.
     private(set) var copies: [PacketKey: Set<MeshLinkID>] = [:]
     private(set) var byteCount = 0
+    private var byteCounts: [MeshLinkID: Int] = [:]
 
     var count: Int { schedule.count }
     var deadline: MonotonicInstant? { schedule.nextDeadline }
 
-    /// Whether another frame of this size fits.
-    func hasRoom(for frame: ArraySlice<UInt8>) -> Bool { byteCount + Self.cost(of: frame.count) <= Self.byteCapacity }
+    /// Whether another frame of this size fits into the share of the link on which it was received.
+    func hasRoom(for frame: ArraySlice<UInt8>, from link: MeshLinkID) -> Bool {
+        let waiting = byteCounts[link] ?? 0
+        let cost = Self.cost(of: frame.count)
+        return byteCount + cost <= Self.byteCapacity && (waiting == 0 || waiting + cost <= Self.byteCapacityPerLink)
+    }
 
-    /// - Parameter size: bytes of the received frame, without padding.
-    mutating func insert(_ relay: Relay, _ key: PacketKey, size: Int, due: MonotonicInstant) {
-        let cost = Self.cost(of: size)
+    mutating func insert(_ relay: Relay, _ key: PacketKey, due: MonotonicInstant) {
+        let cost = Self.cost(of: relay.frame.count)
         byteCount += cost
+        byteCounts[relay.arrival, default: 0] += cost
         copies[key] = []
         schedule.insert(Entry(relay: relay, key: key, cost: cost), at: due)
     }
@@ -42,15 +59,21 @@ struct RelayQueue: Sendable {
     /// nodes, so all others may still lack it.
     mutating func popDue(now: MonotonicInstant) -> Relay? {
         guard let entry = schedule.popDue(now) else { return nil }
+        let relay = entry.relay
         byteCount -= entry.cost
+        let waiting = (byteCounts[relay.arrival] ?? 0) - entry.cost
+        byteCounts[relay.arrival] = waiting > 0 ? waiting : nil
         let senders = copies.removeValue(forKey: entry.key) ?? []
         return Relay(
-            frame: entry.relay.frame, packet: entry.relay.packet, links: entry.relay.links.filter { !senders.contains($0) })
+            frame: relay.frame, packet: relay.packet, links: relay.links.filter { !senders.contains($0) }, from: relay.arrival,
+            isAuthentic: relay.isAuthentic)
     }
 
     private static func cost(of size: Int) -> Int { size + overhead }
 
     private static let byteCapacity = 8 << 20
+    /// Share of one link: as many as there are links fit together.
+    private static let byteCapacityPerLink = 512 << 10
     /// Memory for a waiting packet besides its bytes.
     private static let overhead = 512
 }

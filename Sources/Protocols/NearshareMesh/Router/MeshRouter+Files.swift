@@ -29,7 +29,7 @@ extension MeshRouter {
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
         guard outgoing[key] == nil else { throw .alreadyInProgress }
         let offer = MeshFileOffer(
-            of: file, id: key.file, fragmentCount: UInt16(count), fragmentID: node.randomFragmentID())
+            of: file, id: key.file, fragmentCount: UInt16(clamping: count), fragmentID: node.randomFragmentID())
         outgoing.insert(
             OutgoingFile(
                 key: key, offer: offer, chunkByteCount: chunk,

@@ -9,7 +9,7 @@ extension MeshRouter {
         guard links[budget: link]?.admitFrame(now: now.monotonic) == true else { return }
         guard let frame = try? MeshFrame(decoding: bytes) else {
             links[budget: link]?.bytes.charge(Double(bytes.count))
-            links[budget: link]?.malformedFrameCount += 1
+            links.recordMalformedFrame(on: link)
             return
         }
         // Compressed payloads cost their original size (R2).
@@ -34,8 +34,10 @@ extension MeshRouter {
         }
         let handling = handle(frame, from: link, fragment: nil, now: now)
         guard handling != .rejected else { return }
-        history.record(key, packet, isHandled: handling == .handled, now: now)
-        if packet.recipient != id, !isSyncResponse { relay(frame, key, from: link, now: now) }
+        history.record(key, packet, isAuthentic: handling == .handled && packet.isPublic, now: now)
+        if packet.recipient != id, !isSyncResponse {
+            relay(frame, key, from: link, isAuthentic: handling == .handled && packet.isPublic, now: now)
+        }
     }
 
     private func isTimely(_ packet: MeshPacket, isReassembled: Bool, now: Moment) -> Bool {
@@ -94,10 +96,7 @@ extension MeshRouter {
             answerSyncRequest(frame, from: link, now: now)
             return .handled
         case .ping where isForThisNode: return answerPing(packet, from: link, now: now)
-        case .pong where isForThisNode:
-            guard let ping = try? MeshPing(decoding: packet.payload) else { return .rejected }
-            emit(.pong(from: packet.sender, nonce: ping.nonce))
-            return .handled
+        case .pong where isForThisNode: return handlePong(frame, from: link, now: now)
         case .bundle where isForThisNode: return handleBundlePacket(frame, from: link, now: now)
         default: return .notForThisNode
         }
@@ -113,16 +112,23 @@ extension MeshRouter {
         case unknownSender
     }
 
-    mutating func checkSignature(of frame: MeshFrame, from link: MeshLinkID, now: Moment) -> SignatureCheck {
+    mutating func checkSignature(
+        of frame: MeshFrame, from link: MeshLinkID, at cost: WritableKeyPath<LinkBudget, TokenBucket> = \.signatures,
+        now: Moment
+    ) -> SignatureCheck {
         guard let key = peers[frame.packet.sender]?.signingKey else { return .unknownSender }
-        return isSigned(frame, by: key, from: link, now: now) ? .valid : .invalid
+        return isSigned(frame, by: key, from: link, at: cost, now: now) ? .valid : .invalid
     }
 
     /// Checks a signature at the cost of the link on which the frame was received (M2, R9).
+    /// - Parameter cost: the bucket of packets of this kind, so that none uses up another's.
     /// - Returns: false also when the link's budget is used up.
-    mutating func isSigned(_ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID, now: Moment) -> Bool {
+    mutating func isSigned(
+        _ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
+        at cost: WritableKeyPath<LinkBudget, TokenBucket> = \.signatures, now: Moment
+    ) -> Bool {
         guard frame.packet.signature != nil,
-            links[budget: link]?.admitSignature(byteCount: frame.packet.payload.count, now: now.monotonic) == true
+            links[budget: link]?.admitSignature(cost, byteCount: frame.packet.payload.count, now: now.monotonic) == true
         else { return false }
         return frame.isSigned(by: key, using: &node.compressor)
     }
@@ -139,37 +145,79 @@ extension MeshRouter {
             AnnouncementVerdict(announcement, sender: sender, timestamp: packet.timestamp, now: now.wall, own: id) == .accept,
             let agreementKey = try? AgreementPublicKey(announcement.noiseKey),
             let signingKey = try? SigningPublicKey(announcement.signingKey),
-            let name = DisplayName(truncating: announcement.nickname),
-            peers.permits(signingKey, for: sender), isSigned(frame, by: signingKey, from: link, now: now)
+            let name = DisplayName(truncating: announcement.nickname)
         else { return .rejected }
-        // Identities cost nothing: a link adds new ones at a limited rate, and known ones stay (R6).
-        guard peers[sender]?.agreementKey != nil || links[budget: link]?.newPeers.consume(now: now.monotonic) == true else {
+        let verdict = peers.verdict(on: signingKey, for: sender)
+        guard verdict != .forged, isSigned(frame, by: signingKey, from: link, now: now) else { return .rejected }
+        if verdict == .contested {
+            contest(frame, from: link, now: now)
             return .rejected
         }
+        // Identities cost nothing: a link adds new ones at a limited rate, and known ones stay (R6).
+        guard
+            peers[sender]?.agreementKey != nil || peers.isContact(sender)
+                || links[budget: link]?.admitNewPeer(ttl: ttl, now: now.monotonic) == true
+        else { return .rejected }
 
         let before = peers.peer(sender)
-        guard ensureRecord(sender, now: now.monotonic) else { return .rejected }
+        guard ensureRecord(sender, from: link, now: now.monotonic) else { return .rejected }
+        if let source = peers[sender]?.source, !links.contains(source) { peers.setSource(link, of: sender) }
         peers.pin(signingKey, for: sender, now: now.monotonic)
+        let isNewer = peers.apply(
+            announcement, name: name, agreementKey: agreementKey, timestamp: packet.timestamp, from: sender)
         recordNeighbour(packet, ttl: ttl, on: link, now: now)
-        guard
-            peers.apply(
-                announcement, name: name, agreementKey: agreementKey, timestamp: packet.timestamp, from: sender)
-        else { return .handled }
-        sync.insert(frame)
+        guard isNewer else { return .handled }
+        sync.insert(frame, from: link, isKnown: peers.isContact(sender))
         if let peer = peers.peer(sender), peer != before { emit(.peerChanged(peer)) }
         return .handled
     }
 
-    /// Makes the sender of an unrelayed announcement a neighbour: it is at the other end of the link.
+    /// Handles an announcement whose key contradicts an earlier one under the same id. Only the owner of the id can establish a
+    /// session, in which it states its key (K2).
+    private mutating func contest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
+        let peer = frame.packet.sender
+        guard links[budget: link]?.handshakes.consume(now: now.monotonic) == true,
+            ensureRecord(peer, from: link, now: now.monotonic)
+        else { return }
+        peers.contest(peer, by: frame)
+        if sessions.isEstablished(peer) {
+            sendStatement(to: peer, now: now)
+        } else {
+            ensureSession(with: peer, now: now)
+        }
+    }
+
+    /// Handles the announcement again that a session has proven to be genuine.
+    mutating func acceptProven(_ announcement: MeshFrame, from link: MeshLinkID, now: Moment) {
+        _ = handleAnnouncement(announcement, ttl: 0, from: link, now: now)
+    }
+
+    /// Records that the sender of an unrelayed announcement claims to be at the other end of the link, and asks it to prove that.
     private mutating func recordNeighbour(_ packet: MeshPacket, ttl: UInt8, on link: MeshLinkID, now: Moment) {
         guard packet.type == .announce, ttl >= MeshPacket.maximumTTL, links.contains(link) else { return }
         switch peers.addLink(link, to: packet.sender) {
-        case .unchanged: return
+        case .unchanged: break
         case .newLink: sync.requestSoon(on: link, now: now.monotonic)
         case .newNeighbour(let peer):
             sync.requestSoon(on: link, now: now.monotonic)
             emit(.peerChanged(peer))
         }
+        // Phones do not sign their answers: their sessions prove where they are.
+        guard let record = peers[packet.sender], record.links.contains(link), peers.neighbour(on: link) == nil,
+            let capabilities = record.announcedCapabilities,
+            capabilities.contains(.fileOffers) || capabilities.contains(.bundles)
+        else { return }
+        let nonce = node.randomBytes(count: 8)
+        if let challenge = challenges.start(packet.sender, on: link, nonce: nonce, now: now.monotonic) {
+            send(challenge, now: now)
+        }
+    }
+
+    /// Records that a peer has proven its key on a link.
+    mutating func recordProof(of id: PeerID, on link: MeshLinkID) {
+        challenges.finish(id, on: link)
+        guard peers.prove(id, on: link), let peer = peers.peer(id) else { return }
+        emit(.peerChanged(peer))
     }
 
     private mutating func handleLeave(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
@@ -192,10 +240,17 @@ extension MeshRouter {
         guard packet.payload.count <= Self.maximumTextByteCount,
             let text = String(validating: packet.payload, as: UTF8.self)
         else { return .rejected }
+        guard let sender = peers.peer(packet.sender) else { return .notForThisNode }
         let check = checkSignature(of: frame, from: link, now: now)
-        guard check != .unknownSender, let sender = peers.peer(packet.sender) else { return .notForThisNode }
-        guard check == .valid, peers.admitPublicMessage(from: packet.sender, now: now.monotonic) else { return .rejected }
-        sync.insert(frame)
+        guard check != .unknownSender else { return .notForThisNode }
+        // A text of few bytes may hold many (R2). What a link brings is shared by all senders behind it.
+        guard check == .valid, peers.admitPublicMessage(from: packet.sender, now: now.monotonic),
+            peers.isContact(packet.sender)
+                || links[budget: link]?.publicTexts.consume(
+                    Double(packet.payload.count + Self.textOverhead), now: now.monotonic)
+                    == true
+        else { return .rejected }
+        sync.insert(frame, from: link, isKnown: peers.isContact(packet.sender))
         emit(
             .publicMessage(
                 from: sender,
@@ -209,28 +264,43 @@ extension MeshRouter {
     private mutating func answerSyncRequest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let sender = frame.packet.sender
         guard frame.packet.ttl == 0, let record = peers[sender], record.links.contains(link), let key = record.signingKey,
-            isSigned(frame, by: key, from: link, now: now),
+            isSigned(frame, by: key, from: link, at: \.directedSignatures, now: now),
             let request = try? MeshSyncRequest(decoding: frame.packet.payload)
         else { return }
-        for missing in sync.answer(request, of: sender, now: now.monotonic) {
+        for missing in sync.answer(request, on: link, now: now.monotonic) {
             var packet = missing.packet
             packet.ttl = 0
             packet.isSyncResponse = true
             // The signature covers neither field, so it stays valid.
             guard let bytes = try? packet.encoded(using: &node.compressor) else { continue }
-            write(bytes, of: packet, on: link, origin: .relayed)
+            write(bytes, of: packet, on: link, origin: .relayed(from: link, isAuthentic: true))
         }
     }
 
     private mutating func answerPing(_ packet: MeshPacket, from link: MeshLinkID, now: Moment) -> Handling {
         // An answer costs a signature.
         guard let ping = try? MeshPing(decoding: packet.payload),
-            links[budget: link]?.signatures.consume(now: now.monotonic) == true
+            links[budget: link]?.pings.consume(now: now.monotonic) == true
         else { return .rejected }
+        // A neighbour asks who is at this end of the link.
+        let isFromNeighbour = ping.originTTL == 1
         let pong = MeshPacket(
-            type: .pong, timestamp: node.nextTimestamp(at: now), sender: id, recipient: packet.sender,
-            payload: ping.encoded[...])
-        send(pong, isSigned: true)
+            type: .pong, ttl: isFromNeighbour ? 1 : MeshPacket.maximumTTL, timestamp: node.nextTimestamp(at: now), sender: id,
+            recipient: packet.sender, payload: ping.encoded[...])
+        send(pong, isSigned: true, on: isFromNeighbour ? [link] : nil)
+        return .handled
+    }
+
+    private mutating func handlePong(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
+        let peer = frame.packet.sender
+        guard let ping = try? MeshPing(decoding: frame.packet.payload) else { return .rejected }
+        guard challenges.isExpected(ping.nonce, from: peer, on: link) else {
+            guard links[budget: link]?.pings.consume(now: now.monotonic) == true else { return .rejected }
+            emit(.pong(from: peer, nonce: ping.nonce))
+            return .handled
+        }
+        guard checkSignature(of: frame, from: link, at: \.directedSignatures, now: now) == .valid else { return .rejected }
+        recordProof(of: peer, on: link)
         return .handled
     }
 
@@ -239,15 +309,13 @@ extension MeshRouter {
     /// A bundle packet is opaque here: the program decodes it.
     private mutating func handleBundlePacket(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
         let packet = frame.packet
-        guard node.capabilities.contains(.bundles), packet.payload.count <= Self.maximumBundlePacketByteCount else {
-            return .rejected
-        }
-        if peers[packet.sender]?.links.contains(link) != true {
-            switch checkSignature(of: frame, from: link, now: now) {
-            case .unknownSender: return .notForThisNode
-            case .invalid: return .rejected
-            case .valid: break
-            }
+        guard node.capabilities.contains(.bundles), packet.payload.count <= Self.maximumBundlePacketByteCount,
+            links[budget: link]?.bundles.consume(Double(packet.payload.count + Self.bundleOverhead), now: now.monotonic) == true
+        else { return .rejected }
+        switch checkSignature(of: frame, from: link, at: \.directedSignatures, now: now) {
+        case .unknownSender: return .notForThisNode
+        case .invalid: return .rejected
+        case .valid: break
         }
         emit(.bundlePacket(Array(packet.payload), from: packet.sender))
         return .handled
@@ -259,16 +327,21 @@ extension MeshRouter {
         _ packet: MeshPacket, from link: MeshLinkID, inside outer: FragmentOrigin?, now: Moment
     ) -> Handling {
         guard let fragment = try? MeshFragment(decoding: packet.payload) else { return .rejected }
-        let isExpected = incoming.acceptedFile(fragment.id, from: packet.sender) != nil
+        // Anybody can write the sender and the id of another's fragments; what contradicts the offer belongs to another set (M4).
+        let isExpected = incoming.acceptsFragment(fragment, from: packet.sender)
+        let isForged = !isExpected && incoming.acceptedFile(fragment.id, from: packet.sender) != nil
         switch assembler.add(fragment, from: packet.sender, on: link, isExpected: isExpected, now: now.monotonic) {
         case .started, .stored:
+            guard !isForged else { return .handled }
             let count = assembler.progress(of: fragment.id, from: packet.sender)?.received ?? 0
             reportFragment(fragment, from: packet.sender, receivedCount: count)
             return .handled
         case .oversized: return .rejected
         case .complete(let bytes):
-            reportFragment(fragment, from: packet.sender, receivedCount: fragment.total)
-            handleReassembled(bytes, of: fragment, in: packet, from: link, inside: outer, now: now)
+            if !isForged { reportFragment(fragment, from: packet.sender, receivedCount: fragment.total) }
+            let isGenuine = handleReassembled(bytes, of: fragment, in: packet, from: link, inside: outer, now: now)
+            assembler.finish(
+                fragment, from: packet.sender, isGenuine: isGenuine, trusting: peers[packet.sender]?.authenticatedLink ?? link)
             return .handled
         }
     }
@@ -278,36 +351,51 @@ extension MeshRouter {
         emit(.fragmentsReceived(progress))
     }
 
+    /// - Returns: false when the packet was not put together from the pieces that its sender has cut.
     private mutating func handleReassembled(
         _ bytes: [UInt8], of fragment: MeshFragment, in packet: MeshPacket, from link: MeshLinkID,
         inside outer: FragmentOrigin?,
         now: Moment
-    ) {
+    ) -> Bool {
         // A relay may have had to cut a fragment once more, but never twice.
         guard let whole = try? MeshFrame(decodingReassembled: bytes), whole.packet.sender == packet.sender,
-            whole.packet.type != .fragment || outer == nil, isTimely(whole.packet, isReassembled: true, now: now)
-        else { return }
+            whole.packet.type != .fragment || outer == nil
+        else { return false }
+        guard isTimely(whole.packet, isReassembled: true, now: now) else { return true }
         let key = PacketKey(of: whole.packet)
-        guard whole.packet.type == .fragment || !history.isDuplicate(key, whole.packet, isSyncResponse: false) else { return }
-        let origin = FragmentOrigin(id: fragment.id, ttl: outer?.ttl ?? packet.ttl)
-        if handle(whole, from: link, fragment: origin, now: now) == .handled, whole.packet.type != .fragment {
-            history.record(key, whole.packet, now: now)
+        guard whole.packet.type == .fragment || !history.isDuplicate(key, whole.packet, isSyncResponse: false) else {
+            return true
         }
+        let origin = FragmentOrigin(id: fragment.id, ttl: outer?.ttl ?? packet.ttl)
+        let failureCount = sealedFailureCount
+        let handling = handle(whole, from: link, fragment: origin, now: now)
+        if handling == .handled, whole.packet.type != .fragment {
+            history.record(key, whole.packet, isAuthentic: whole.packet.isPublic, now: now)
+        }
+        return handling != .rejected && sealedFailureCount == failureCount
     }
 
     // MARK: Relaying
 
-    private mutating func relay(_ frame: MeshFrame, _ key: PacketKey, from link: MeshLinkID, now: Moment) {
+    private mutating func relay(_ frame: MeshFrame, _ key: PacketKey, from link: MeshLinkID, isAuthentic: Bool, now: Moment) {
         let packet = frame.packet
         let context = RelayContext(
             type: packet.type, ttl: packet.ttl, hasRecipient: packet.recipient != nil, degree: peers.degree)
         guard settings.isRelaying, let decision = RelayDecision(context) else { return }
         let targets = routing.links(for: packet, excluding: link)
-        guard !targets.isEmpty, relays.hasRoom(for: frame.bytes) else { return }
+        guard !targets.isEmpty, relays.hasRoom(for: frame.bytes, from: link) else { return }
+        // Most junk is unsigned, and any number of packets with made-up senders can be signed: both have a share of their own.
+        let isAuthentic =
+            isAuthentic
+            || (packet.type != .fragment && checkSignature(of: frame, from: link, at: \.relayedSignatures, now: now) == .valid)
+        guard
+            isAuthentic && packet.isPublic
+                || links[budget: link]?.admitRelay(byteCount: frame.bytes.count, now: now.monotonic) == true
+        else { return }
         var bytes = frame.bytes(withTTL: decision.ttl)
         if packet.isPaddedOnAir { bytes = MeshPadding.padded(bytes) }
         relays.insert(
-            RelayQueue.Relay(frame: bytes, packet: packet, links: targets), key, size: frame.bytes.count,
+            RelayQueue.Relay(frame: bytes, packet: packet, links: targets, from: link, isAuthentic: isAuthentic), key,
             due: now.monotonic + node.randomDelay(for: decision))
     }
 
@@ -315,4 +403,7 @@ extension MeshRouter {
     /// Six fields of 255 bytes, and some to spare.
     private static let maximumAnnouncementByteCount = 2048
     private static let maximumLeaveByteCount = 1024
+    /// Bytes that a text counts besides its own: it becomes a line of a conversation.
+    private static let textOverhead = 256
+    private static let bundleOverhead = 256
 }

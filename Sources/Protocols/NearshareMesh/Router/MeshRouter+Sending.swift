@@ -32,41 +32,59 @@ extension MeshRouter {
     /// Limit on the packets of the bundle protocol, which are opaque to the router.
     package static let maximumBundlePacketByteCount = 32_768
 
-    /// Neighbours that store and forward bundles. Without one, also peers behind phones, which relay the packets unread.
+    /// Neighbours that store and forward bundles, and peers behind phones, which relay the packets unread: those that became
+    /// known over a link at whose other end no such neighbour is. Of these there are a few for each link, contacts first.
     package var bundleNeighbours: [BundleNeighbour] {
         let routing = routing
-        let all = peers.records.compactMap { id, record -> BundleNeighbour? in
-            guard let agreementKey = record.agreementKey, let signingKey = record.signingKey,
-                // The capabilities stated in a session may be older than those announced since.
-                record.announcedCapabilities?.contains(.bundles) == true
-            else { return nil }
-            return BundleNeighbour(
+        func carries(_ record: PeerRecord) -> Bool {
+            // The capabilities stated in a session may be older than those announced since.
+            record.announcedCapabilities?.contains(.bundles) == true
+        }
+        var direct: [BundleNeighbour] = []
+        var behind: [MeshLinkID: [(record: PeerRecord, neighbour: BundleNeighbour)]] = [:]
+        for (id, record) in peers.records where carries(record) {
+            guard let agreementKey = record.agreementKey, let signingKey = record.signingKey else { continue }
+            let neighbour = BundleNeighbour(
                 id: id, agreementKey: agreementKey, signingKey: signingKey, isRadio: routing.isRadioOnly(record),
                 isDirect: record.isNeighbour)
+            if record.isNeighbour {
+                direct.append(neighbour)
+            } else if let link = record.source, links.contains(link), !record.links.contains(link) {
+                let claims = peers.neighbours(on: link).compactMap { peers[$0] }
+                guard !claims.isEmpty, !claims.contains(where: carries) else { continue }
+                behind[link, default: []].append((record, neighbour))
+            }
         }
-        let direct = all.filter(\.isDirect)
-        return direct.isEmpty ? all : direct
+        let indirect = behind.values.flatMap { peers in
+            peers.sorted {
+                ($0.record.isContact ? 0 : 1, $0.neighbour.id.hex) < ($1.record.isContact ? 0 : 1, $1.neighbour.id.hex)
+            }
+            .prefix(Self.maximumIndirectBundleNeighbourCount).map(\.neighbour)
+        }
+        return direct + indirect
     }
 
-    /// Sends a packet of the bundle protocol to one of ``bundleNeighbours``, unsealed.
-    /// - Parameter packet: at most ``maximumBundlePacketByteCount`` bytes.
+    /// Limit on the bundle neighbours behind a phone.
+    private static let maximumIndirectBundleNeighbourCount = 8
+
+    /// Sends a packet of the bundle protocol to one of ``bundleNeighbours``, unsealed. It is signed, because a receipt or a report
+    /// in another's name could end the delivery of a bundle (B3).
+    /// - Parameter packet: at most ``maximumBundlePacketByteCount`` bytes; a longer one is dropped.
     package mutating func sendBundlePacket(_ packet: [UInt8], to peer: PeerID, now: Moment) {
-        precondition(packet.count <= Self.maximumBundlePacketByteCount)
-        let isDirect = peers.isNeighbour(peer)
-        // The other end of a link needs no proof of the sender; a node behind relays does.
+        guard packet.count <= Self.maximumBundlePacketByteCount else { return }
         send(
             MeshPacket(
-                type: .bundle, ttl: isDirect ? 1 : MeshPacket.maximumTTL, timestamp: node.nextTimestamp(at: now), sender: id,
-                recipient: peer, payload: packet[...]),
-            isSigned: !isDirect)
+                type: .bundle, ttl: peers.isNeighbour(peer) ? 1 : MeshPacket.maximumTTL,
+                timestamp: node.nextTimestamp(at: now), sender: id, recipient: peer, payload: packet[...]),
+            isSigned: true)
     }
 
     /// Sends a packet of the bundle protocol inside the Noise session with one of ``bundleNeighbours``, so that it stays secret
     /// from an attacker that learns long-term keys later. Without a session it waits for one, and is dropped when the peer
     /// leaves before.
-    /// - Parameter packet: at most ``maximumBundlePacketByteCount`` bytes.
+    /// - Parameter packet: at most ``maximumBundlePacketByteCount`` bytes; a longer one is dropped.
     package mutating func sendSealedBundlePacket(_ packet: [UInt8], to peer: PeerID, now: Moment) {
-        precondition(packet.count <= Self.maximumBundlePacketByteCount)
+        guard packet.count <= Self.maximumBundlePacketByteCount else { return }
         sendSealed([Self.bundlePayloadKind] + packet, to: peer, now: now)
     }
 
@@ -81,6 +99,18 @@ extension MeshRouter {
     /// Section 13, Modes, of `docs/PROTOCOL.md`. bitchat uses no such kind, and ignores those that it does not know.
     private static let bundlePayloadKind: UInt8 = 0x7d
 
+    // MARK: Neighbours
+
+    /// Asks a peer to prove that it is at the other end of a link.
+    mutating func send(_ challenge: NeighbourChallenges.Challenge, now: Moment) {
+        let ping = MeshPing(nonce: challenge.nonce, originTTL: 1)
+        send(
+            MeshPacket(
+                type: .ping, ttl: 1, timestamp: node.nextTimestamp(at: now), sender: id, recipient: challenge.peer,
+                payload: ping.encoded[...]),
+            isSigned: false, on: [challenge.link])
+    }
+
     // MARK: Packets
 
     /// Sends a packet of this node: to its recipient if that is a neighbour, otherwise to everyone.
@@ -92,8 +122,8 @@ extension MeshRouter {
             let frame = try packet.encoded(isPadded: packet.isPaddedOnAir, using: &node.compressor)
             for link in given ?? routing.links(for: packet) { write(frame, of: packet, on: link, origin: .own) }
         } catch {
-            // A bug of this program: packets that are sent this way were checked before.
-            assertionFailure("\(error)")
+            // Packets that are sent this way were checked before. One that still cannot be encoded is lost, as on a radio link.
+            return
         }
     }
 
@@ -101,7 +131,8 @@ extension MeshRouter {
     mutating func write(_ frame: [UInt8], of packet: MeshPacket, on link: MeshLinkID, origin: FragmentJob.Origin) {
         guard let profile = links.profile(of: link) else { return }
         guard frame.count > profile.maximumFrameByteCount else {
-            links.enqueue(frame, on: link, priority: LinkOutbox.Priority(of: packet.type, isRelayed: origin == .relayed))
+            let priority = LinkOutbox.Priority(of: packet.type, isRelayed: origin.arrival != nil)
+            links.enqueue(frame, on: link, priority: priority, origin: origin.outbox)
             return
         }
         guard fragments.hasRoom(for: frame.count, origin: origin),
@@ -121,7 +152,7 @@ extension MeshRouter {
             for link in fragment.links {
                 guard let profile = links.profile(of: link) else { continue }
                 if frame.count <= profile.maximumFrameByteCount {
-                    links.enqueue(frame, on: link, priority: .bulk)
+                    links.enqueue(frame, on: link, priority: .bulk, origin: fragment.origin.outbox)
                 } else {
                     // Cut for another link, which has failed in the meantime.
                     write(frame, of: fragment.packet, on: link, origin: .own)

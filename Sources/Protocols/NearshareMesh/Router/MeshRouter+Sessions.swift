@@ -69,9 +69,12 @@ extension MeshRouter {
 
     mutating func handleHandshake(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let peer = frame.packet.sender
-        let isSignedByPeer = peers[peer]?.signingKey.map { isSigned(frame, by: $0, from: link, now: now) } ?? false
+        let isSignedByPeer =
+            peers[peer]?.signingKey.map {
+                isSigned(frame, by: $0, from: link, at: \.directedSignatures, now: now)
+            } ?? false
         guard isSignedByPeer || links[budget: link]?.handshakes.consume(now: now.monotonic) == true,
-            ensureRecord(peer, now: now.monotonic)
+            ensureRecord(peer, from: link, now: now.monotonic)
         else { return }
         let reaction = sessions.receive(
             handshake: frame.packet.payload, from: peer, isSigned: isSignedByPeer, now: now.monotonic,
@@ -82,6 +85,7 @@ extension MeshRouter {
         case .established(let authenticated, let reply):
             if let reply { sendHandshake(reply, to: peer, now: now) }
             peers.beginSession(with: peer, key: authenticated.key, over: link, now: now.monotonic)
+            if frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
             sendStatement(to: peer, now: now)
             emit(.sessionEstablished(authenticated))
             sendQueued(to: peer, now: now)
@@ -132,21 +136,25 @@ extension MeshRouter {
         // An unknown peer has no session; any node can put any sender id on a packet.
         guard peers[peer] != nil else { return }
         switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
-        case .failed: recover(frame, from: link, now: now)
+        case .failed:
+            sealedFailureCount &+= 1
+            recover(frame, from: link, now: now)
         case .dropped: return
         case .opened(let plaintext, let authenticated):
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)
+            if fragmentID == nil, frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
             if let packet = bundlePacket(inSession: plaintext) { return emit(.bundlePacket(packet, from: peer)) }
             guard let payload = try? MeshNoisePayload(decoding: plaintext[...]) else { return }
-            handle(payload, from: authenticated, fragmentID: fragmentID, now: now)
+            handle(payload, from: authenticated, over: link, fragmentID: fragmentID, now: now)
         }
     }
 
     private mutating func handle(
-        _ payload: MeshNoisePayload, from peer: AuthenticatedPeer, fragmentID: MeshFragment.ID?, now: Moment
+        _ payload: MeshNoisePayload, from peer: AuthenticatedPeer, over link: MeshLinkID, fragmentID: MeshFragment.ID?,
+        now: Moment
     ) {
         switch payload {
-        case .peerState(let state): handleStatement(state, of: peer.id, now: now)
+        case .peerState(let state): handleStatement(state, of: peer.id, over: link, now: now)
         case .privateMessage(let message):
             guard !messages.isAcknowledged(message.id, of: peer.id) else {
                 return sendSealed(.delivered(messageID: message.id), to: peer.id, now: now)
@@ -185,7 +193,7 @@ extension MeshRouter {
         }
         // Nearshare signs what it seals, so an unsigned message of such a peer is forged (M3).
         if let record = peers[peer], record.supports(.fileOffers), let key = record.signingKey,
-            !isSigned(frame, by: key, from: link, now: now)
+            !isSigned(frame, by: key, from: link, at: \.directedSignatures, now: now)
         {
             return
         }
@@ -196,9 +204,10 @@ extension MeshRouter {
         startHandshake(with: peer, now: now)
     }
 
-    private mutating func handleStatement(_ state: MeshPeerState, of id: PeerID, now: Moment) {
+    private mutating func handleStatement(_ state: MeshPeerState, of id: PeerID, over link: MeshLinkID, now: Moment) {
         guard let key = try? SigningPublicKey(state.signingKey) else { return }
-        let isRepeated = peers.apply(state, signingKey: key, of: id)
+        let (isRepeated, genuine) = peers.apply(state, signingKey: key, of: id)
+        if let genuine { acceptProven(genuine, from: link, now: now) }
         if isRepeated || !sessions.hasSentStatement(to: id) { sendStatement(to: id, now: now) }
         if let changed = peers.peer(id) { emit(.peerChanged(changed)) }
         sendWaitingFiles(to: id, now: now)

@@ -28,8 +28,20 @@ package struct MeshRouter: Sendable {
         package var handshakesPerSecond = 5.0
         package var handshakeBurst = 60.0
         /// Peers added for one neighbour that were not known before (R6).
-        package var newPeersPerSecond = 2.0
+        package var newPeersPerSecond = 4.0
         package var newPeerBurst = 256.0
+        /// Packets relayed for one neighbour without a signature that this node can check, and their bytes: enough for a file on
+        /// a stream, and little against what the next node accepts from this one.
+        package var relayedFramesPerSecond = 250.0
+        package var relayedFrameBurst = 1_000.0
+        package var relayedBytesPerSecond = 1_048_576.0
+        package var relayedByteBurst = 4_194_304.0
+        /// Bytes of public texts accepted from one neighbour, after decompression.
+        package var publicTextBytesPerSecond = 16_384.0
+        package var publicTextBurst = 1_048_576.0
+        /// Bytes of bundle packets accepted from one neighbour.
+        package var bundleBytesPerSecond = 262_144.0
+        package var bundleByteBurst = 4_194_304.0
         /// Sealed messages of one peer that are processed; the rest is lost, as on a radio link. Sealing proves the sender, so
         /// no other peer can use up the rate.
         package var sealedPerSecond = 100.0
@@ -59,8 +71,11 @@ package struct MeshRouter: Sendable {
     var messages = PrivateMessages()
     var outgoing = OutgoingFiles()
     var incoming = IncomingFiles()
+    var challenges = NeighbourChallenges()
     var timers = RouterTimers()
     private var events: [MeshEvent] = []
+    /// Sealed messages that no session could open.
+    var sealedFailureCount = 0
 
     /// - Parameters:
     ///   - name: the display name that other peers see.
@@ -113,6 +128,19 @@ package struct MeshRouter: Sendable {
     /// The key that the current session with a peer has authenticated.
     package func authenticatedPeer(_ id: PeerID) -> AuthenticatedPeer? { sessions.authenticatedPeer(id) }
 
+    /// Whether a peer has proven its key on one of the links.
+    package func isNeighbour(_ id: PeerID) -> Bool { peers.isNeighbour(id) }
+
+    /// Whether the other end of a link is worth keeping it when there are too many: a node that has proven its key, or, on a
+    /// radio, one that has announced itself, as phones do.
+    package func isAcquainted(_ link: MeshLinkID) -> Bool {
+        peers.neighbour(on: link) != nil
+            || (links.profile(of: link)?.isRadio == true && !peers.neighbours(on: link).isEmpty)
+    }
+
+    /// Sets the user's contacts with their signing keys. Whatever others announce, they stay known and nobody takes their ids.
+    package mutating func setContacts(_ contacts: [PeerID: SigningPublicKey]) { peers.setContacts(contacts) }
+
     /// The keys that a peer has announced, or stated since.
     package func keys(of id: PeerID) -> (agreementKey: AgreementPublicKey, signingKey: SigningPublicKey)? {
         guard let record = peers[id], let agreementKey = record.agreementKey, let signingKey = record.signingKey else {
@@ -135,16 +163,18 @@ package struct MeshRouter: Sendable {
     var routing: MeshRouting { MeshRouting(own: id, peers: peers, links: links) }
 
     /// Ensures that a peer has a record.
+    /// - Parameter link: the link on which it was heard of; nil where this node looks for it.
     /// - Returns: false when the table is full of peers that are needed (R6).
-    mutating func ensureRecord(_ id: PeerID, now: MonotonicInstant) -> Bool {
+    mutating func ensureRecord(_ id: PeerID, from link: MeshLinkID? = nil, now: MonotonicInstant) -> Bool {
         guard peers[id] == nil else { return true }
         if peers.isFull {
-            let candidate = peers.evictionCandidate { sessions.isEstablished($0) || outgoing.isSending(to: $0) }
+            let candidate = peers.evictionCandidate(
+                excluding: { outgoing.isSending(to: $0) }, hasSession: { sessions.isEstablished($0) })
             guard let candidate else { return false }
             forget(candidate)
         }
         let messages = TokenBucket(capacity: settings.messageBurst, perSecond: settings.messagesPerSecond, now: now)
-        peers.insert(id, publicMessages: messages, now: now)
+        peers.insert(id, from: link, publicMessages: messages, now: now)
         return true
     }
 
@@ -154,14 +184,18 @@ package struct MeshRouter: Sendable {
         messages.removePeer(id)
         incoming.removePeer(id)
         sync.removePeer(id)
+        challenges.removePeer(id)
         if wasAnnounced { emit(.peerLost(id)) }
     }
 
     // MARK: Links
 
-    package mutating func linkUp(_ link: MeshLinkID, _ profile: MeshLinkProfile, now: Moment) {
+    /// - Parameter source: the machine at the other end; nil when it is not known.
+    package mutating func linkUp(
+        _ link: MeshLinkID, _ profile: MeshLinkProfile, from source: MeshLinkSource? = nil, now: Moment
+    ) {
         let moment = now.monotonic
-        links.open(link, profile: profile, budget: LinkBudget(settings, now: moment))
+        links.open(link, profile: profile, from: source, budget: LinkBudget(settings, now: moment), now: moment)
         fragments.addLink(link, now: moment)
         sync.addLink(link, now: moment)
         // Before any other packet: signatures are checked against the announced key.
@@ -171,15 +205,16 @@ package struct MeshRouter: Sendable {
     }
 
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
-        links.close(link)
+        links.close(link, now: now.monotonic)
         fragments.removeLink(link)
         sync.removeLink(link)
+        challenges.removeLink(link)
         for peer in peers.removeLink(link) { emit(.peerChanged(peer)) }
         if links.isEmpty { timers.nextAnnouncement = nil }
     }
 
     /// Whether the neighbour behind a link sends so many malformed frames that the link should be closed.
-    package func shouldClose(_ link: MeshLinkID) -> Bool { links[budget: link]?.isExhausted ?? false }
+    package func shouldClose(_ link: MeshLinkID) -> Bool { links.isExhausted(link) }
 
     // MARK: Time
 
@@ -187,7 +222,8 @@ package struct MeshRouter: Sendable {
     package mutating func advance(to now: Moment) {
         let moment = now.monotonic
         while let relay = relays.popDue(now: moment) {
-            for link in relay.links { write(relay.frame, of: relay.packet, on: link, origin: .relayed) }
+            let origin = FragmentJob.Origin.relayed(from: relay.arrival, isAuthentic: relay.isAuthentic)
+            for link in relay.links { write(relay.frame, of: relay.packet, on: link, origin: origin) }
         }
         sendDueFragments(now: now)
         let isIdle = links.isEmpty && outgoing.isEmpty && incoming.isEmpty
@@ -202,6 +238,7 @@ package struct MeshRouter: Sendable {
         }
         sessions.expire(now: moment)
         for id in peers.expired(now: moment) where !outgoing.isSending(to: id) { forget(id) }
+        for challenge in challenges.repetitions(now: moment) { send(challenge, now: now) }
         for (peer, message) in sessions.repetitions(now: moment) {
             sendHandshake(message, to: peer, everywhere: true, now: now)
         }
@@ -248,7 +285,7 @@ package struct MeshRouter: Sendable {
 
     mutating func announce(on links: [MeshLinkID], now: Moment) {
         // A name has at most 63 bytes, so encoding it always succeeds.
-        guard let packet = try? node.announcement(neighbours: peers.neighbours, at: now) else { return }
+        guard let packet = try? node.announcement(at: now) else { return }
         send(packet, isSigned: true, on: links)
     }
 }

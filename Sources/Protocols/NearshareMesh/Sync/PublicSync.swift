@@ -7,14 +7,17 @@ struct PublicSync: Sendable {
     private var nextRequests: [MeshLinkID: MonotonicInstant] = [:]
     /// When each neighbour was last sent a request.
     private var requested: [PeerID: MonotonicInstant] = [:]
-    /// When each neighbour's latest requests were answered.
-    private var answered: [PeerID: [MonotonicInstant]] = [:]
+    /// When the latest requests on each link were answered.
+    private var answered: [MeshLinkID: [MonotonicInstant]] = [:]
 
     // MARK: Links and peers
 
     mutating func addLink(_ link: MeshLinkID, now: MonotonicInstant) { nextRequests[link] = now + Self.firstRequestDelay }
 
-    mutating func removeLink(_ link: MeshLinkID) { nextRequests[link] = nil }
+    mutating func removeLink(_ link: MeshLinkID) {
+        nextRequests[link] = nil
+        answered[link] = nil
+    }
 
     /// Brings the next request forward: a new neighbour knows peers, of which this node should learn before their next
     /// announcements. The short delay lets the neighbour identify this node first.
@@ -25,7 +28,6 @@ struct PublicSync: Sendable {
 
     mutating func removePeer(_ id: PeerID) {
         requested[id] = nil
-        answered[id] = nil
         store.removeAnnouncement(of: id)
     }
 
@@ -61,16 +63,21 @@ struct PublicSync: Sendable {
     // MARK: Requests of neighbours
 
     /// Answers a neighbour's request, at a limited rate because the answer is larger than the request (M2).
-    mutating func answer(_ request: MeshSyncRequest, of neighbour: PeerID, now: MonotonicInstant) -> [MeshFrame] {
-        let recent = (answered[neighbour] ?? []).filter { now - $0 < Self.responseTimeout }
+    mutating func answer(_ request: MeshSyncRequest, on link: MeshLinkID, now: MonotonicInstant) -> [MeshFrame] {
+        let recent = (answered[link] ?? []).filter { now - $0 < Self.responseTimeout }
         guard recent.count < Self.maximumAnswerCount else { return [] }
-        answered[neighbour] = recent + [now]
+        answered[link] = recent + [now]
         return store.missing(for: request, limit: Self.answerLimit, byteLimit: Self.answerByteLimit)
     }
 
     // MARK: Store
 
-    mutating func insert(_ frame: MeshFrame) { store.insert(frame) }
+    /// - Parameters:
+    ///   - link: the link on which it was received; nil for this node's own.
+    ///   - isKnown: its sender is a contact of the user.
+    mutating func insert(_ frame: MeshFrame, from link: MeshLinkID? = nil, isKnown: Bool = false) {
+        store.insert(frame, from: link, isKnown: isKnown)
+    }
 
     mutating func expire(now: WallTime) { store.expire(now: now) }
 
@@ -80,7 +87,7 @@ struct PublicSync: Sendable {
     private static let newNeighbourDelay = Duration.milliseconds(100)
     private static let requestInterval = Duration.seconds(30)
     private static let responseTimeout = Duration.seconds(30)
-    /// Requests of one neighbour answered within ``responseTimeout``.
+    /// Requests on one link answered within ``responseTimeout``.
     private static let maximumAnswerCount = 8
     private static let answerLimit = 100
     private static let answerByteLimit = 256 << 10

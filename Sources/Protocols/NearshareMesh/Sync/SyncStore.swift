@@ -8,11 +8,23 @@ struct SyncStore: Sendable {
     /// Limit on messages of one sender, so that no sender can evict those of others (M6).
     private static let capacityPerSender = 100
 
+    /// The packets that share one part of the store.
+    private enum Share: Hashable {
+        /// This node's, and those of contacts.
+        case known
+        /// Those that came over one link.
+        case link(MeshLinkID)
+    }
+
     private struct Entry: Sendable {
         var id: MeshPacketID
         var frame: MeshFrame
+        var share: Share
 
-        func isMessage(of sender: PeerID) -> Bool { frame.packet.type != .announce && frame.packet.sender == sender }
+        var sender: PeerID { frame.packet.sender }
+        var isAnnouncement: Bool { frame.packet.type == .announce }
+
+        func isMessage(of sender: PeerID) -> Bool { !isAnnouncement && self.sender == sender }
     }
 
     /// The oldest first.
@@ -20,7 +32,9 @@ struct SyncStore: Sendable {
     private(set) var byteCount = 0
     var count: Int { entries.count }
 
-    mutating func insert(_ frame: MeshFrame) {
+    /// Stores a packet. When the store is full, the link that brought most loses the oldest packet of the sender with most there
+    /// (M6).
+    mutating func insert(_ frame: MeshFrame, from link: MeshLinkID? = nil, isKnown: Bool = false) {
         let id = MeshPacketID(of: frame.packet)
         guard !entries.contains(where: { $0.id == id }) else { return }
         let packet = frame.packet
@@ -31,16 +45,31 @@ struct SyncStore: Sendable {
         {
             remove(at: oldest)
         }
-        entries.append(Entry(id: id, frame: frame))
-        byteCount += frame.bytes.count
-        while entries.count > Self.capacity || byteCount > Self.byteCapacity { remove(at: 0) }
+        let share = link.flatMap { isKnown ? nil : Share.link($0) } ?? .known
+        entries.append(Entry(id: id, frame: frame, share: share))
+        byteCount += frame.heldByteCount
+        while entries.count > Self.capacity || byteCount > Self.byteCapacity { removeOne() }
     }
 
-    private mutating func remove(at index: Int) { byteCount -= entries.remove(at: index).frame.bytes.count }
+    private mutating func removeOne() {
+        let isOverCount = entries.count > Self.capacity
+        func largest<Key: Hashable>(_ key: (Entry) -> Key?) -> Key? {
+            var sizes: [Key: Int] = [:]
+            for entry in entries {
+                if let key = key(entry) { sizes[key, default: 0] += isOverCount ? 1 : entry.frame.heldByteCount }
+            }
+            return sizes.max { $0.value < $1.value }?.key
+        }
+        let share = largest { $0.share }
+        let sender = largest { $0.share == share ? $0.sender : nil }
+        remove(at: entries.firstIndex { $0.share == share && $0.sender == sender } ?? 0)
+    }
+
+    private mutating func remove(at index: Int) { byteCount -= entries.remove(at: index).frame.heldByteCount }
 
     private mutating func removeAll(where isObsolete: (Entry) -> Bool) {
         entries.removeAll(where: isObsolete)
-        byteCount = entries.reduce(0) { $0 + $1.frame.bytes.count }
+        byteCount = entries.reduce(0) { $0 + $1.frame.heldByteCount }
     }
 
     mutating func removeAnnouncement(of sender: PeerID) {
@@ -50,8 +79,9 @@ struct SyncStore: Sendable {
     mutating func expire(now: WallTime) {
         removeAll { entry in
             let lifetime = entry.frame.packet.type == .announce ? AnnouncementVerdict.maximumAge : PublicSync.messageLifetime
-            let age = now.milliseconds - Int64(clamping: entry.frame.packet.timestamp)
-            return age > lifetime.components.seconds * 1000
+            let (age, isOverflow) = now.milliseconds.subtractingReportingOverflow(
+                Int64(clamping: entry.frame.packet.timestamp))
+            return !isOverflow && age > lifetime.components.seconds * 1000
         }
     }
 
@@ -61,21 +91,41 @@ struct SyncStore: Sendable {
             filter: GolombFilter(hashes: entries.reversed().map(\.id.filterHash)), wanted: [.announcements, .messages])
     }
 
-    /// The newest packets that the requesting neighbour lacks, at most `limit` packets of `byteLimit` bytes together.
-    /// Announcements come first, because the others cannot be checked without them.
+    /// The packets that the requesting neighbour lacks, at most `limit` packets of `byteLimit` bytes together: of each link in
+    /// turn, and there of each sender, the newest first. Announcements come first in the result, because the others cannot be
+    /// checked without them.
     func missing(for request: MeshSyncRequest, limit: Int, byteLimit: Int) -> [MeshFrame] {
         let members = request.filter.values
         let wanted = request.wanted ?? [.announcements, .messages]
         let missing = entries.filter { entry in
-            let kind: MeshSyncRequest.Wanted = entry.frame.packet.type == .announce ? .announcements : .messages
+            let kind: MeshSyncRequest.Wanted = entry.isAnnouncement ? .announcements : .messages
             return wanted.contains(kind) && entry.frame.packet.timestamp >= (request.since ?? 0)
                 && !members.contains(GolombFilter.value(of: entry.id.filterHash, range: request.filter.range))
-        }.suffix(limit).map(\.frame)
+        }
         var room = byteLimit
-        let newest = missing.reversed().prefix { frame in
-            room -= frame.bytes.count
-            return room >= 0
-        }.reversed()
-        return newest.filter { $0.packet.type == .announce } + newest.filter { $0.packet.type != .announce }
+        var selected: [Entry] = []
+        for entry in Self.inTurn(missing) where selected.count < limit && room >= entry.frame.bytes.count {
+            room -= entry.frame.bytes.count
+            selected.append(entry)
+        }
+        return selected.filter(\.isAnnouncement).map(\.frame) + selected.filter { !$0.isAnnouncement }.map(\.frame).reversed()
+    }
+
+    private static func inTurn(_ entries: [Entry]) -> [Entry] {
+        var bySender: [PeerID: Int] = [:]
+        let newestFirst = entries.reversed().map { entry -> (turn: Int, entry: Entry) in
+            let turn = bySender[entry.sender, default: 0]
+            bySender[entry.sender] = turn + 1
+            return (turn, entry)
+        }
+        var byShare: [Share: Int] = [:]
+        // The position breaks ties, so that the order stays that of the store.
+        return newestFirst.enumerated().sorted { ($0.element.turn, $0.offset) < ($1.element.turn, $1.offset) }
+            .map { (_, element) -> (turn: Int, entry: Entry) in
+                let turn = byShare[element.entry.share, default: 0]
+                byShare[element.entry.share] = turn + 1
+                return (turn, element.entry)
+            }
+            .enumerated().sorted { ($0.element.turn, $0.offset) < ($1.element.turn, $1.offset) }.map(\.element.entry)
     }
 }

@@ -1,0 +1,410 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareTesting
+import Testing
+
+@testable import NearshareMesh
+
+/// One machine without a key that anybody knows sends as much as it likes, and tries to silence others.
+@Suite struct FloodAttackTests {
+    // MARK: Identities
+
+    @Test("M16, R6: thousands of identities on some links keep no newcomer on another from being known and heard")
+    func identities() throws {
+        var victim = AttackedRouter(links: 6)
+        for number in 0..<1_200 as Range<UInt64> {
+            let peer = UntrustedPeer(seed: 10_000 + number)
+            let frame = try peer.announcement("m\(number)", at: victim.now, ttl: 5 + UInt8(number % 3))
+            victim.receive(frame, from: Int(number % 4))
+        }
+        let (near, far) = (UntrustedPeer(seed: 1), UntrustedPeer(seed: 2))
+        victim.receive(try near.announcement("near", at: victim.now), from: 4)
+        victim.receive(try far.announcement("far", at: victim.now, ttl: 5), from: 5)
+        for number in 0..<20 as Range<UInt64> {
+            victim.receive(try near.message("near \(number)", at: victim.now + number), from: 4)
+            victim.receive(try far.message("far \(number)", at: victim.now + number), from: 5)
+        }
+        #expect(victim.router.peer(near.id) != nil && victim.router.peer(far.id) != nil)
+        #expect(victim.events.texts.count { $0.hasPrefix("near") || $0.hasPrefix("far") } == 40)
+        #expect(victim.router.peers.count <= PeerTable.capacity && victim.router.peers.degree <= 6)
+    }
+
+    @Test("M16: the neighbour's neighbour is known, whatever an attacker further away announces over the same link")
+    func nearBeforeFar() throws {
+        var victim = AttackedRouter()
+        for number in 0..<300 as Range<UInt64> {
+            victim.receive(try UntrustedPeer(seed: 20_000 + number).announcement(at: victim.now, ttl: 5))
+        }
+        let anna = UntrustedPeer(seed: 3)
+        victim.receive(try anna.announcement("anna", at: victim.now, ttl: 6))
+        victim.receive(try anna.message("hello", at: victim.now, ttl: 6))
+        #expect(victim.events.texts == ["hello"])
+    }
+
+    @Test("M16: carriers that only announce themselves take no place in store and forward") func carriers() throws {
+        var mesh = SimulatedMesh(seed: 5)
+        for name in ["victim", "mallory", "ben"] { mesh.addNode(name) }
+        let attacked = mesh.connect(1, 0)
+        for node in [0, 2] { mesh.node(node) { $0.enableBundles(now: $1) } }
+        mesh.run(for: .seconds(1))
+        for number in 0..<64 as Range<UInt64> {
+            let peer = UntrustedPeer(seed: 30_000 + number)
+            let now = mesh.moment.wall.unixMilliseconds
+            mesh.inject(try peer.announcement(at: now, capabilities: [.fileOffers, .bundles]), on: attacked)
+        }
+        mesh.run(for: .seconds(2))
+        mesh.connect(0, 2)
+        mesh.run(for: .seconds(2))
+        let neighbours = mesh.nodes[0].router.bundleNeighbours
+        #expect(neighbours.map(\.id) == [mesh.nodes[2].router.id])
+    }
+
+    @Test("M16: a carrier nearby does not shut out those behind phones") func behindPhones() throws {
+        var victim = AttackedRouter(links: 3)
+        victim.act { $0.enableBundles(now: $1) }
+        let (mallory, phone, anna) = (UntrustedPeer(seed: 6), UntrustedPeer(seed: 7), UntrustedPeer(seed: 8))
+        let carrier: MeshCapabilities = [.fileOffers, .bundles]
+        victim.receive(try mallory.announcement(at: victim.now, capabilities: carrier), from: 0)
+        try victim.answerChallenge(as: mallory, on: 0)
+        victim.receive(try phone.announcement(at: victim.now, capabilities: [.privateMedia]), from: 1)
+        victim.receive(try anna.announcement(at: victim.now, ttl: 6, capabilities: carrier), from: 1)
+        // Behind a carrier: that one forwards for it.
+        victim.receive(try UntrustedPeer(seed: 9).announcement(at: victim.now, ttl: 6, capabilities: carrier), from: 0)
+        #expect(Set(victim.router.bundleNeighbours.map(\.id)) == [mallory.id, anna.id])
+        for number in 0..<50 as Range<UInt64> {
+            victim.receive(
+                try UntrustedPeer(seed: 40_000 + number).announcement(at: victim.now, ttl: 5, capabilities: carrier), from: 1)
+        }
+        #expect(victim.router.bundleNeighbours.count <= 9)
+    }
+
+    // MARK: Claims
+
+    /// Anna is behind Rita; Mallory has four links to the victim, and passes nothing on.
+    @Test("M8: replayed announcements on four links do not attract what is for their sender", arguments: [1, 2] as [UInt64])
+    func blackHole(seed: UInt64) throws {
+        var mesh = SimulatedMesh(seed: seed)
+        for name in ["victim", "rita", "anna", "mallory"] { mesh.addNode(name) }
+        mesh.connect(0, 1)
+        mesh.connect(1, 2)
+        let attacked = (0..<4).map { _ in mesh.connect(3, 0) }
+        let anna = mesh.nodes[2].router.id
+        mesh.filter = { from, frame in from == 3 ? [] : [frame] }
+        nonisolated(unsafe) var announcement: [UInt8]?
+        mesh.tap = { _, to, frame, _ in
+            if to == 0, frame[1] == MeshPacketType.announce.rawValue,
+                let packet = try? MeshFrame(decoding: frame[...]).packet, packet.sender == anna
+            {
+                announcement = frame
+            }
+        }
+        mesh.run(for: .seconds(30)) { $0.nodes[0].router.peer(anna) != nil }
+        var replayed = try #require(announcement, "seed \(seed)")
+        replayed[2] = 7
+        for link in attacked { mesh.inject(replayed, on: link) }
+        mesh.run(for: .milliseconds(100))
+        for number in 0..<20 {
+            try mesh.node(0) { try $0.sendPrivateMessage("\(number)", id: "\(number)", to: anna, now: $1) }
+        }
+        mesh.run(for: .seconds(4)) { Set($0.nodes[2].events.texts).count == 20 }
+        #expect(Set(mesh.nodes[2].events.texts).count == 20, "seed \(seed)")
+        #expect(!mesh.nodes[0].router.isNeighbour(anna))
+    }
+
+    /// An announcement with another's id and Noise key, which are public, and a signing key of the attacker.
+    private func forgery(of genuine: MeshAnnouncement, as id: PeerID, by mallory: UntrustedPeer, at now: UInt64) throws
+        -> [UInt8]
+    {
+        var forged = genuine
+        forged.nickname = "anna, really"
+        forged.signingKey = mallory.identity.signingKey.publicKey.bytes
+        let payload = try forged.encoded()
+        return try mallory.signed(MeshPacket(type: .announce, timestamp: now, sender: id, payload: payload[...]))
+    }
+
+    @Test("M11: whoever comes first with another's id loses it when its owner comes", arguments: [true, false])
+    func firstClaim(isFirst: Bool) throws {
+        var mesh = SimulatedMesh(seed: 11)
+        for name in ["victim", "mallory", "anna", "rita"] { mesh.addNode(name) }
+        let attacked = mesh.connect(1, 0)
+        let (anna, mallory) = (mesh.nodes[2].router.id, UntrustedPeer(seed: 12))
+        nonisolated(unsafe) var announcement: MeshAnnouncement?
+        mesh.tap = { from, _, frame, _ in
+            guard from == 2, frame[1] == MeshPacketType.announce.rawValue else { return }
+            announcement = (try? MeshFrame(decoding: frame[...])).flatMap { try? MeshAnnouncement(decoding: $0.packet.payload) }
+        }
+        // Mallory sees her elsewhere.
+        mesh.connect(2, 3)
+        mesh.run(for: .seconds(1))
+        let genuine = try #require(announcement)
+        func now() -> UInt64 { mesh.moment.wall.unixMilliseconds }
+        if !isFirst {
+            mesh.connect(2, 0)
+            mesh.run(for: .seconds(1))
+        }
+        // Ahead of all that she will announce.
+        mesh.inject(try forgery(of: genuine, as: anna, by: mallory, at: now() + 60_000), on: attacked)
+        mesh.run(for: .seconds(1))
+        if isFirst { mesh.connect(2, 0) }
+        mesh.run(for: .seconds(5))
+        #expect(mesh.nodes[0].router.peer(anna)?.name.claimed == "anna")
+        let lie = try mallory.signed(
+            MeshPacket(type: .message, timestamp: now(), sender: anna, payload: Array("a lie".utf8)[...]))
+        mesh.inject(lie, on: attacked)
+        try mesh.node(2) { try $0.sendPublicMessage("the truth", now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(mesh.nodes[0].events.texts == ["the truth"])
+        // Again, also when others have filled the memory of keys.
+        mesh.inject(try forgery(of: genuine, as: anna, by: mallory, at: now() + 90_000), on: attacked)
+        mesh.run(for: .seconds(1))
+        try mesh.node(2) { try $0.sendPublicMessage("still", now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(mesh.nodes[0].events.texts == ["the truth", "still"])
+    }
+
+    @Test("M11: a contact's id is nobody else's, also before the contact comes") func contacts() throws {
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 13), UntrustedPeer(seed: 14))
+        victim.act { router, _ in router.setContacts([anna.id: anna.identity.signingKey.publicKey]) }
+        victim.receive(try anna.announcement("mallory", at: victim.now, signer: mallory.identity.signingKey))
+        #expect(victim.router.peer(anna.id) == nil)
+        victim.receive(try anna.announcement("anna", at: victim.now))
+        #expect(victim.router.peer(anna.id)?.name.claimed == "anna")
+    }
+
+    // MARK: Junk
+
+    private enum Directed: CaseIterable { case ping, handshake, sealed, bundle, request }
+
+    @Test("M9: packets for this node from afar use up nothing that the public messages of the same link need")
+    func directed() throws {
+        for kind in Directed.allCases {
+            var victim = AttackedRouter()
+            victim.act { $0.enableBundles(now: $1) }
+            let anna = UntrustedPeer(seed: 15)
+            var mallory = UntrustedPeer(seed: 16)
+            victim.receive(try anna.announcement(at: victim.now, ttl: 6, capabilities: [.bundles]))
+            for number in 0..<20 as Range<UInt64> {
+                for count in 0..<225 as Range<UInt64> {
+                    var packet = MeshPacket(
+                        type: .ping, ttl: 5, timestamp: victim.now + count, sender: anna.id, recipient: victim.router.id,
+                        payload: (mallory.bytes(8) + [7])[...], signature: mallory.bytes(64))
+                    switch kind {
+                    case .ping: packet.sender = mallory.randomID()
+                    case .handshake: (packet.type, packet.payload) = (.noiseHandshake, mallory.bytes(32)[...])
+                    case .sealed: (packet.type, packet.payload) = (.noiseEncrypted, mallory.bytes(64)[...])
+                    case .bundle: (packet.type, packet.payload) = (.bundle, mallory.bytes(40)[...])
+                    case .request: (packet.type, packet.ttl) = (.requestSync, 0)
+                    }
+                    victim.receive(try packet.encoded())
+                }
+                victim.receive(try anna.message("line \(number)", at: victim.now + number, ttl: 6))
+                victim.run(for: .milliseconds(150))
+            }
+            #expect(victim.events.texts.count == 20, "\(kind)")
+            // Answers cost little, too.
+            #expect(victim.written(.pong, on: 0).count <= 60, "\(kind)")
+        }
+    }
+
+    @Test("M10: four megabytes of junk a second delay no line on a slow link, neither this node's nor another's")
+    func slowLink() throws {
+        var router = AttackedRouter(links: 3).router
+        var moment = AttackedRouter(links: 1).moment
+        func advance(_ milliseconds: Int) {
+            moment = Moment(
+                monotonic: moment.monotonic + .milliseconds(milliseconds),
+                wall: WallTime(milliseconds: moment.wall.milliseconds + Int64(milliseconds)))
+        }
+        let anna = UntrustedPeer(seed: 17)
+        var mallory = UntrustedPeer(seed: 18)
+        func now() -> UInt64 { moment.wall.unixMilliseconds }
+        router.receive(try anna.announcement(at: now())[...], from: AttackedRouter.link(1), now: moment)
+        let junk = mallory.bytes(4_000)
+        var texts: [String] = []
+        for number in 0..<20 as Range<UInt64> {
+            for count in 0..<100 as Range<UInt64> {
+                let packet = MeshPacket(
+                    type: MeshPacketType(rawValue: 0x61), timestamp: now() + count, sender: mallory.randomID(),
+                    payload: junk[...])
+                router.receive(try packet.encoded(compression: .none)[...], from: AttackedRouter.link(0), now: moment)
+            }
+            router.receive(
+                try anna.message("hers \(number)", at: now() + number)[...], from: AttackedRouter.link(1), now: moment)
+            try router.sendPublicMessage("ours \(number)", now: moment)
+            // 100 kB a second leave on the third link.
+            for _ in 0..<10 {
+                advance(10)
+                router.advance(to: moment)
+                var room = 1_000
+                while room > 0, let frame = router.nextFrame(for: AttackedRouter.link(2)) {
+                    room -= frame.count
+                    let packet = try MeshFrame(decoding: frame[...]).packet
+                    if packet.type == .message { texts.append(String(decoding: packet.payload, as: UTF8.self)) }
+                }
+                while router.nextFrame(for: AttackedRouter.link(1)) != nil {}
+            }
+        }
+        #expect(texts.count { $0.hasPrefix("ours") } == 20)
+        #expect(texts.count { $0.hasPrefix("hers") } >= 19)
+        #expect(router.links.byteCount < 2 << 20)
+    }
+
+    @Test("M15: any number of small packets leaves the tolerance to clocks as it is") func clocks() throws {
+        var settings = MeshRouter.Settings()
+        settings.frameBurst = 1e6
+        var victim = AttackedRouter(settings: settings)
+        var mallory = UntrustedPeer(seed: 19)
+        let (anna, ben) = (UntrustedPeer(seed: 20), UntrustedPeer(seed: 21))
+        victim.receive(try anna.announcement(at: victim.now - 100_000), from: 1)
+        for round in 0..<6 as Range<UInt64> {
+            for number in 0..<5_000 as Range<UInt64> {
+                let packet = MeshPacket(
+                    type: MeshPacketType(rawValue: 0x60), ttl: 1, timestamp: victim.now + round, sender: mallory.randomID(),
+                    payload: withUnsafeBytes(of: number) { Array($0)[...] })
+                victim.router.receive(try packet.encoded()[...], from: AttackedRouter.link(0), now: victim.moment)
+            }
+            victim.run(for: .seconds(1))
+        }
+        // Their clocks are 100 s slow.
+        victim.receive(try anna.message("slow", at: victim.now - 100_000), from: 1)
+        victim.receive(try ben.announcement(at: victim.now - 100_000), from: 1)
+        #expect(victim.events.texts == ["slow"] && victim.router.peer(ben.id) != nil)
+    }
+
+    @Test("M12: lines of few bytes that hold many are limited by what they hold, for all senders of a link together")
+    func compressed() throws {
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 22)
+        victim.receive(try anna.announcement(at: victim.now), from: 1)
+        let text = String(repeating: "x", count: 60_000)
+        for sender in 0..<8 as Range<UInt64> {
+            let mallory = UntrustedPeer(seed: 50_000 + sender)
+            victim.receive(try mallory.announcement(at: victim.now))
+            for number in 0..<50 as Range<UInt64> { victim.receive(try mallory.message(text, at: victim.now + number)) }
+        }
+        let held = victim.events.texts.reduce(0) { $0 + $1.utf8.count }
+        #expect(held > 0 && held <= 1 << 20)
+        for number in 0..<20 as Range<UInt64> {
+            victim.receive(try anna.message("\(number)", at: victim.now + number), from: 1)
+        }
+        #expect(victim.events.texts.suffix(20) == (0..<20).map { "\($0)" }[...])
+    }
+
+    // MARK: Stores
+
+    @Test("M6: lines of made-up senders displace no line of another link, and the requesting neighbour gets some of each link")
+    func syncStore() throws {
+        var store = SyncStore()
+        let anna = UntrustedPeer(seed: 23)
+        let links = (1...2 as ClosedRange<UInt64>).map { MeshLinkID(rawValue: $0) }
+        func insert(_ bytes: [UInt8], _ link: Int) throws {
+            store.insert(try MeshFrame(decoding: bytes[...]), from: links[link])
+        }
+        try insert(try anna.announcement(at: 1), 0)
+        for number in 0..<20 as Range<UInt64> { try insert(try anna.message("anna's \(number)", at: number), 0) }
+        for sender in 0..<30 as Range<UInt64> {
+            let mallory = UntrustedPeer(seed: 60_000 + sender)
+            for number in 0..<30 as Range<UInt64> { try insert(try mallory.message("junk", at: 100 + number), 1) }
+        }
+        #expect(store.count == 500)
+        let missing = store.missing(
+            for: MeshSyncRequest(filter: GolombFilter(hashes: [])), limit: 100, byteLimit: 256 << 10)
+        #expect(missing.count == 100 && missing.first?.packet.sender == anna.id)
+        #expect(missing.count { $0.packet.sender == anna.id } == 21)
+    }
+
+    @Test("R2, M12: a compressed packet is counted with what it decompresses to") func heldBytes() throws {
+        let anna = UntrustedPeer(seed: 24)
+        let frame = try MeshFrame(decoding: try anna.message(String(repeating: "x", count: 50_000), at: 1)[...])
+        #expect(frame.bytes.count < 1_000 && frame.heldByteCount > 50_000)
+        var store = SyncStore()
+        store.insert(frame, from: MeshLinkID(rawValue: 1))
+        #expect(store.byteCount == frame.heldByteCount)
+    }
+
+    // MARK: Fragments
+
+    private func fragments(_ frame: [UInt8], _ id: UInt64, count: Int) -> [MeshFragment] {
+        let size = (frame.count + count - 1) / count
+        return (0..<count).map { index in
+            MeshFragment(
+                id: MeshFragment.ID(rawValue: id), index: index, total: count, originalType: .message,
+                slice: frame[min(frame.count, index * size)..<min(frame.count, (index + 1) * size)])
+        }
+    }
+
+    @Test("M4: forged headers and pieces of another link do not spoil a set") func poison() throws {
+        var assembler = FragmentAssembler()
+        let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+        let (good, bad) = (MeshLinkID(rawValue: 1), MeshLinkID(rawValue: 2))
+        let sender = PeerID(fitting: [5])
+        let frame = (0..<100).map { UInt8($0) }
+        let pieces = fragments(frame, 7, count: 10)
+        _ = assembler.add(pieces[0], from: sender, on: good, isExpected: true, now: now)
+        // Another total, another type, other bytes under the same index.
+        for (total, type) in [(3, MeshPacketType.message), (10, .fileTransfer), (9_999, .message)] {
+            let forged = MeshFragment(
+                id: pieces[0].id, index: 2, total: total, originalType: type, slice: [9, 9, 9])
+            _ = assembler.add(forged, from: sender, on: bad, now: now)
+        }
+        var other = pieces[0]
+        other.slice = [6, 6, 6]
+        _ = assembler.add(other, from: sender, on: bad, isExpected: true, now: now)
+        #expect(assembler.missing(of: pieces[0].id, from: sender, limit: 10) == Array(1..<10))
+        // A forged piece that comes first spoils one attempt; then only the trusted link counts.
+        var early = pieces[9]
+        early.slice = [1, 1]
+        _ = assembler.add(early, from: sender, on: bad, isExpected: true, now: now)
+        for piece in pieces[1..<8] { _ = assembler.add(piece, from: sender, on: good, isExpected: true, now: now) }
+        guard case .complete(let spoilt) = assembler.add(pieces[8], from: sender, on: good, isExpected: true, now: now) else {
+            Issue.record("not complete")
+            return
+        }
+        #expect(spoilt != frame)
+        assembler.finish(pieces[8], from: sender, isGenuine: false, trusting: good)
+        #expect(assembler.missing(of: pieces[0].id, from: sender, limit: 10) == [9])
+        _ = assembler.add(early, from: sender, on: bad, isExpected: true, now: now)
+        let last = assembler.add(pieces[9], from: sender, on: good, isExpected: true, now: now)
+        #expect(last == .complete(frame))
+    }
+
+    @Test("M4: forged sets in the sender's name on another link, or behind the same one, end no set that is being received")
+    func forgedSets() throws {
+        for link in [1, 2] as [UInt64] {
+            var assembler = FragmentAssembler()
+            let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+            let (good, bad) = (MeshLinkID(rawValue: 1), MeshLinkID(rawValue: link))
+            let sender = PeerID(fitting: [5])
+            let frame = (0..<200).map { UInt8($0) }
+            let pieces = fragments(frame, 7, count: 20)
+            var outcome: FragmentAssembler.Outcome?
+            for piece in pieces {
+                outcome = assembler.add(piece, from: sender, on: good, now: now)
+                // It has begun before the flood.
+                for number in 0..<(piece.index == 0 ? 0 : 40) as Range<UInt64> {
+                    let forged = MeshFragment(
+                        id: MeshFragment.ID(rawValue: 1_000 + number), index: 0, total: 5, originalType: .fileTransfer,
+                        slice: [UInt8](repeating: 0, count: 900)[...])
+                    for name in [sender, PeerID(fitting: [UInt8(number)])] {
+                        _ = assembler.add(forged, from: name, on: bad, now: now)
+                    }
+                }
+            }
+            #expect(outcome == .complete(frame), "link \(link)")
+            #expect(assembler.count <= 128)
+        }
+    }
+
+    // MARK: Privacy
+
+    @Test("X1: announcements do not list the neighbours") func neighbourList() throws {
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 25)
+        victim.receive(try anna.announcement(at: victim.now, capabilities: .ours))
+        try victim.answerChallenge(as: anna, on: 0)
+        victim.run(for: .seconds(40))
+        let announcements = try victim.written(.announce, on: 0).map { try MeshAnnouncement(decoding: $0.payload) }
+        #expect(!announcements.isEmpty && announcements.allSatisfy { $0.neighbours == nil })
+    }
+}
