@@ -115,7 +115,7 @@ package final class ReceiveController: Sendable {
             kept: {
                 let sender = peer.proven.fingerprint
                 // Transfers that run have reserved their size.
-                let running = receiving.withLock { $0.keys.filter { $0.sender == sender }.map(\.key) }
+                let running = receiving.withLock { $0.keys.filter { $0.sender == sender }.map(\.resumeKey) }
                 return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
             })
         switch verdict {
