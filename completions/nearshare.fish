@@ -398,7 +398,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity destroy" log-level' -l 'log-level' -d 'Log level on standard error: error, warning, info, debug or trace.' -rfka 'error warning info debug trace'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity destroy" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity destroy" h help' -s 'h' -l 'help' -d 'Show help information.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" inbox' -l 'inbox' -d 'Inbox whose waiting files are listed (default: the configured one, or ~/Inbox).' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" inbox' -l 'inbox' -d 'Inbox whose waiting files are listed (default: configured, or ~/Inbox).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" log-level' -l 'log-level' -d 'Log level on standard error: error, warning, info, debug or trace.' -rfka 'error warning info debug trace'
