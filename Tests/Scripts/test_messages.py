@@ -137,7 +137,7 @@ class RuleStory(MessageStory):
         self.refused(3, "is not known here", "hi", "--to", "0123456789abcdef", "--mode", "mesh", "--timeout", "0.5")
         self.exchange_keys()
         self.refused(3, "not in range", "hi", "--to", "ben", "--mode", "direct", "--timeout", "0.5")
-        self.refused(1, "No such file", "hi", "--to", "ben", "--mode", "direct", "--file", self.place / "none")
+        self.refused(1, "no such file", "hi", "--to", "ben", "--mode", "direct", "--file", self.place / "none")
         for wait, words in (("sent", "no peer has received it yet"), ("delivered", "ben has not acknowledged it yet")):
             identifier, said = self.send("hi", "--to", "ben", "--wait", wait, "--timeout", "0.5", code=9)
             self.assertIn(words, said)

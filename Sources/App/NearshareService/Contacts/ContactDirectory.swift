@@ -35,12 +35,23 @@ package struct ContactDirectory: Sendable {
 
     /// Waits until a peer that `text` selects is known or in range.
     /// - Throws: ``PeerLookupError`` at the timeout, ``ControlFailure`` when the text is empty or ambiguous.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    @_optimize(none)
     package func find(_ text: String, timeout: Duration) async throws -> Contact {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
-        let known = try await knownContact(text)
-        if let known { return known }
+        if let known = try await knownContact(text) { return known }
         guard let messenger else { throw PeerLookupError.notFound(text, nearby: []) }
-        return try await withThrowingTaskGroup(of: Contact.self) { group in
+        do {
+            return try await search(text, messenger, timeout: timeout)
+        } catch PeerLookupError.notFound(let text, let nearby) {
+            // A final check: a short timeout does not wait for BlueChat.
+            if let contact = try snapshot().blueChatPeer(named: text) { return contact }
+            throw PeerLookupError.notFound(text, nearby: nearby)
+        }
+    }
+
+    private func search(_ text: String, _ messenger: Messenger, timeout: Duration) async throws -> Contact {
+        try await withThrowingTaskGroup(of: Contact.self) { group in
             defer { group.cancelAll() }
             group.addTask {
                 let peer = try await messenger.find(text, timeout: timeout)
@@ -48,29 +59,36 @@ package struct ContactDirectory: Sendable {
             }
             // Nothing but an event of the messenger makes a contact appear.
             let changes = messenger.events()
-            group.addTask {
-                let start = SystemClock.monotonic()
-                if timeout > Self.blueChatDelay {
-                    try await Task.sleep(for: Self.blueChatDelay)
-                    if let contact = try self.snapshot().blueChatPeer(named: text) { return contact }
-                }
-                for await case .peerChanged in changes {
-                    if let contact = try await self.knownContact(text) { return contact }
-                    guard SystemClock.monotonic() - start >= Self.blueChatDelay else { continue }
-                    if let contact = try self.snapshot().blueChatPeer(named: text) { return contact }
-                }
-                // The messenger has stopped, or the other search has an answer.
-                throw CancellationError()
-            }
-            do {
-                // Safe: a group with tasks has a next result.
-                return try await group.next()!
-            } catch let error as PeerLookupError {
-                // A final check: a short timeout does not wait for BlueChat.
-                if case .notFound = error, let contact = try snapshot().blueChatPeer(named: text) { return contact }
-                throw error
-            }
+            group.addTask { try await self.contact(named: text, after: changes, timeout: timeout) }
+            // Safe: a group with tasks has a next result.
+            return try await group.next()!
         }
+    }
+
+    /// Waits until an event of the messenger makes a contact appear.
+    /// - Throws: `CancellationError` when the messenger has stopped, or when the other search has an answer.
+    private func contact(
+        named text: String, after changes: AsyncStream<MessengerEvent>, timeout: Duration
+    ) async throws -> Contact {
+        // A peer of BlueChat counts only when no other one had this name in the meantime.
+        let isBlueChatAllowed = timeout > Self.blueChatDelay
+        if isBlueChatAllowed {
+            try await Task.sleep(for: Self.blueChatDelay)
+            if let contact = try snapshot().blueChatPeer(named: text) { return contact }
+        }
+        return try await contact(named: text, after: changes, withBlueChat: isBlueChatAllowed)
+    }
+
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    @_optimize(none)
+    private func contact(
+        named text: String, after changes: AsyncStream<MessengerEvent>, withBlueChat: Bool
+    ) async throws -> Contact {
+        for await case .peerChanged in changes {
+            if let contact = try await knownContact(text) { return contact }
+            if withBlueChat, let contact = try snapshot().blueChatPeer(named: text) { return contact }
+        }
+        throw CancellationError()
     }
 
     /// The contact that a text selects without waiting, see ``ContactSnapshot/contact(named:with:)``.

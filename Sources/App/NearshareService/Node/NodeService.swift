@@ -92,6 +92,8 @@ package final class NodeService: NodeClient {
         }
     }
 
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    @_optimize(none)
     private func handle(_ event: MessengerEvent) async {
         switch event {
         case .changed(let id, .sent): publish(.messageChanged(id, .sent, detail: nil))
