@@ -207,22 +207,11 @@ final class NamespaceLab: Lab {
         guard child.end() == 0 else { throw LabError("failed: \(command)") }
     }
 
-    /// Ends that machine's avahi-daemon.
-    func stopDaemon(_ number: Int) async throws { try await tellKeeper("stop \(number)") }
-
-    /// Starts that machine's avahi-daemon after it was stopped.
-    func startDaemon(_ number: Int) async throws { try await tellKeeper("start \(number)") }
-
     /// Ends that machine's avahi-daemon and starts another.
     func restartDaemon(_ number: Int) async throws {
-        try await stopDaemon(number)
-        try await startDaemon(number)
-    }
-
-    private func tellKeeper(_ command: String) async throws {
-        keeper.say(command)
+        keeper.say("restart \(number)")
         guard let line = await keeper.lines.take(within: .seconds(30)), line == "ready" else {
-            throw LabError("no answer to \(command)")
+            throw LabError("the daemon could not be restarted")
         }
     }
 
@@ -293,10 +282,8 @@ final class NamespaceLab: Lab {
         done
         echo ready
         while read -r command number; do
-            case $command in
-            stop) kill "${avahi[$number]}"; wait "${avahi[$number]}" ;;
-            start) start_daemon "$number" ;;
-            esac
+            kill "${avahi[$number]}"; wait "${avahi[$number]}"
+            start_daemon "$number"
             echo ready
         done
         """

@@ -156,38 +156,6 @@ struct DaemonNetworkTests {
         }
     }
 
-    @Test("while avahi-daemon is away, a responder of the process advertises and browses")
-    func fallback() async throws {
-        try await withLab(NamespaceLab([.daemon, .embedded])) { lab in
-            let host = try await lab.probe(0, .automatic)
-            #expect(host.engine == "avahi-daemon")
-            let other = try await lab.host(1)
-            let far = try await other.browse(interface: nil)
-            let advertisement = try await host.advertise(service("early"))
-            let near = try await host.browse(interface: nil)
-            let sighting = try await far.seen("early")
-            try await lab.stopDaemon(0)
-            // The daemon says goodbye for what it has published.
-            try await far.gone(sighting.key)
-            let own = try await far.seen("early", "published by the process itself")
-            // Without the daemon, new requests are served as well.
-            _ = try await host.advertise(service("late"))
-            try await far.seen("late")
-            let later = try await host.browse(interface: nil)
-            let newcomer = try await other.advertise(service("newcomer"))
-            let seen = try await near.seen("newcomer")
-            try await later.seen("newcomer")
-            try await lab.startDaemon(0)
-            // The responder says goodbye in turn.
-            try await far.gone(own.key)
-            try await far.seen("early", "published by the daemon")
-            try await advertisement.update(txt: [Array("v=2".utf8)])
-            try await far.seen("early", "the text told to the daemon") { $0.txt == [Array("v=2".utf8)] }
-            try await newcomer.stop()
-            try await near.gone(seen.key)
-        }
-    }
-
     @Test("a process that is killed is gone for others: the daemon says goodbye for it")
     func killed() async throws {
         try await withLab(NamespaceLab([.daemon, .embedded])) { lab in

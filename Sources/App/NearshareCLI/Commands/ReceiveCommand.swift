@@ -35,7 +35,7 @@ struct ReceiveCommand: AsyncParsableCommand {
             let destination = try makeDestination(machine)
             let display: TerminalPromptDisplay? = .terminal
             var settings = try machine.nodeSettings(
-                name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(log: log),
+                name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
                 radio: receiving.bluetooth.makeOpener(log: log), log: log)
             // No command reads invitations into sessions.
             settings.acceptsSessions = false

@@ -20,11 +20,6 @@ final class AvahiDaemonConnection: EventLoop {
     private var renewalDue: MonotonicInstant?
     /// The connection to the bus has ended.
     private var isDisconnected = false
-    private var isDaemonPresent = true
-    /// The time to report that the daemon is away; nil while it is there, or after it was reported.
-    private var absenceDue: MonotonicInstant?
-    private var hasReportedAbsence = false
-    private let onPresence: (@Sendable (Bool) -> Void)?
 
     private struct Service {
         var advertisement: Advertisement
@@ -35,14 +30,10 @@ final class AvahiDaemonConnection: EventLoop {
     }
 
     private static let retryDelay = Duration.seconds(2)
-    /// A daemon that is restarted is not away.
-    private static let absenceDelay = Duration.seconds(1)
+    private static let ownerTimeout = Duration.seconds(1)
 
     /// - Parameter timeout: for the first reply of the bus.
-    init(
-        timeout: Duration, wakeup: EventFD, environment: DiscoveryEnvironment, onPresence: (@Sendable (Bool) -> Void)?
-    ) throws(DiscoveryError) {
-        self.onPresence = onPresence
+    init(timeout: Duration, wakeup: EventFD, environment: DiscoveryEnvironment) throws(DiscoveryError) {
         self.wakeup = wakeup
         self.environment = environment
         do throws(DBusError) {
@@ -91,8 +82,8 @@ final class AvahiDaemonConnection: EventLoop {
         }
         try bus.onSignal("NameOwnerChanged", of: "org.freedesktop.DBus", from: "org.freedesktop.DBus") {
             [unowned self] message in
-            guard message.string() == Self.busName, message.string() != nil else { return }
-            daemonChanged(isPresent: message.string() != "")
+            guard message.string() == Self.busName else { return }
+            daemonChanged()
         }
     }
 
@@ -104,31 +95,10 @@ final class AvahiDaemonConnection: EventLoop {
 
     /// The objects of the old daemon have ended with it. Its view of the network is probably still right: the new daemon has
     /// ten seconds to confirm it.
-    private func daemonChanged(isPresent: Bool) {
-        isDaemonPresent = isPresent
+    private func daemonChanged() {
         for id in services.keys { services[id]?.group = nil }
         for browser in browsers.values { browser.daemonEnded() }
-        let now = environment.now()
-        if isPresent {
-            absenceDue = nil
-            renewalDue = now
-            reportPresence()
-        } else if !hasReportedAbsence {
-            absenceDue = now + Self.absenceDelay
-        }
-    }
-
-    /// Reported before anything is published again: the two responders would take each other's records for a conflict.
-    private func reportPresence() {
-        guard hasReportedAbsence else { return }
-        hasReportedAbsence = false
-        onPresence?(true)
-    }
-
-    private func reportAbsence() {
-        absenceDue = nil
-        hasReportedAbsence = true
-        onPresence?(false)
+        renewalDue = environment.now()
     }
 
     // MARK: Publishing
@@ -137,8 +107,7 @@ final class AvahiDaemonConnection: EventLoop {
         let interface = try advertisement.interface.map { name throws(DiscoveryError) in try NetworkInterface.index(of: name) }
         var service = Service(advertisement: advertisement, interface: interface ?? Self.unspecified)
         do throws(DBusError) {
-            // Without the daemon it is published when it returns.
-            if isDaemonPresent { service.group = try register(service) }
+            service.group = try register(service)
         } catch {
             throw Self.error(error, "advertise")
         }
@@ -211,7 +180,7 @@ final class AvahiDaemonConnection: EventLoop {
                 type: type, interface: index, bus: bus,
                 sightings: SightingAggregator(
                     for: type, interface: interface, continuation: continuation, environment: environment))
-            if isDaemonPresent { try browser.start() }
+            try browser.start()
             lastID += 1
             browsers[lastID] = browser
             return lastID
@@ -259,7 +228,7 @@ final class AvahiDaemonConnection: EventLoop {
     // MARK: Event loop
 
     func nextDeadline(after now: MonotonicInstant) -> MonotonicInstant? {
-        ([renewalDue, absenceDue, isDisconnected ? nil : bus.deadline] + browsers.values.map(\.sightings.nextDeadline))
+        ([renewalDue, isDisconnected ? nil : bus.deadline] + browsers.values.map(\.sightings.nextDeadline))
             .compactMap(\.self).min()
     }
 
@@ -268,13 +237,12 @@ final class AvahiDaemonConnection: EventLoop {
             renewalDue = nil
             renew(at: now)
         }
-        if let due = absenceDue, now >= due { reportAbsence() }
         for browser in browsers.values { browser.tick(at: now) }
     }
 
-    /// Publishes and browses again. Errors have no caller: another try follows.
+    /// Publishes and browses again. Errors have no caller: the daemon's next change, or the next try, follows.
     private func renew(at now: MonotonicInstant) {
-        guard isDaemonPresent else { return }
+        guard let isRunning = try? bus.hasOwner(Self.busName, timeout: Self.ownerTimeout), isRunning else { return }
         for (id, service) in services where service.group == nil {
             services[id]?.group = try? register(service)
             // A daemon that has only just started refuses for a moment.
@@ -305,8 +273,6 @@ final class AvahiDaemonConnection: EventLoop {
         for id in Array(browsers.keys) { end(id, throwing: reason) }
         services = [:]
         isDisconnected = true
-        isDaemonPresent = false
-        if !hasReportedAbsence { reportAbsence() }
     }
 
     func close() {

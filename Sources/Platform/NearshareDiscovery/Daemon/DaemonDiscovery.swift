@@ -8,14 +8,11 @@ package final class DaemonDiscovery: Discovery {
 
     private let connection: Connection
 
-    /// - Parameter onPresence: called when the daemon has been away for a second, with false, and before it is used again,
-    ///   with true. It runs on a thread of its own, one call at a time, and may use other discovery engines.
     /// - Throws: without a system bus, or when the daemon does not answer within `timeout`.
     package init(
-        timeout: Duration = .milliseconds(200), environment: DiscoveryEnvironment = .system,
-        onPresence: (@Sendable (Bool) -> Void)? = nil
+        timeout: Duration = .milliseconds(200), environment: DiscoveryEnvironment = .system
     ) throws(DiscoveryError) {
-        connection = try Connection(timeout: timeout, environment: environment, onPresence: onPresence)
+        connection = try Connection(timeout: timeout, environment: environment)
     }
 
     package func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
@@ -40,13 +37,10 @@ package final class DaemonDiscovery: Discovery {
 private final class Connection: Sendable {
     let thread: EventLoopThread<AvahiDaemonConnection>
 
-    init(
-        timeout: Duration, environment: DiscoveryEnvironment, onPresence: (@Sendable (Bool) -> Void)?
-    ) throws(DiscoveryError) {
+    init(timeout: Duration, environment: DiscoveryEnvironment) throws(DiscoveryError) {
         do throws(EventLoopStartError<DiscoveryError>) {
             thread = try EventLoopThread(clock: environment.now) { handle throws(DiscoveryError) in
-                try AvahiDaemonConnection(
-                    timeout: timeout, wakeup: handle.wakeup, environment: environment, onPresence: onPresence)
+                try AvahiDaemonConnection(timeout: timeout, wakeup: handle.wakeup, environment: environment)
             }
         } catch {
             throw error.discoveryError
