@@ -5,10 +5,7 @@ struct TimeoutArgument: Sendable {
     let duration: Duration
 
     init(parsing argument: String) throws {
-        guard let seconds = Double(argument), (0.1...600).contains(seconds) else {
-            throw ValidationError("expected 0.1 to 600 seconds")
-        }
-        duration = .milliseconds(Int64(seconds * 1000))
+        duration = try Duration(parsing: argument, within: 0.1...600, shownAs: "0.1 to 600")
     }
 }
 
@@ -17,9 +14,17 @@ struct RetryArgument: Sendable {
     let duration: Duration
 
     init(parsing argument: String) throws {
-        guard let seconds = Double(argument), (0...86_400).contains(seconds) else {
-            throw ValidationError("expected 0 to 86400 seconds")
+        duration = try Duration(parsing: argument, within: 0...86_400, shownAs: "0 to 86400")
+    }
+}
+
+extension Duration {
+    /// Reads a number of seconds, in whole milliseconds.
+    /// - Parameter range: the permitted range, as it is named to the user.
+    fileprivate init(parsing argument: String, within limits: ClosedRange<Double>, shownAs range: String) throws {
+        guard let seconds = Double(argument), limits.contains(seconds) else {
+            throw ValidationError("expected \(range) seconds")
         }
-        duration = .milliseconds(Int64(seconds * 1000))
+        self = .milliseconds(Int64(seconds * 1000))
     }
 }

@@ -43,12 +43,19 @@ package final class TerminalDevice: Sendable {
     ///
     /// A thread polls in steps of 100 ms and so ends soon after its consumer.
     package func lines() -> AsyncStream<String> {
+        Self.readInBackground("lines") { [self] isCancelled, emit in readLines(until: isCancelled, emit) }
+    }
+
+    /// The values that `read` emits on a thread of its own, which ends after the consumer has stopped.
+    private static func readInBackground<Value: Sendable>(
+        _ name: String, _ read: @escaping @Sendable (OnceFlag, (Value) -> Void) -> Void
+    ) -> AsyncStream<Value> {
         AsyncStream { continuation in
             let isCancelled = OnceFlag()
             continuation.onTermination = { _ in isCancelled.raise() }
-            Self.makeQueue("lines").async { [self] in
-                Self.blockTerminalInputSignal()
-                readLines(until: isCancelled) { continuation.yield($0) }
+            makeQueue(name).async {
+                blockTerminalInputSignal()
+                read(isCancelled) { continuation.yield($0) }
                 continuation.finish()
             }
         }
@@ -106,15 +113,9 @@ package final class TerminalDevice: Sendable {
     ///
     /// A thread polls in steps of 100 ms and so ends soon after its consumer.
     package func answerKeys() -> AsyncStream<TerminalKey> {
-        AsyncStream { continuation in
-            let isCancelled = OnceFlag()
-            continuation.onTermination = { _ in isCancelled.raise() }
-            Self.makeQueue("answers").async { [self] in
-                Self.blockTerminalInputSignal()
-                readAnswerKeys(until: isCancelled) { continuation.yield($0) }
-                setReadsAnswer(false)
-                continuation.finish()
-            }
+        Self.readInBackground("answers") { [self] isCancelled, emit in
+            readAnswerKeys(until: isCancelled, emit)
+            setReadsAnswer(false)
         }
     }
 
