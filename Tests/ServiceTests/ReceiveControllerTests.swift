@@ -334,7 +334,7 @@ struct ReceiveControllerTests {
     @Test("K3: a no on either side verifies nothing", arguments: [(true, false), (false, true)])
     func denied(here: Bool, there: Bool) async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
-        // Nobody answers here when the other side has said no already.
+        // The user here is not asked when the other side has said no already.
         let display = AnsweringDisplay { _ in here ? nil : "n" }
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
             try await withNode(try ada.settings()) { node in

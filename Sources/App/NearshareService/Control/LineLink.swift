@@ -27,7 +27,7 @@ final class LineLink: Sendable {
         // Unbounded: requests are handled one by one, and events are small.
         (lines, continuation) = AsyncStream.makeStream()
         do throws(ThreadError) {
-            // Nobody waits for the two threads: the last one closes the descriptor.
+            // The two threads end by themselves; the last one closes the descriptor.
             _ = try BlockingThread.start { self.readLoop() }
         } catch {
             Glibc.close(descriptor)

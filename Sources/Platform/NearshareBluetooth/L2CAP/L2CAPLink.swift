@@ -175,7 +175,7 @@ final class L2CAPLink: StreamLink {
         wakeup.signal()
         guard awaitsAcknowledgement else { return shutdownSocket() }
         do {
-            // Nobody waits for it: it ends after ``lingerTimeout``.
+            // The thread ends by itself, after ``lingerTimeout``.
             _ = try BlockingThread.start { [self] in
                 linger()
                 shutdownSocket()
