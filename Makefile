@@ -13,6 +13,8 @@ RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs \
 	--disable-local-rpath -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 BINARY = .build/release/nearshare
+# Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
+SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
 .PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
 .PHONY: install uninstall packages packages-test completions
@@ -33,15 +35,15 @@ demo: build
 # Values and state machines only, for the minute between two edits: neither SQLite nor the command line is built.
 quick: packages
 	NEARSHARE_TESTS=quick swift build --build-tests
-	NEARSHARE_TESTS=quick swift test --skip-build
+	NEARSHARE_TESTS=quick $(SWIFT_TEST)
 
 test: packages-test
 	swift build --build-tests
-	swift test --skip-build --skip DiscoveryTests --skip SimulatedSessionTests
+	$(SWIFT_TEST) --skip DiscoveryTests --skip SimulatedSessionTests
 # By itself: it keeps Swift's threads busy for as long as it takes, and others wait for deadlines.
-	swift test --skip-build --filter SimulatedSessionTests
+	$(SWIFT_TEST) --filter SimulatedSessionTests
 # By themselves: they wait for real multicast, and the others would keep both processors busy.
-	swift test --skip-build --filter DiscoveryTests
+	$(SWIFT_TEST) --filter DiscoveryTests
 	python3 -m unittest discover -s Tests/Scripts -v
 
 # In a machine of its own, with a real Bluetooth stack and no radio.

@@ -117,12 +117,12 @@ import Testing
         let threads = ThreadGroup(limit: limit)
         try await withLimitedNode(stage.receiver, threads) { receiver in
             let mesh = receiver.joinMesh()
+            await #expect(throws: PeerLookupError.self) { try await mesh.find("nobody", timeout: .milliseconds(1)) }
+            threads.setLimit(.max)
             let listener = try receiver.listen(joinsMesh: true)
             async let answer: Void = {
                 for await invitation in listener.invitations { _ = await invitation.accept(into: InMemorySink()).result }
             }()
-            await #expect(throws: PeerLookupError.self) { try await mesh.find("nobody", timeout: .milliseconds(1)) }
-            threads.setLimit(.max)
             try await withNode(stage.sender) { sender in
                 let outcome = try await send(content, to: listener.port, stage, sender)
                 #expect(outcome == .completed)
