@@ -65,6 +65,9 @@ struct Subject {
         (settings.signaturesPerSecond, settings.signatureBurst) = (1e9, 1e9)
         (settings.newPeersPerSecond, settings.newPeerBurst) = (1e9, 1e9)
         (settings.messagesPerSecond, settings.messageBurst) = (1e9, 1e9)
+        (settings.relayedFramesPerSecond, settings.relayedFrameBurst) = (1e9, 1e9)
+        (settings.relayedBytesPerSecond, settings.relayedByteBurst) = (1e12, 1e12)
+        (settings.publicTextBytesPerSecond, settings.publicTextBurst) = (1e12, 1e12)
         linkCount = links
         router = MeshRouter(
             identity: LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount)), name: try DisplayName("relay"),

@@ -1,11 +1,12 @@
 /// Reads big-endian fields of fixed size strictly forward. Every shortage throws; a length field never allocates more than
 /// the input holds.
-package struct ByteReader: ~Copyable {
+@usableFromInline package struct ByteReader: ~Copyable {
     @usableFromInline let bytes: ArraySlice<UInt8>
     @usableFromInline var position: Int
     @usableFromInline let inputName: StaticString
 
     /// - Parameter inputName: The name of the input, for errors.
+    @inlinable
     package init(_ bytes: ArraySlice<UInt8>, of inputName: StaticString) {
         self.bytes = bytes
         self.position = bytes.startIndex
@@ -13,14 +14,17 @@ package struct ByteReader: ~Copyable {
     }
 
     /// - Parameter inputName: The name of the input, for errors.
+    @inlinable
     package init(_ bytes: [UInt8], of inputName: StaticString) {
         self.init(bytes[...], of: inputName)
     }
 
     /// The number of bytes that have not been read.
+    @inlinable
     package var remaining: Int { bytes.endIndex - position }
 
     /// Reads exactly `count` bytes.
+    @inlinable
     package mutating func readBytes(_ count: Int) throws(MalformedInput) -> ArraySlice<UInt8> {
         guard count >= 0, count <= remaining else { throw truncated() }
         defer { position += count }

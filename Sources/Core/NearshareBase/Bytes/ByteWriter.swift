@@ -1,5 +1,5 @@
 /// Appends big-endian fields of fixed size.
-package struct ByteWriter {
+@usableFromInline package struct ByteWriter {
     /// The bytes written so far.
     package private(set) var bytes: [UInt8] = []
 

@@ -1,11 +1,13 @@
 extension FixedWidthInteger {
     /// Decodes an integer from its big-endian bytes.
     /// - Returns: nil when the number of bytes is not the integer's size.
+    @inlinable
     package init?(bigEndianBytes bytes: some Collection<UInt8>) {
         guard bytes.count == MemoryLayout<Self>.size else { return nil }
         self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
     }
 
     /// The integer's bytes, most significant first.
+    @inlinable
     package var bigEndianBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
 }

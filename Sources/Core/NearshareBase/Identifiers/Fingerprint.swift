@@ -1,12 +1,13 @@
 /// A peer's identity: the SHA-256 of its X25519 static public key, 32 bytes.
 public struct Fingerprint: Sendable, Hashable {
     /// The size of a SHA-256 digest.
-    package static let byteCount = 32
+    @usableFromInline package static let byteCount = 32
 
     /// Exactly ``byteCount`` bytes.
-    package let bytes: [UInt8]
+    @usableFromInline package let bytes: [UInt8]
 
     /// - Parameter bytes: 32 bytes; any other number gives nil.
+    @inlinable
     package init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         self.bytes = Array(bytes)

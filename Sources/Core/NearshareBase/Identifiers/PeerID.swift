@@ -6,12 +6,13 @@ public struct PeerID: Sendable, Hashable {
     package static let byteCount = 8
 
     /// The bytes as a big-endian integer, which is copied, hashed and compared faster than an array.
-    private let value: UInt64
+    @usableFromInline let value: UInt64
 
     /// Exactly ``byteCount`` bytes.
     package var bytes: [UInt8] { value.bigEndianBytes }
 
     /// - Parameter bytes: 8 bytes; any other number gives nil.
+    @inlinable
     package init?(bytes: some Collection<UInt8>) {
         guard let value = UInt64(bigEndianBytes: bytes) else { return nil }
         self.value = value

@@ -2,12 +2,13 @@
 /// opened.
 public struct ClaimedFileName: Sendable, Hashable {
     /// The limit of Linux file systems for one component.
-    package static let maximumByteCount = 255
+    @usableFromInline package static let maximumByteCount = 255
 
     /// At most ``maximumByteCount`` bytes of any value.
-    package let bytes: [UInt8]
+    @usableFromInline package let bytes: [UInt8]
 
     /// - Returns: nil for more than ``maximumByteCount`` bytes.
+    @inlinable
     package init?(bytes: some Collection<UInt8>) {
         guard bytes.count <= Self.maximumByteCount else { return nil }
         self.bytes = Array(bytes)

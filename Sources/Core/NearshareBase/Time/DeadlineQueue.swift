@@ -1,17 +1,20 @@
 /// A priority queue ordered by deadline: a binary heap.
-package struct DeadlineQueue<Element: Sendable>: Sendable {
+@usableFromInline package struct DeadlineQueue<Element: Sendable>: Sendable {
     /// Deadlines with the slots of their elements, so that moving within the heap never moves an element.
-    private var heap: [(deadline: MonotonicInstant, slot: Int)] = []
-    private var elements: [Element?] = []
-    private var freeSlots: [Int] = []
+    @usableFromInline var heap: [(deadline: MonotonicInstant, slot: Int)] = []
+    @usableFromInline var elements: [Element?] = []
+    @usableFromInline var freeSlots: [Int] = []
 
     /// Creates an empty queue.
+    @inlinable
     package init() {}
 
     /// The earliest deadline; nil when the queue is empty.
+    @inlinable
     package var nextDeadline: MonotonicInstant? { heap.first?.deadline }
 
     /// The number of elements.
+    @inlinable
     package var count: Int { heap.count }
 
     /// The bytes of memory allocated for heap, elements and free slots.
@@ -21,6 +24,7 @@ package struct DeadlineQueue<Element: Sendable>: Sendable {
     }
 
     /// Adds an element that becomes due at `deadline`.
+    @inlinable
     package mutating func insert(_ element: Element, at deadline: MonotonicInstant) {
         let slot: Int
         if let free = freeSlots.popLast() {
@@ -39,6 +43,7 @@ package struct DeadlineQueue<Element: Sendable>: Sendable {
     }
 
     /// Removes and returns the element with the earliest deadline if that is not after `now`.
+    @inlinable
     package mutating func popDue(_ now: MonotonicInstant) -> Element? {
         guard let first = heap.first, first.deadline <= now else { return nil }
         removeFirst()
@@ -49,15 +54,18 @@ package struct DeadlineQueue<Element: Sendable>: Sendable {
     }
 
     /// Releases the memory that a burst of elements needed.
-    private mutating func shrink() {
+    @inlinable
+    mutating func shrink() {
         elements = heap.map { elements[$0.slot] }
         heap = heap.enumerated().map { ($1.deadline, $0) }
         freeSlots = []
     }
 
-    private static var shrinkThreshold: Int { 16 }
+    @inlinable
+    static var shrinkThreshold: Int { 16 }
 
-    private mutating func removeFirst() {
+    @inlinable
+    mutating func removeFirst() {
         let last = heap.removeLast()
         guard !heap.isEmpty else { return }
         heap[0] = last

@@ -1,13 +1,15 @@
 /// A point on a clock that never goes back. The pure layers receive the time as an argument; they read no clock.
-package struct MonotonicInstant: Sendable, Hashable, Comparable {
+@usableFromInline package struct MonotonicInstant: Sendable, Hashable, Comparable {
     /// Nanoseconds since an arbitrary origin that is fixed while the machine runs.
-    package var nanoseconds: Int64
+    @usableFromInline package var nanoseconds: Int64
 
     /// - Parameter nanoseconds: The reading of a monotonic clock.
+    @inlinable
     package init(nanoseconds: Int64) {
         self.nanoseconds = nanoseconds
     }
 
+    @inlinable
     package static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
     /// The instant that lies `duration` after this one, saturating at the bounds of `Int64`: a deadline that is too far away
