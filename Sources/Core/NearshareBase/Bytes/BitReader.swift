@@ -12,9 +12,14 @@ package struct BitReader {
     package mutating func read(_ count: Int) -> UInt64? {
         guard position + count <= bytes.count * 8 else { return nil }
         var value: UInt64 = 0
-        for _ in 0..<count {
-            value = value << 1 | UInt64(bytes[position / 8] >> UInt8(7 - position % 8) & 1)
-            position += 1
+        var remaining = count
+        while remaining > 0 {
+            let unread = 8 - position % 8
+            let width = min(remaining, unread)
+            let field = bytes[position / 8] >> UInt8(unread - width) & UInt8.max >> UInt8(8 - width)
+            value = value << UInt64(width) | UInt64(field)
+            position += width
+            remaining -= width
         }
         return value
     }

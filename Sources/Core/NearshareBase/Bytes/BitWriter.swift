@@ -9,13 +9,17 @@ package struct BitWriter {
 
     /// Appends the lowest `count` bits of `value`.
     package mutating func write(_ value: UInt64, count: Int) {
-        for shift in (0..<count).reversed() {
+        var remaining = count
+        while remaining > 0 {
             if free == 0 {
                 bytes.append(0)
                 free = 8
             }
-            free -= 1
-            bytes[bytes.count - 1] |= UInt8(value >> UInt64(shift) & 1) << UInt8(free)
+            let width = min(remaining, free)
+            remaining -= width
+            free -= width
+            let field = UInt8(truncatingIfNeeded: value >> UInt64(remaining)) & UInt8.max >> UInt8(8 - width)
+            bytes[bytes.count - 1] |= field << UInt8(free)
         }
     }
 

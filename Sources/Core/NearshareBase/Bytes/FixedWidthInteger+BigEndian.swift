@@ -4,7 +4,10 @@ extension FixedWidthInteger {
     @inlinable
     package init?(bigEndianBytes bytes: some Collection<UInt8>) {
         guard bytes.count == MemoryLayout<Self>.size else { return nil }
-        self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
+        self =
+            bytes.withContiguousStorageIfAvailable {
+                Self(bigEndian: UnsafeRawBufferPointer($0).loadUnaligned(as: Self.self))
+            } ?? bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
     }
 
     /// The integer's bytes, most significant first.

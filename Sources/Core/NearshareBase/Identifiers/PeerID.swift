@@ -25,7 +25,7 @@ public struct PeerID: Sendable, Hashable {
     }
 
     init(prefixOf fingerprint: Fingerprint) {
-        value = fingerprint.bytes.prefix(Self.byteCount).reduce(0) { $0 << 8 | UInt64($1) }
+        value = fingerprint.bytes.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
     }
 
     /// 16 lower-case hexadecimal digits.

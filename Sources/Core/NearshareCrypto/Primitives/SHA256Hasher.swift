@@ -16,7 +16,7 @@ package struct SHA256Hasher: Sendable {
 
     /// Returns the digest: ``byteCount`` bytes.
     package consuming func finalize() -> [UInt8] {
-        Array(state.finalize())
+        state.finalize().withUnsafeBytes { Array($0) }
     }
 
     /// Returns the digest of a whole message: ``byteCount`` bytes.
