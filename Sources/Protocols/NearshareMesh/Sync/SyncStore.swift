@@ -68,7 +68,9 @@ struct SyncStore: Sendable {
     private mutating func remove(at index: Int) { byteCount -= entries.remove(at: index).frame.heldByteCount }
 
     private mutating func removeAll(where isObsolete: (Entry) -> Bool) {
+        let countBefore = entries.count
         entries.removeAll(where: isObsolete)
+        guard entries.count < countBefore else { return }
         byteCount = entries.reduce(0) { $0 + $1.frame.heldByteCount }
     }
 
