@@ -43,7 +43,7 @@ import Testing
         return fields
     }
 
-    @Test("fields return in the order in which they were written", arguments: 1...50 as ClosedRange<UInt64>)
+    @Test("fields return in the order in which they were written", arguments: seeds(1...50))
     func roundTrip(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let fields = fields(&random)
@@ -122,7 +122,7 @@ import Testing
 }
 
 @Suite struct BitCodingTests {
-    @Test("bits return in the order in which they were written", arguments: 1...20 as ClosedRange<UInt64>)
+    @Test("bits return in the order in which they were written", arguments: seeds(1...20))
     func roundTrip(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var writer = BitWriter()
@@ -166,7 +166,7 @@ import Testing
 }
 
 @Suite struct GolombFilterTests {
-    @Test("a filter never denies a member that fits", arguments: 1...10 as ClosedRange<UInt64>)
+    @Test("a filter never denies a member that fits", arguments: seeds(1...10))
     func members(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let parameter = Int.random(in: 5...20, using: &random)
@@ -214,7 +214,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try GolombFilter(parameter: 7, range: 10, bytes: tooLong) }
     }
 
-    @Test("M1: no bytes of a peer give a value outside the range", arguments: 1...30 as ClosedRange<UInt64>)
+    @Test("M1: no bytes of a peer give a value outside the range", arguments: seeds(1...30))
     func hostile(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let parameter = Int.random(in: 1...32, using: &random)

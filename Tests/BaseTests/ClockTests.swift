@@ -70,7 +70,7 @@ import Testing
         #expect(granted == [false, true, false])
     }
 
-    @Test("R5: no pattern of requests gets more than burst and rate allow", arguments: 1...20 as ClosedRange<UInt64>)
+    @Test("R5: no pattern of requests gets more than burst and rate allow", arguments: seeds(1...20))
     func bound(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let capacity = Double(Int.random(in: 1...20, using: &random))

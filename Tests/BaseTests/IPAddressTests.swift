@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test("addresses share a network when their first bits agree", arguments: 1...10 as ClosedRange<UInt64>)
+    @Test("addresses share a network when their first bits agree", arguments: seeds(1...10))
     func prefixes(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         for count in [4, 16] {

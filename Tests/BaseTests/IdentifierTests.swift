@@ -4,7 +4,7 @@ import NearshareTesting
 import Testing
 
 @Suite struct IdentifierTests {
-    @Test("every identifier returns from its bytes, its text and its JSON", arguments: 1...20 as ClosedRange<UInt64>)
+    @Test("every identifier returns from its bytes, its text and its JSON", arguments: seeds(1...20))
     func roundTrip(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let bytes = random.bytes(32)

@@ -137,7 +137,7 @@ struct SafeFileNameTests {
         }
     }
 
-    @Test("P8: no way of shortening a long name makes an unsafe one", arguments: 1...10 as ClosedRange<UInt64>)
+    @Test("P8: no way of shortening a long name makes an unsafe one", arguments: seeds(1...10))
     func shortenedNames(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let starts = ["CON", "aux", "lpt1", "..", "x", "-", "é", "...tar", "a.tar"]

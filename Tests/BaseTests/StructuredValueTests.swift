@@ -29,7 +29,7 @@ import Testing
         return (0..<Int.random(in: 0...4, using: &random)).map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
     }
 
-    @Test("a value returns from its bytes, and has only one encoding", arguments: 1...60 as ClosedRange<UInt64>)
+    @Test("a value returns from its bytes, and has only one encoding", arguments: seeds(1...60))
     func roundTrip(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let value = Self.value(depth: 5, using: &random)
@@ -41,7 +41,7 @@ import Testing
         #expect(try value.decode(StructuredValue.self) == value, "seed \(seed)")
     }
 
-    @Test("R1: changed bytes are rejected or decode to a value that can be encoded", arguments: 1...40 as ClosedRange<UInt64>)
+    @Test("R1: changed bytes are rejected or decode to a value that can be encoded", arguments: seeds(1...40))
     func mutations(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let bytes = try Self.value(depth: 5, using: &random).encoded()

@@ -57,7 +57,7 @@ struct CarryStoryTests {
 
     @Test(
         "A broadcast that is sent while a node joins the tree reaches it soon",
-        arguments: 1...8 as ClosedRange<UInt64>)
+        arguments: seeds(1...8))
     func broadcastMeanwhile(seed: UInt64) {
         for delay in stride(from: 0, through: 500, by: 50) {
             var network = BundleNetwork(3, seed: seed)
@@ -84,7 +84,7 @@ struct CarryStoryTests {
         for node in 0..<9 { #expect(network.nodes[node].store.isEmpty, "node \(node)") }
     }
 
-    @Test("Over links that lose a fifth of all packets every bundle arrives once", arguments: [1, 2, 3, 4])
+    @Test("Over links that lose a fifth of all packets every bundle arrives once", arguments: seeds(1...4))
     func loss(seed: UInt64) {
         var network = BundleNetwork(8, seed: seed)
         network.lossOneIn = 5

@@ -183,8 +183,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try streams.receive(.data(id, [1])) }
     }
 
-    @Test("all data written is read, in portions of any size", arguments: Array(UInt64(0)..<8)) func random(seed: UInt64) throws
-    {
+    @Test("all data written is read, in portions of any size", arguments: seeds(0..<8)) func random(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var (a, b) = pair()
         let ids = [try a.open(.bytes, name), try a.open(.bytes, name), try b.open(.bytes, name)]

@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("the output equals the input for any tree and any buffer sizes", arguments: 0..<100 as Range<UInt64>)
+    @Test("the output equals the input for any tree and any buffer sizes", arguments: seeds(0..<100))
     func randomTrees(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let content = MemoryContent.random(using: &random, largest: 700, allowsUnknown: true)
@@ -67,7 +67,7 @@ import Testing
         #expect(incoming.contentByteCount == UInt64(content.entries.reduce(0) { $0 + $1.bytes.count }))
     }
 
-    @Test("resumes at every entry and every byte", arguments: 0..<12 as Range<UInt64>) func resume(seed: UInt64) throws {
+    @Test("resumes at every entry and every byte", arguments: seeds(0..<12)) func resume(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let content = MemoryContent.random(using: &random, largest: 12)
         for entry in 0...content.entries.count {
@@ -98,7 +98,7 @@ import Testing
         #expect(StartPoint.find(beyond, in: &provider) == nil)
     }
 
-    @Test("K13: a stream that ends too early is never complete", arguments: 0..<10 as Range<UInt64>) func truncated(
+    @Test("K13: a stream that ends too early is never complete", arguments: seeds(0..<10)) func truncated(
         seed: UInt64
     ) throws {
         var random = SeededRandom(seed: seed)

@@ -172,7 +172,7 @@ import Testing
         #expect(responder.established == nil)
     }
 
-    @Test("R7: arbitrary input never terminates the process", arguments: 0..<200 as Range<UInt64>) func garbage(seed: UInt64)
+    @Test("R7: arbitrary input never terminates the process", arguments: seeds(0..<200)) func garbage(seed: UInt64)
         throws
     {
         var random = SeededRandom(seed: seed)

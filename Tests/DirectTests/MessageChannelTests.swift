@@ -120,7 +120,7 @@ private struct ChannelPair {
     }
 
     @Test(
-        "messages in flight on a broken link are sent again, and none is delivered twice", arguments: 0..<200 as Range<UInt64>)
+        "messages in flight on a broken link are sent again, and none is delivered twice", arguments: seeds(0..<200))
     func breaks(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var pair = ChannelPair()
@@ -438,7 +438,7 @@ private struct ChannelPair {
 }
 
 @Suite struct MessageFramingTests {
-    @Test("messages are reassembled for any division", arguments: 0..<20 as Range<UInt64>) func roundTrip(seed: UInt64) throws {
+    @Test("messages are reassembled for any division", arguments: seeds(0..<20)) func roundTrip(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let messages = (0..<10).map { _ in random.bytes(Int.random(in: 0...300, using: &random)) }
         var bytes: [UInt8] = []

@@ -7,7 +7,7 @@ import Testing
 private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanoseconds: Int64(seconds * 1e9)) }
 
 @Suite struct ByteQueueTests {
-    @Test("small and large pieces leave in the order in which they came", arguments: 1...20 as ClosedRange<UInt64>)
+    @Test("small and large pieces leave in the order in which they came", arguments: seeds(1...20))
     func mixedSizes(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var queue = ByteQueue()
@@ -37,7 +37,7 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
         #expect(rest.count == count - 10 && queue.isEmpty)
     }
 
-    @Test("bytes leave in the order in which they came, in whatever portions", arguments: 1...30 as ClosedRange<UInt64>)
+    @Test("bytes leave in the order in which they came, in whatever portions", arguments: seeds(1...30))
     func order(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var queue = ByteQueue()
@@ -143,7 +143,7 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
         SessionMessage(bytes: [UInt8](repeating: 1, count: byteCount))
     }
 
-    @Test("messages keep their numbers until they are acknowledged", arguments: 1...20 as ClosedRange<UInt64>)
+    @Test("messages keep their numbers until they are acknowledged", arguments: seeds(1...20))
     func numbers(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var queue = SendQueue()
@@ -354,7 +354,7 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
         return table.judge(new)
     }
 
-    @Test("the rule for newer entries is a strict order, so that members converge", arguments: 1...20 as ClosedRange<UInt64>)
+    @Test("the rule for newer entries is a strict order, so that members converge", arguments: seeds(1...20))
     func strictOrder(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         func entry() -> SessionMember {

@@ -274,7 +274,7 @@ import Testing
         #expect(roster.member(member(2).id) == member(2))
     }
 
-    @Test("members end with the same roster for any order of changes", arguments: 0..<100 as Range<UInt64>)
+    @Test("members end with the same roster for any order of changes", arguments: seeds(0..<100))
     func converges(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var rosters = (1...5).map { SessionRoster(id: Self.id, own: member(UInt8($0))) }

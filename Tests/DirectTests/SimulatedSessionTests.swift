@@ -5,8 +5,6 @@ import Testing
 
 /// Eight members in virtual time, each scenario with many seeds.
 @Suite struct SimulatedSessionTests {
-    private static let seeds = 0..<8 as Range<UInt64>
-
     /// All are members and connected.
     private func gathered(_ seed: UInt64, count: Int = 8) -> SimulatedSession {
         var session = SimulatedSession(seed: seed, count: count)
@@ -62,11 +60,11 @@ import Testing
         #expect(sentCount > 20, "seed \(seed)")
     }
 
-    @Test("all meet, regardless of which member invited them", arguments: seeds) func gathers(seed: UInt64) {
+    @Test("all meet, regardless of which member invited them", arguments: seeds(0..<8)) func gathers(seed: UInt64) {
         expectConverged(gathered(seed), seed)
     }
 
-    @Test("repeatedly breaking links lose and duplicate no message", arguments: seeds) func breaks(seed: UInt64) {
+    @Test("repeatedly breaking links lose and duplicate no message", arguments: seeds(0..<8)) func breaks(seed: UInt64) {
         var session = gathered(seed)
         for _ in 0..<40 {
             session.after(.milliseconds(Int.random(in: 0...20_000, using: &session.random))) { $0.breakSomeLink() }
@@ -77,7 +75,7 @@ import Testing
         expectMessages(session, staying: Array(0..<8), seed)
     }
 
-    @Test("separated members communicate through others, and directly afterwards", arguments: seeds) func partitions(
+    @Test("separated members communicate through others, and directly afterwards", arguments: seeds(0..<8)) func partitions(
         seed: UInt64
     ) {
         var session = gathered(seed)
@@ -100,7 +98,7 @@ import Testing
         }
     }
 
-    @Test("A8: members leave, crash and return in every state, and the others agree", arguments: seeds)
+    @Test("A8: members leave, crash and return in every state, and the others agree", arguments: seeds(0..<8))
     func comesAndGoes(seed: UInt64) {
         var session = gathered(seed)
         for _ in 0..<12 {

@@ -284,7 +284,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(second == [.incomingEnded(id, .failed(.refused, at: .local))])
     }
 
-    @Test("no order of frames and calls traps, or reports a transfer's end twice", arguments: 1...50 as ClosedRange<UInt64>)
+    @Test("no order of frames and calls traps, or reports a transfer's end twice", arguments: seeds(1...50))
     func madeUp(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var incoming = IncomingTransfers(limits: limits(pending: 3))

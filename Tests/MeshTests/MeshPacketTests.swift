@@ -209,7 +209,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         return found
     }
 
-    @Test("a stream gives the same frames for any division", arguments: 0..<200 as Range<UInt64>)
+    @Test("a stream gives the same frames for any division", arguments: seeds(0..<200))
     func anyCut(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var stream: [UInt8] = []

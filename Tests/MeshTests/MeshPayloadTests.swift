@@ -331,7 +331,7 @@ import Testing
         #expect(try MeshSyncRequest(decoding: request.encoded[...]) == request)
     }
 
-    @Test("each member is found, and the filter is never too long", arguments: 0..<100 as Range<UInt64>)
+    @Test("each member is found, and the filter is never too long", arguments: seeds(0..<100))
     func members(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let hashes = (0..<Int.random(in: 0...600, using: &random)).map { _ in random.next() }

@@ -101,7 +101,7 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.stored])
     }
 
-    @Test(arguments: Array(UInt64(20)..<28)) func aFileSurvivesLossOverThreeHops(seed: UInt64) throws {
+    @Test(arguments: seeds(20..<28)) func aFileSurvivesLossOverThreeHops(seed: UInt64) throws {
         var mesh = SimulatedMesh(seed: seed)
         for name in ["anna", "ben", "cleo", "dora"] { mesh.addNode(name) }
         for index in 0..<3 { mesh.connect(index, index + 1, .radio) }

@@ -97,7 +97,7 @@ import Testing
         #expect(links.ends[0].isEnding && cutCount(links.reactions[0]) == 1)
     }
 
-    @Test("Both ends greet, an idle link stays, and a broken one is noticed by both", arguments: 0..<8 as Range<UInt64>)
+    @Test("Both ends greet, an idle link stays, and a broken one is noticed by both", arguments: seeds(0..<8))
     func keepalive(seed: UInt64) {
         var links = established(seed)
         for reactions in links.reactions {

@@ -8,15 +8,13 @@ import Testing
 
 /// Messages that nodes store and forward, on virtual time. The stores outlive the nodes.
 @Suite("Simulated messenger") struct SimulatedMessengerTests {
-    private static let seeds = 0..<8 as Range<UInt64>
-
     private func kinds(_ store: InMemoryBundleStore) -> [Bundle.Kind] {
         store.bundles().compactMap { (try? BundleCopy(decoding: $0.copy[...]))?.bundle.kind }
     }
 
     @Test(
         "A sends to C while C is away, B carries and is killed and restarted, A leaves, C comes: C receives once and A learns of it",
-        arguments: seeds, [0, 10])
+        arguments: seeds(0..<8), [0, 10])
     func carried(seed: UInt64, lossOneIn: Int) throws {
         var nodes = SimulatedNodes(seed: seed)
         nodes.conditions.lossOneIn = lossOneIn
@@ -47,7 +45,7 @@ import Testing
         #expect(nodes.nodes.allSatisfy { $0.rejections.isEmpty }, "\(nodes.summary)")
     }
 
-    @Test("In a ring that loses a tenth of all frames, every message arrives once and is acknowledged", arguments: seeds)
+    @Test("In a ring that loses a tenth of all frames, every message arrives once and is acknowledged", arguments: seeds(0..<8))
     func ring(seed: UInt64) throws {
         var nodes = SimulatedNodes(seed: seed)
         nodes.conditions.lossOneIn = 10
@@ -68,7 +66,8 @@ import Testing
         }
     }
 
-    @Test("In a line that loses a tenth of all frames, what waits for a node that restarts arrives once", arguments: seeds)
+    @Test(
+        "In a line that loses a tenth of all frames, what waits for a node that restarts arrives once", arguments: seeds(0..<8))
     func restarted(seed: UInt64) throws {
         var nodes = SimulatedNodes(seed: seed)
         nodes.conditions.lossOneIn = 10

@@ -8,8 +8,6 @@ import Testing
 
 /// Whole nodes on virtual time: their mesh and their direct links.
 @Suite("Simulated nodes") struct SimulatedNodeTests {
-    private static let seeds = 0..<8 as Range<UInt64>
-
     /// Nodes in a row, each with a link to the next.
     private func row(_ names: [String], _ seed: UInt64, lossOneIn: Int = 0) throws -> SimulatedNodes {
         var nodes = SimulatedNodes(seed: seed)
@@ -24,7 +22,7 @@ import Testing
     }
 
     /// Until its receipt arrives it is sent again, and receivers recognise it by its id.
-    @Test("A private message crosses three hops that lose a tenth of all frames, and is acknowledged", arguments: seeds)
+    @Test("A private message crosses three hops that lose a tenth of all frames, and is acknowledged", arguments: seeds(0..<8))
     func privateMessage(seed: UInt64) throws {
         var nodes = try row(["Ada", "Bea", "Cleo", "Dan"], seed, lossOneIn: 10)
         let dan = nodes.id(3)
@@ -40,7 +38,7 @@ import Testing
         #expect(Set(received) == [["A", "hello"]], "\(nodes.summary)")
     }
 
-    @Test("A node that leaves says so, and its neighbours forget it", arguments: seeds)
+    @Test("A node that leaves says so, and its neighbours forget it", arguments: seeds(0..<8))
     func leaving(seed: UInt64) throws {
         var nodes = try row(["Ada", "Bea", "Cleo"], seed)
         let bea = nodes.id(1)
@@ -53,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("A file goes over a direct link between nodes that talk in the mesh meanwhile", arguments: seeds)
+    @Test("A file goes over a direct link between nodes that talk in the mesh meanwhile", arguments: seeds(0..<8))
     func directLink(seed: UInt64) throws {
         var nodes = try row(["Ada", "Bea"], seed)
         let id = TransferID(rawValue: seed + 1)

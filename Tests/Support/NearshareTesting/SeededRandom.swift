@@ -1,3 +1,4 @@
+internal import Glibc
 package import NearshareBase
 
 /// Reproducible random numbers: the same seed gives the same numbers on every machine (SplitMix64).
@@ -17,7 +18,14 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
     }
 
     package mutating func bytes(_ count: Int) -> [UInt8] {
-        (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
+        var bytes = [UInt8](repeating: 0, count: count)
+        var index = 0
+        // A debug build needs fifteen times as long for `map`, and tests draw megabytes.
+        while index < count {
+            bytes[index] = UInt8(truncatingIfNeeded: next())
+            index += 1
+        }
+        return bytes
     }
 
     /// True once in `n` times.
@@ -29,6 +37,16 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
         let count = Int.random(in: 1...12, using: &self)
         return ClaimedFileName(bytes: (0..<count).map { _ in letters[Int.random(in: 0..<26, using: &self)] })!
     }
+}
+
+/// The seeds of a test's cases: `all`, or the first of them where the environment variable `NEARSHARE_SEED_COUNT` limits their
+/// number, as `make quick` does.
+package func seeds(_ all: some Sequence<UInt64>) -> [UInt64] {
+    guard let text = getenv("NEARSHARE_SEED_COUNT").map({ String(cString: $0) }) else { return Array(all) }
+    guard let limit = Int(text), limit > 0 else {
+        preconditionFailure("NEARSHARE_SEED_COUNT is not a positive number: \(text)")
+    }
+    return Array(all.prefix(limit))
 }
 
 extension [UInt8] {
