@@ -8,6 +8,8 @@ import NearshareTesting
 struct BundleNetwork: Simulation {
     struct Node {
         let keys: RouterKeys
+        /// The hash of its signing key.
+        let address: EndpointID
         /// Nil while the node is killed.
         var router: BundleRouter?
         var store: [BundleID: StoredBundle] = [:]
@@ -49,7 +51,7 @@ struct BundleNetwork: Simulation {
         let keys = RouterKeys(
             agreementKey: try! AgreementPrivateKey(seed: random.bytes(32)),
             signingKey: try! SigningPrivateKey(seed: random.bytes(32)))
-        nodes.append(Node(keys: keys))
+        nodes.append(Node(keys: keys, address: keys.contact.address))
         start(nodes.count - 1)
     }
 
@@ -57,7 +59,7 @@ struct BundleNetwork: Simulation {
         timeline.moment(offset: clockOffsets[node] ?? .zero)
     }
 
-    func address(_ node: Int) -> EndpointID { nodes[node].keys.contact.address }
+    func address(_ node: Int) -> EndpointID { nodes[node].address }
 
     mutating func start(_ node: Int) {
         var router = BundleRouter(

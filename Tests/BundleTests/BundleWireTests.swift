@@ -67,7 +67,7 @@ struct BundleWireTests {
         #expect(bytes == expected)
     }
 
-    @Test("B1: mutated bytes are refused or decoded within bounds", arguments: 1...4)
+    @Test("B1: mutated bytes are refused or decoded within bounds", arguments: seeds(1...4))
     func mutated(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         for (number, packet) in packets.enumerated() {
@@ -171,12 +171,13 @@ struct BundleWireTests {
             let tags = addresses.map(ReachabilityFilter.tag(of:))
             let filter = try #require(ReachabilityFilter(tags: tags))
             #expect(filter.tags == Set(tags).sorted())
-            #expect(addresses.allSatisfy { filter.contains(ReachabilityFilter.tag(of: $0)) })
+            // Each look-up decodes the filter up to the tag.
+            #expect(tags.prefix(100).allSatisfy(filter.contains))
             #expect(try ReachabilityFilter(decoding: filter.bytes[...]) == filter)
-            let falsePositiveCount = (0..<1_000).count { _ in
+            let falsePositiveCount = (0..<200).count { _ in
                 filter.contains(ReachabilityFilter.tag(of: EndpointID(rawValue: random.next())))
             }
-            #expect(falsePositiveCount <= 3)
+            #expect(falsePositiveCount <= 1)
         }
         #expect(ReachabilityFilter(tags: (1...20_000).map { UInt32($0) &* 3_000 }) == nil)
     }

@@ -10,7 +10,9 @@ import Testing
 
     @Test(arguments: Samples.frames) func everyTruncationThrows(_ frame: ControlFrame) {
         let encoded = frame.encoded
-        for length in encoded.indices {
+        // Cuts into the beginning and the end, and between them into each field of some item: the long samples repeat one.
+        let middle = 200..<max(200, encoded.count - 200)
+        for length in encoded.indices where !middle.contains(length) || length.isMultiple(of: 17) {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try ControlFrame.decode(Array(encoded[..<length])) }
         }
     }

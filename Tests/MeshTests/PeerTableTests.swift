@@ -106,7 +106,7 @@ import Testing
         pins.insert(ben.signingKey.publicKey, for: ben.peerID, isProven: true, from: links[1])
         pins.contacts = [cleo.peerID: cleo.signingKey.publicKey]
         let forged = identity(9).signingKey.publicKey
-        for number in 0..<5_000 {
+        for number in 0..<KeyPins.capacity + 100 {
             let peer = PeerID(fitting: [9, UInt8(number >> 8), UInt8(number & 255)])
             pins.insert(forged, for: peer, from: links[1])
         }
