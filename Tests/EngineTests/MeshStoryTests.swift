@@ -229,6 +229,28 @@ import Testing
         #expect(asked.withLock { $0 } == PromptRateLimiter.maximumUnacceptedCount)
     }
 
+    @Test("R11: offers through the mesh that a rule declines take nothing from the questions")
+    func declinedByRule() async throws {
+        let (sender, receiver) = neighbours(Stage(.memory))
+        let count = PromptRateLimiter.maximumUnacceptedCount + 2
+        try await withNode(receiver) { receiver in
+            let listener = try receiver.listen()
+            async let answers: Void = {
+                for await invitation in listener.invitations { invitation.declineUnprompted(.tooLarge) }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                for number in 1...count {
+                    let outcome = await (try mesh.send(InMemorySource(file(number)), to: bea)).result.outcome
+                    #expect(outcome == .declined(.tooLarge), "\(number)")
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+    }
+
     @Test("A8: a cancel is reported on both sides", arguments: Way.allCases, [true, false])
     func cancels(_ way: Way, bySender: Bool) async throws {
         let sink = InMemorySink()

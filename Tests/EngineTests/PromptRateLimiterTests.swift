@@ -76,6 +76,23 @@ import Testing
         #expect(count == PromptRateLimiter.maximumUnacceptedCount)
     }
 
+    @Test("R11: what a rule declines takes nothing from the questions of others, and has a limit for each host")
+    func unprompted() throws {
+        var limiter = PromptRateLimiter()
+        func decline(_ number: Int, _ host: String) -> Bool {
+            let admission = limiter.admit(key(number), on: path(host), isKnown: false, now: moment(0))
+            guard let admission else { return false }
+            limiter.releaseUnprompted(admission)
+            return true
+        }
+        for number in 0..<10 * PromptRateLimiter.maximumTotalCount { #expect(decline(number, "10.0.1.\(number)")) }
+        let declined = (1_000..<2_000).prefix { decline($0, "10.0.0.1") }.count
+        #expect(declined == PromptRateLimiter.maximumUnacceptedCount * PromptRateLimiter.unpromptedFactor)
+        #expect(decline(5_000, "10.0.0.2"))
+        let later = limiter.admit(key(1), on: path("10.0.0.1"), isKnown: false, now: moment(window))
+        #expect(later != nil)
+    }
+
     @Test("R11: the network of an IPv6 address is its first 64 bits, with its zone")
     func networks() {
         let networks = ["2001:db8::5", "2001:db8:0:0:9::", "::1", "fe80::1%eth0", "::ffff:10.0.0.1", "10.0.0.1"].map {

@@ -290,6 +290,33 @@ import Testing
         #expect(asked == PromptRateLimiter.maximumUnacceptedCount)
     }
 
+    @Test("R11, S11: invitations that a policy declines take nothing from the questions", arguments: Way.allCases)
+    func policyDeclines(_ way: Way) async throws {
+        let neighbourhood = Neighbourhood(way)
+        let hostile = HostileMember(Neighbourhood.identity(9))
+        let count = 2 * PromptRateLimiter.maximumUnacceptedCount
+        let asked = Monitor(0)
+        try await withNode(neighbourhood.settings(0)) { node in
+            let listener = try node.listen()
+            async let sessions: Void = {
+                let policy = InvitationPolicy { _ in
+                    asked.update { $0 += 1 }
+                    return false
+                }
+                for await _ in listener.sessions(policy) { Issue.record("a session was joined") }
+            }()
+            for _ in 0..<count {
+                let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+                link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
+                try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
+                link.close()
+            }
+            node.beginShutdown()
+            await sessions
+        }
+        #expect(asked.withLock { $0 } == count)
+    }
+
     @Test("S11: a node that accepts no sessions refuses invitations on arrival, and keeps none")
     func sessionsNotAccepted() async throws {
         let neighbourhood = Neighbourhood(.memory)

@@ -85,6 +85,34 @@ import Testing
         #expect(promptCount == PromptRateLimiter.maximumUnacceptedCount)
     }
 
+    @Test("R11: requests to compare the short code that nobody can be asked about do not count", arguments: Way.allCases)
+    func unattendedRequests(_ way: Way) async throws {
+        let stage = Stage(way)
+        let count = 2 * PromptRateLimiter.maximumUnacceptedCount
+        let received = try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            async let requests: Int = {
+                var count = 0
+                for await request in listener.verificationRequests {
+                    count += 1
+                    request.declineUnattended()
+                }
+                return count
+            }()
+            try await withNode(stage.sender) { sender in
+                for _ in 0..<count {
+                    try await sender.withConnection(to: stage.destination(listener.port)) { connection in
+                        try await connection.requestVerification()
+                        await #expect(throws: NodeError.self) { try await connection.peerConfirmation }
+                    }
+                }
+            }
+            receiver.beginShutdown()
+            return await requests
+        }
+        #expect(received == count)
+    }
+
     @Test(
         "R11: offers that new keys make and cancel reach the user five times, and then a known peer's still does",
         arguments: Way.allCases)

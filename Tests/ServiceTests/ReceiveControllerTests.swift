@@ -152,8 +152,35 @@ struct ReceiveControllerTests {
         #expect(reporter.ended.map(\.isRepeated) == [false, true, false, true])
         let log = RefusalLog()
         let now = MonotonicInstant(nanoseconds: 0)
-        let repeated = [0, 59, 60].map { log.isRepeated(.notAllowed, of: ada.fingerprint, now: now + .seconds($0)) }
+        let repeated = [0, 59, 60].map { log.isRepeated(.notAllowed, of: ada.fingerprint, .new, now: now + .seconds($0)) }
         #expect(repeated == [false, true, false])
+    }
+
+    @Test("R11: of refusals by policy, twenty a minute of new keys are said, whatever their number, and those of known peers")
+    func manyRefusals() throws {
+        let log = RefusalLog()
+        let now = MonotonicInstant(nanoseconds: 0)
+        let keys = try (0...100).map { try #require(Fingerprint(bytes: [UInt8](repeating: $0, count: 32))) }
+        let newOnes = keys.dropLast().filter { !log.isRepeated(.tooLarge, of: $0, .new, now: now) }
+        #expect(newOnes.count == RefusalLog.maximumCount)
+        #expect(!log.isRepeated(.tooLarge, of: try #require(keys.last), .known(.seen, isFriend: false), now: now))
+    }
+
+    @Test("R11: offers that are too large take nothing from the questions of other peers", arguments: [true, false])
+    func tooLargeOffers(asks: Bool) async throws {
+        let bea = try stage.user("bea")
+        var limits = InboxLimits()
+        limits.maximumSize = 100
+        let display = AnsweringDisplay { $0.contains("accept?") ? "y" : nil }
+        let accept = asks ? Configuration.Accept.ask : .all
+        _ = try await receiving(bea, accept: accept, limits: limits, display: asks ? display : nil) {
+            listener, _, _ async throws in
+            for number in 0..<22 {
+                let mallory = try stage.user("mallory\(number)")
+                #expect(try await offer(mallory, bea, listener, size: 101) == .declined(.tooLarge), "\(number)")
+            }
+            #expect(try await offer(try stage.user("ada"), bea, listener) == .completed)
+        }
     }
 
     @Test("K2: a known name with another key is a loud warning in the prompt, and a refusal without one")

@@ -6,7 +6,10 @@ internal import Synchronization
 package final class ReceiveController: Sendable {
     private enum Decision: Sendable {
         case accept
-        case decline(DeclineReason, detail: String?, isRepeated: Bool = false)
+        /// The answer of the user.
+        case decline(DeclineReason)
+        /// The user was not asked.
+        case declineByPolicy(DeclineReason, detail: String? = nil, isRepeated: Bool = false)
         case ended(TransferOutcome)
     }
 
@@ -93,8 +96,12 @@ package final class ReceiveController: Sendable {
     private func answer(_ invitation: Invitation) async -> Bool {
         reporter.report(.invited(invitation, freeSpace: destination.freeSpace))
         switch await decide(invitation) {
-        case .decline(let reason, let detail, let isRepeated):
+        case .decline(let reason):
             invitation.decline(reason)
+            reportEnd(of: invitation, .declined(reason))
+            return false
+        case .declineByPolicy(let reason, let detail, let isRepeated):
+            invitation.declineUnprompted(reason)
             reportEnd(of: invitation, .declined(reason), detail: detail, isRepeated: isRepeated)
             return false
         case .ended(let outcome):
@@ -121,13 +128,13 @@ package final class ReceiveController: Sendable {
         switch verdict {
         case .accept: return .accept
         case .decline(let reason, let detail):
-            let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, now: SystemClock.monotonic())
+            let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
             if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
                 reporter.report(.warning(clash))
             }
-            return .decline(reason, detail: detail, isRepeated: isRepeated)
+            return .declineByPolicy(reason, detail: detail, isRepeated: isRepeated)
         case .ask:
-            guard let prompts else { return .decline(.notAllowed, detail: nil) }
+            guard let prompts else { return .declineByPolicy(.notAllowed) }
             let now = SystemClock.monotonic()
             if accepted.withLock({ $0.contains(invitation.offer, Self.identity(invitation), now: now) }) { return .accept }
             let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
@@ -137,10 +144,10 @@ package final class ReceiveController: Sendable {
                 text, question: "accept?", about: peer.name.quoted, until: { await invitation.ended })
             switch answer {
             case .yes: return .accept
-            case .no: return .decline(.declined, detail: nil)
+            case .no: return .decline(.declined)
             case .block:
                 trust.block(peer)
-                return .decline(.declined, detail: nil)
+                return .decline(.declined)
             case .ended(let outcome): return .ended(outcome)
             }
         }
@@ -154,7 +161,7 @@ package final class ReceiveController: Sendable {
             _ = await earlier.result
         }
         guard reserveOutput() else {
-            invitation.decline(.busy)
+            invitation.declineUnprompted(.busy)
             policy.release(invitation.offer, from: peer.proven.fingerprint)
             reportEnd(of: invitation, .declined(.busy))
             return false
@@ -165,7 +172,7 @@ package final class ReceiveController: Sendable {
             sink = try destination.makeSink(for: invitation, onOutput: { [self] in output.withLock { $0 = .used } })
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
-            invitation.decline(reason)
+            invitation.declineUnprompted(reason)
             policy.release(invitation.offer, from: peer.proven.fingerprint)
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false

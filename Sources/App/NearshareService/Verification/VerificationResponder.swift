@@ -20,7 +20,7 @@ struct VerificationResponder: Sendable {
         let peer = request.peer
         let name = peer.name.shown
         guard let prompts else {
-            if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, now: SystemClock.monotonic()) {
+            if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
                 reporter.report(
                     .warning("\(name) wants to compare the short code, but there is no terminal to ask on"))
             }

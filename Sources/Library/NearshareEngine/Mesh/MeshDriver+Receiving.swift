@@ -39,7 +39,7 @@ extension MeshDriver {
         guard let peer = inviter(authenticated) else {
             return update { router, now in router.refuse(key, because: .declined, now: now) }
         }
-        guard let onAcceptance = promptLimiter.admit(peer, on: .mesh) else {
+        guard let prompt = promptLimiter.admit(peer, on: .mesh) else {
             return update { router, now in router.refuse(key, because: .busy, now: now) }
         }
         let item = OfferedItem(
@@ -47,14 +47,13 @@ extension MeshDriver {
             mediaType: ClaimedMediaType(offer.mediaType) ?? .unknown)
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _ in
-                onAcceptance()
                 self?.accept(offer, key, transfer, sink)
             },
             decline: { [weak self] reason in
                 self?.update { router, now in
                     router.refuse(key, because: MeshFileControl.Refusal(reason), now: now)
                 }
-            })
+            }, prompt: prompt)
         let invitation = makeInvitation(item, from: peer, resumeKey: offer.id.bytes, answering: answering)
         incoming.withLock { $0.insert(invitation, key) }
         invitations?.yield(invitation)
@@ -183,7 +182,7 @@ extension MeshDriver {
             settings.log.info("mesh: file dropped: too many files await a decision")
             return false
         }
-        guard let onAcceptance = promptLimiter.admit(peer, on: .mesh) else {
+        guard let prompt = promptLimiter.admit(peer, on: .mesh) else {
             incoming.withLock { $0.release(size) }
             return false
         }
@@ -192,7 +191,6 @@ extension MeshDriver {
             mediaType: file.mediaType.flatMap { ClaimedMediaType($0) } ?? .unknown)
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _ in
-                onAcceptance()
                 self?.incoming.withLock { $0.release(size) }
                 let sink = IncomingMeshTransfers.AcceptedSink(sink: sink)
                 self?.start {
@@ -202,7 +200,7 @@ extension MeshDriver {
                     transfer.end(result)
                 }
             },
-            decline: { [weak self] _ in self?.incoming.withLock { $0.release(size) } })
+            decline: { [weak self] _ in self?.incoming.withLock { $0.release(size) } }, prompt: prompt)
         invitations?.yield(makeInvitation(item, from: peer, resumeKey: resumeKey, answering: answering))
         return true
     }

@@ -42,13 +42,15 @@ public struct Listener: Sendable {
         _ policy: InvitationPolicy, settings: SessionSettings = SessionSettings()
     ) -> some AsyncSequence<Session, Never> & Sendable {
         sessionInvitations.compactMap { invitation -> Session? in
-            // Released unanswered, the invitation is declined.
-            guard await policy.accepts(invitation) else { return nil }
+            guard await policy.accepts(invitation) else {
+                invitation.declineUnprompted(.declined)
+                return nil
+            }
             if policy.isProof { return try? invitation.accept(settings) }
             guard let code = await invitation.shortCode else { return nil }
             switch await settings.trust.judge(IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)) {
             case .trusted: return try? invitation.accept(settings)
-            case .untrusted: invitation.decline(.untrusted)
+            case .untrusted: invitation.declineUnprompted(.untrusted)
             case .ask: return try? invitation.accept(settings, asksTrust: true)
             }
             return nil
@@ -89,8 +91,7 @@ package struct VerificationRequest: Sendable {
     let link: LinkDriver
     let end: Promise<TransferOutcome>
     let peerConfirmed: Promise<Bool>
-    /// Called when the local user confirms that the codes are the same.
-    let onMatch: @Sendable () -> Void
+    let prompt: PromptAdmission
 
     /// Waits until the link, and with it the request, has ended; nil when the task is cancelled first.
     package var ended: TransferOutcome? {
@@ -113,24 +114,25 @@ package struct VerificationRequest: Sendable {
 
     init(
         peer: Peer, shortCode: ShortAuthenticationDigits, link: LinkDriver, end: Promise<TransferOutcome>,
-        peerConfirmed: Promise<Bool>, onMatch: @escaping @Sendable () -> Void
+        peerConfirmed: Promise<Bool>, prompt: PromptAdmission
     ) {
         self.peer = peer
         self.shortCode = shortCode
         self.link = link
         self.end = end
         self.peerConfirmed = peerConfirmed
-        self.onMatch = onMatch
+        self.prompt = prompt
     }
 
     /// Ends the link, because the local user cannot be asked. Nothing is said about the codes.
     package func declineUnattended() {
+        prompt.releaseUnprompted()
         link.close(.unattended)
     }
 
     /// Sends the local user's answer.
     package func answer(matches: Bool) {
-        if matches { onMatch() }
+        if matches { prompt.release() }
         link.answerVerification(matches: matches)
     }
 }

@@ -392,7 +392,7 @@ public final class Node: Sendable {
                 case .session(let frame): receive(frame, of: visit, known, waiting)
                 case .verificationRequested:
                     guard let peer = known.peer(settings), let code = known.shortCode else { continue }
-                    guard let waiting, let onMatch = promptLimiter.admit(peer, on: .link(link.remote)) else {
+                    guard let waiting, let prompt = promptLimiter.admit(peer, on: .link(link.remote)) else {
                         // A "no" would mean that the codes differ.
                         driver.close(.unattended)
                         continue
@@ -400,7 +400,7 @@ public final class Node: Sendable {
                     waiting.verificationRequests.yield(
                         VerificationRequest(
                             peer: peer, shortCode: code, link: driver, end: linkEnd, peerConfirmed: peerConfirmed,
-                            onMatch: onMatch))
+                            prompt: prompt))
                 case .invited(let offer, let expiry):
                     if let (session, sessionLink) = visit.joined {
                         session.take(offer, until: expiry, on: driver, known, &open, sessionLink)
@@ -408,12 +408,11 @@ public final class Node: Sendable {
                     }
                     // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
                     guard let peer = known.peer(settings), let waiting else { continue }
-                    guard let onAcceptance = promptLimiter.admit(peer, on: .link(link.remote)) else {
+                    guard let prompt = promptLimiter.admit(peer, on: .link(link.remote)) else {
                         driver.decline(offer.id, because: .busy)
                         continue
                     }
-                    let invitation = makeInvitation(
-                        offer, from: peer, until: expiry, on: driver, onAcceptance: onAcceptance)
+                    let invitation = makeInvitation(offer, from: peer, until: expiry, on: driver, prompt: prompt)
                     open.insert(invitation, as: offer.id, known.shortCode)
                     waiting.invitations.yield(invitation)
                 case .invitationEnded(let id, let outcome): open.end(id, outcome)
@@ -426,10 +425,9 @@ public final class Node: Sendable {
         }
     }
 
-    /// - Parameter onAcceptance: called when the user accepts.
     func makeInvitation(
         _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver,
-        onAcceptance: @escaping @Sendable () -> Void = {}
+        prompt: PromptAdmission = .exempt
     ) -> Invitation {
         // The peer's id is unique on its own link only; the local one identifies the transfer in this node (A4).
         var progress = TransferProgress(
@@ -441,10 +439,9 @@ public final class Node: Sendable {
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
             answering: Invitation.Answering(
                 accept: { transfer, sink, keepsPartial in
-                    onAcceptance()
                     driver.accept(offer, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
                 },
-                decline: { driver.decline(offer.id, because: $0) }))
+                decline: { driver.decline(offer.id, because: $0) }, prompt: prompt))
     }
 
     // MARK: Sending

@@ -4,8 +4,10 @@ internal import NearshareInterfaces
 internal import Synchronization
 
 /// The rate limit on prompts that untrusted peers cause (R11): offers, requests to compare the short code and invitations into
-/// sessions, on all paths of a node. A prompt counts from the moment it is shown, also when it is withdrawn, expires or is
-/// declined by policy; one that the user accepts is released.
+/// sessions, on all paths of a node. A prompt counts from the moment it is shown, also when it is withdrawn or expires; one
+/// that the user accepts is released, and so is one that a rule has decided without the user. Those that a rule declines have a
+/// wider limit of their own, for each key, host and network alone: it bounds the events that programs read, and no flood of
+/// them, whatever its addresses, can turn another peer away.
 ///
 /// A new key costs an attacker nothing and an IPv6 address little, so prompts are counted by key, by host, by network and in
 /// all. Peers that the user has met before are counted apart from new ones, which therefore cannot use up their share.
@@ -16,6 +18,10 @@ struct PromptRateLimiter: Sendable {
     static let maximumCountPerNetwork = 10
     /// Unaccepted prompts of all peers within ``interval``: what a user can read. It also bounds the memory of the limiter.
     static let maximumTotalCount = 20
+    /// Offers of a key, host or network that a rule may decline within ``interval``, as a multiple of its limit on prompts.
+    static let unpromptedFactor = 24
+    /// Offers declined by a rule that are remembered. It bounds the memory of the limiter.
+    static let maximumUnpromptedCount = 2_000
     /// The length of the sliding window.
     static let interval = Duration.seconds(60)
 
@@ -41,18 +47,38 @@ struct PromptRateLimiter: Sendable {
 
     /// Times of the latest unaccepted prompts, by source.
     private var unaccepted: [Source: [MonotonicInstant]] = [:]
+    /// Times of the latest offers that a rule has declined, by source.
+    private var unprompted: [Source: [MonotonicInstant]] = [:]
 
     /// Counts a prompt that is about to be shown.
     /// - Returns: nil when the user may not be asked on behalf of the peer.
     mutating func admit(_ key: Fingerprint, on path: Path, isKnown: Bool, now: MonotonicInstant) -> Admission? {
-        unaccepted = unaccepted.compactMapValues { times in
-            let recent = times.filter { now - $0 < Self.interval }
-            return recent.isEmpty ? nil : recent
-        }
+        unaccepted = Self.recent(unaccepted, now: now)
+        unprompted = Self.recent(unprompted, now: now)
         let sources = Self.sources(key, path, isKnown)
-        guard sources.allSatisfy({ unaccepted[$0, default: []].count < Self.limit(of: $0) }) else { return nil }
+        let isAllowed = sources.allSatisfy { source in
+            let limit = Self.limit(of: source)
+            return unaccepted[source, default: []].count < limit
+                && unprompted[source, default: []].count < limit * Self.unpromptedFactor
+        }
+        guard isAllowed else { return nil }
         for source in sources { unaccepted[source, default: []].append(now) }
         return Admission(sources: sources, time: now)
+    }
+
+    /// Releases a prompt that a rule has declined before the user saw it.
+    mutating func releaseUnprompted(_ admission: Admission) {
+        release(admission)
+        // A key has one entry for each decision.
+        let count = unprompted.reduce(0) { sum, entry in if case .key = entry.key { sum + entry.value.count } else { sum } }
+        guard count < Self.maximumUnpromptedCount else { return }
+        for source in admission.sources {
+            switch source {
+            case .key, .host(.link, _), .network: unprompted[source, default: []].append(admission.time)
+            // Shared with peers that have declined nothing.
+            case .host(.mesh, _), .all: break
+            }
+        }
     }
 
     /// Releases a prompt that the user has accepted.
@@ -60,6 +86,15 @@ struct PromptRateLimiter: Sendable {
         for source in admission.sources {
             guard let index = unaccepted[source]?.firstIndex(of: admission.time) else { continue }
             unaccepted[source]?.remove(at: index)
+        }
+    }
+
+    private static func recent(
+        _ times: [Source: [MonotonicInstant]], now: MonotonicInstant
+    ) -> [Source: [MonotonicInstant]] {
+        times.compactMapValues { times in
+            let recent = times.filter { now - $0 < interval }
+            return recent.isEmpty ? nil : recent
         }
     }
 
@@ -94,16 +129,29 @@ final class SharedPromptLimiter: Sendable {
     }
 
     /// Counts a prompt of a peer. Friends are exempt.
-    /// - Returns: nil when the user may not be asked; otherwise the closure to call when the user has accepted.
-    func admit(_ peer: Peer, on path: PromptRateLimiter.Path) -> (@Sendable () -> Void)? {
+    /// - Returns: nil when the user may not be asked.
+    func admit(_ peer: Peer, on path: PromptRateLimiter.Path) -> PromptAdmission? {
         var isKnown = false
         if case .known(_, let isFriend) = peer.trustStatus {
-            if isFriend { return {} }
+            if isFriend { return .exempt }
             isKnown = true
         }
         let now = clock()
         let key = peer.fingerprint
         guard let admission = limiter.withLock({ $0.admit(key, on: path, isKnown: isKnown, now: now) }) else { return nil }
-        return { [self] in limiter.withLock { $0.release(admission) } }
+        return PromptAdmission(
+            release: { [self] in limiter.withLock { $0.release(admission) } },
+            releaseUnprompted: { [self] in limiter.withLock { $0.releaseUnprompted(admission) } })
     }
+}
+
+/// A prompt that the limiter has counted. Releasing it ends that.
+struct PromptAdmission: Sendable {
+    /// A prompt that does not count, such as a friend's.
+    static let exempt = PromptAdmission(release: {}, releaseUnprompted: {})
+
+    /// Called when the request is accepted, by the user or by a rule.
+    let release: @Sendable () -> Void
+    /// Called when a rule declines the request, and the user is not asked.
+    let releaseUnprompted: @Sendable () -> Void
 }

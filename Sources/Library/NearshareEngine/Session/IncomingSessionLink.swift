@@ -110,13 +110,14 @@ extension Node {
             guard let waiting, settings.acceptsSessions, session(id) == nil else {
                 return visit.driver.send(.refuse(id, .unknown))
             }
-            guard let onAcceptance = promptLimiter.admit(peer, on: .link(visit.link.remote)) else {
+            guard let prompt = promptLimiter.admit(peer, on: .link(visit.link.remote)) else {
                 return visit.driver.send(.refuse(id, .declined))
             }
             let invitation = SessionInvitation(
                 peer: peer, session: id, context: context, proof: proof, handshakeHash: secrets.handshakeHash,
+                prompt: prompt,
                 join: { [self] settings, asksTrust throws(SessionError) in
-                    onAcceptance()
+                    prompt.release()
                     let session = makeSession(id, settings)
                     if asksTrust {
                         start { await self.letIn(peer, who: visit, invitesInto: session, known) }

@@ -20,6 +20,7 @@ public final class SessionInvitation: Sendable {
 
     private let proof: [UInt8]
     private let handshakeHash: [UInt8]
+    private let prompt: PromptAdmission
     private let join: @Sendable (SessionSettings, _ asksTrust: Bool) throws(SessionError) -> Session
     private let refuse: @Sendable (SessionRefusal) -> Void
     private let state = Mutex(State.open)
@@ -28,6 +29,7 @@ public final class SessionInvitation: Sendable {
 
     init(
         peer: Peer, session: SessionID, context: [UInt8], proof: [UInt8], handshakeHash: [UInt8],
+        prompt: PromptAdmission,
         join: @escaping @Sendable (SessionSettings, _ asksTrust: Bool) throws(SessionError) -> Session,
         refuse: @escaping @Sendable (SessionRefusal) -> Void
     ) {
@@ -36,6 +38,7 @@ public final class SessionInvitation: Sendable {
         self.context = context
         self.proof = proof
         self.handshakeHash = handshakeHash
+        self.prompt = prompt
         self.join = join
         self.refuse = refuse
     }
@@ -84,6 +87,13 @@ public final class SessionInvitation: Sendable {
 
     func decline(_ reason: SessionRefusal) {
         if case .open = takeAnswer(.answered) { refuse(reason) }
+    }
+
+    /// Declines the invitation by a rule. The user was not asked, so that it does not count as a question (R11).
+    func declineUnprompted(_ reason: SessionRefusal) {
+        guard case .open = takeAnswer(.answered) else { return }
+        prompt.releaseUnprompted()
+        refuse(reason)
     }
 
     /// - Returns: the previous state. Only an open invitation changes.

@@ -27,6 +27,8 @@ public final class Invitation: Sendable {
     struct Answering: Sendable {
         var accept: @Sendable (Transfer, any ResourceSink, _ keepsPartial: Bool) -> Void
         var decline: @Sendable (DeclineReason) -> Void
+        /// Ends the offer's part in the limit on questions (R11).
+        var prompt = PromptAdmission.exempt
     }
 
     init(
@@ -63,6 +65,7 @@ public final class Invitation: Sendable {
     /// - Parameter keepsPartial: keeps the content of an interrupted transfer, so that it can be resumed.
     package func accept(into sink: any ResourceSink, keepsPartial: Bool = true) -> Transfer {
         precondition(takeAnswer(), "an invitation is answered once")
+        answering.prompt.release()
         transfers.add(transfer)
         answering.accept(transfer, sink, keepsPartial)
         return transfer
@@ -71,6 +74,14 @@ public final class Invitation: Sendable {
     /// Declines the offer. No effect once it is answered.
     public func decline(_ reason: DeclineReason = .declined) {
         if takeAnswer() { answering.decline(reason) }
+    }
+
+    /// Declines the offer by a rule. The user was not asked, so that it does not count as a question (R11). No effect once it is
+    /// answered.
+    package func declineUnprompted(_ reason: DeclineReason) {
+        guard takeAnswer() else { return }
+        answering.prompt.releaseUnprompted()
+        answering.decline(reason)
     }
 
     private func takeAnswer() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
