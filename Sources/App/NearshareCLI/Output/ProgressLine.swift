@@ -44,7 +44,7 @@ enum ProgressLine {
 
 /// Draws all running transfers until its task is cancelled.
 func drawProgress(of transfers: RunningTransfers) async {
-    guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
+    guard TerminalProperties.isTerminal(STDERR_FILENO), TerminalProperties.canMoveCursor else { return }
     while !Task.isCancelled {
         let columns = TerminalProperties.size(of: STDERR_FILENO).columns
         var lines = transfers.current.compactMap { label, transfer -> String? in
