@@ -51,11 +51,20 @@ package final class ControlServer: Sendable {
 
     private static func serve(_ link: LineLink, _ node: any NodeClient) async {
         await withTaskCancellationHandler {
+            let pending = PendingReplies()
             await withDiscardingTaskGroup { group in
                 for await bytes in link.lines {
                     guard case .request(let number, let request)? = ControlLine(bytes) else { break }
+                    if case .subscribe = request {
+                        group.addTask { await sendEvents(number: number, link, node, pending) }
+                        continue
+                    }
+                    pending.begin()
                     // Concurrently: one request may wait for a peer to appear.
-                    group.addTask { await reply(to: request, number: number, link, node) }
+                    group.addTask {
+                        await reply(to: request, number: number, link, node)
+                        pending.end()
+                    }
                 }
                 link.close()
                 group.cancelAll()
@@ -67,13 +76,21 @@ package final class ControlServer: Sendable {
 
     private static func reply(to request: ControlRequest, number: Int, _ link: LineLink, _ node: any NodeClient) async {
         do throws(ControlFailure) {
-            guard case .subscribe = request else {
-                return send(.reply(number, try await node.submit(request)), link)
-            }
+            send(.reply(number, try await node.submit(request)), link)
+        } catch {
+            send(.reply(number, .failed(error)), link)
+        }
+    }
+
+    private static func sendEvents(
+        number: Int, _ link: LineLink, _ node: any NodeClient, _ pending: PendingReplies
+    ) async {
+        do throws(ControlFailure) {
             let events = try await node.events()
             send(.reply(number, .done), link)
             for await event in events { send(.event(event), link) }
             // The node has ended, which the client learns from the end of the connection.
+            await pending.waitUntilNone()
             link.close()
         } catch {
             send(.reply(number, .failed(error)), link)
