@@ -255,19 +255,17 @@ import Testing
     func cancels(_ way: Way, bySender: Bool) async throws {
         let sink = InMemorySink()
         let there = Monitor<TransferOutcome?>(nil)
+        let isAccepted = Promise<Bool>()
         let result = try await send(file(2_000_000), on: Stage(way)) { invitation in
             let transfer = invitation.accept(into: sink)
-            for await progress in transfer.progress where (progress.fragments?.done ?? 0) > 3 {
-                if !bySender { transfer.cancel() }
-                break
-            }
+            isAccepted.fulfil(true)
+            if !bySender { transfer.cancel() }
             let result = await transfer.result
             there.update { $0 = result.outcome }
         } meanwhile: { transfer in
-            for await progress in transfer.progress where (progress.fragments?.done ?? 0) > 3 {
-                if bySender { transfer.cancel() }
-                break
-            }
+            guard bySender else { return }
+            _ = await isAccepted.value
+            transfer.cancel()
         }
         #expect(result.outcome == .cancelled(by: bySender ? .local : .remote))
         #expect(there.withLock { $0 } == .cancelled(by: bySender ? .remote : .local))
