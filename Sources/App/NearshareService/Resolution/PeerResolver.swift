@@ -15,8 +15,8 @@ package struct PeerResolver: Sendable {
         static let network = Duration.seconds(5)
         /// On the network, before the mesh is joined as well.
         static let networkFirst = Duration.milliseconds(1_500)
-        /// Peers behind others, or in range of a radio, take longer to appear.
-        static let mesh = Duration.seconds(10)
+        /// Peers behind others appear with a neighbour's first exchange of announcements, or with their own next one.
+        static let mesh = Duration.seconds(20)
         static let bluetooth = Duration.seconds(15)
         /// Neighbours are connected to one by one, and one at the edge of the range takes its time.
         static let meshOverBluetooth = Duration.seconds(30)
