@@ -75,7 +75,7 @@ struct PromptRateLimiter: Sendable {
         for source in admission.sources {
             switch source {
             case .key, .host(.link, _), .network: unprompted[source, default: []].append(admission.time)
-            // Shared with peers that have declined nothing.
+            // Shared with peers whose offers no rule has declined.
             case .host(.mesh, _), .all: break
             }
         }
