@@ -128,10 +128,12 @@ import Testing
         let declines: [DeclineReason] = [
             .declined, .expired, .notAllowed, .tooLarge, .noSpace, .busy, .identityChanged, .takesNothing,
         ]
-        let outcomes = declines.map { TransferOutcome.declined($0) } + [.expired, .cancelled(by: .remote), .interrupted]
+        let outcomes =
+            declines.map { TransferOutcome.declined($0) }
+            + [.expired, .cancelled(by: .remote), .interrupted, .failed(.refused, at: .local)]
         for outcome in outcomes { #expect(outcome.sentence("bea").contains("bea"), "\(outcome)") }
         #expect(Set(outcomes.map { $0.sentence("bea") }).count == outcomes.count - 1)
         #expect(Set(declines.map(\.words)).count == declines.count)
-        #expect(Set(outcomes.map(\.word)) == ["declined", "expired", "cancelled", "interrupted"])
+        #expect(Set(outcomes.map(\.word)) == ["declined", "expired", "cancelled", "interrupted", "failed"])
     }
 }

@@ -33,7 +33,9 @@ extension TransferOutcome {
         case .failed(.noSpace, _): "the receiver's disk is full; free some space there, and repeat the send to resume"
         case .failed(.sourceChanged, _): "the content has changed; send it again"
         case .failed(.sourceUnreadable, _): "the content could not be read completely"
-        case .failed(.refused, _): "the content did not match the offer, and was refused"
+        // Content that contradicts the offer has a detail that says so.
+        case .failed(.refused, at: .local): "\(name) violated the protocol, and was disconnected"
+        case .failed(.refused, at: .remote): "the content did not match the offer, and was refused"
         case .failed(.storageFailed, _): "the receiver could not store it"
         case .failed: "the transfer could not continue"
         case .interrupted: "the connection to \(name) was lost; repeat the send to resume"
