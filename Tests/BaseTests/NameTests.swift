@@ -169,9 +169,9 @@ struct SafeFileNameTests {
 
     @Test("T1: a claimed name is shown escaped")
     func shown() {
-        #expect(ClaimedFileName("a\u{1b}[31m")!.shown == "a\\u{1b}[31m")
-        #expect(ClaimedFileName(bytes: [0xff])!.shown == "\u{fffd}")
-        #expect("\(ClaimedFileName("a\nb")!)" == "a\\u{a}b")
+        #expect(ClaimedFileName("a\u{1b}[31m")!.shown == "\"a\\u{1b}[31m\"")
+        #expect(ClaimedFileName(bytes: [0xff])!.shown == "\"\u{fffd}\"")
+        #expect("\(ClaimedFileName("a\nb")!)" == "\"a\\u{a}b\"")
     }
 }
 
@@ -280,8 +280,8 @@ struct TerminalTextTests {
     @Test(
         "T4: a blank name is replaced, and spaces imitate no columns",
         arguments: [
-            (" ", "unnamed"), ("\u{3000}\u{a0}\u{200b}", "unnamed"), ("  anna     verified ", "anna verified"),
-            ("an\u{2002}\u{2003}na", "an na"), ("漢 字", "漢 字"), ("a\tb", "a\\u{9}b"),
+            (" ", "unnamed"), ("\u{3000}\u{a0}\u{200b}", "unnamed"), ("  anna     verified ", "\"anna verified\""),
+            ("an\u{2002}\u{2003}na", "\"an na\""), ("漢 字", "漢 字"), ("a\tb", "\"a\\u{9}b\""),
         ])
     func blankNames(_ claimed: String, _ shown: String) throws {
         #expect(try DisplayName(claimed).shown == shown)
@@ -318,9 +318,30 @@ struct TerminalTextTests {
         #expect(ProgramStarter.isStarter(ClaimedFileName(name)!, claimedType: "text/x-shellscript"))
     }
 
+    @Test(
+        "T4: a plain name stands as it is, any other in quotation marks",
+        arguments: ["anna", "Anna Schmidt", "Anna-Maria O'Neil 2", "Ünïcödé", "日本語", "アンナー", "IMG_2024.jpg", "v1.2"],
+        [
+            "anna: hi", "anna#9dcb", "anna＃9dcb", "anna to everyone", "a.txt from anna", "anna\"", "anna (verified)", "a, b",
+            "annaː hi", "you", "Everyone", "f814714e96c43b24", "אנה", "a\u{1b}[8m", " anna", "a  b", "a;b", "a→b", "x\u{2028}y",
+        ])
+    func names(plain: String, other: String) throws {
+        #expect(NameText.shown(plain) == plain)
+        #expect(NameText.shown(other) == TerminalText.quoted(other))
+    }
+
+    @Test("T4: a name that looks tagged is followed by the tag of its key")
+    func tags() throws {
+        let id = try #require(PeerID(hex: "c78e4d5e6f708192"))
+        let (anna, eve) = (try DisplayName("anna"), try DisplayName("anna#9dcb"))
+        #expect(anna.tagged(id) == "anna#c78e" && anna.shown(of: id) == "anna" && anna.quoted(of: id) == "\"anna\"")
+        for shown in [eve.tagged(id), eve.shown(of: id), eve.quoted(of: id)] { #expect(shown == "\"anna#9dcb\"#c78e") }
+        #expect(eve.shown(of: id, columns: 6, isTagged: false) == "\"anna#…\"#c78e")
+    }
+
     @Test("T1: a display name is shown escaped, whatever it claims")
     func displayName() throws {
-        #expect(try DisplayName("anna\u{1b}[8m").shown == "anna\\u{1b}[8m")
+        #expect(try DisplayName("anna\u{1b}[8m").shown == "\"anna\\u{1b}[8m\"")
         #expect(throws: DisplayName.Invalid.self) { try DisplayName("") }
         #expect(throws: DisplayName.Invalid.self) { try DisplayName(String(repeating: "x", count: 64)) }
         #expect(throws: DisplayName.Invalid.self) { try DisplayName(utf8: [0xff]) }

@@ -358,7 +358,7 @@ private final class ChatHarness {
         #expect(chat.lines[0].contains("anna#1a2b"))
         chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, named: "you", in: .publicRoom))))
         chat.press(.alt("1"))
-        #expect(chat.text.contains("you#2b2b: hi"))
+        #expect(chat.text.contains("\"you\"#2b2b: hi"))
     }
 
     @Test("from 100 columns, the peers nearby are listed beside the conversation, otherwise above it")

@@ -115,7 +115,7 @@ import Testing
             text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), status: .delivered)
         let lines = ChatReport.lines(entry, called: "anna")
         #expect(lines.count == 2)
-        #expect(lines[0].hasSuffix(" an\\u{1b}na#1a2b: one\\u{7}"))
+        #expect(lines[0].hasSuffix(" \"an\\u{1b}na\"#1a2b: one\\u{7}"))
         #expect(lines[1] == "    two")
     }
 

@@ -29,7 +29,7 @@ private func offer(_ names: String...) -> Offer {
 }
 
 private func invitation(_ path: OutgoingInvitation.Path, _ status: TrustStatus = .new) -> OutgoingInvitation {
-    OutgoingInvitation(transfer: transfer, peer: anna, name: "anna", trustStatus: status, path: path)
+    OutgoingInvitation(transfer: transfer, peer: anna, name: "\"anna\"", trustStatus: status, path: path)
 }
 
 private final class WrittenLines: Sendable {
@@ -117,6 +117,22 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
     func hostilePath() throws {
         let shown = lines(.delivered(try item(path: "/in/a\u{1b}[2J\u{202e}.jpg"), from: nil, transfer)).joined()
         #expect(shown.contains("a\\u{1b}[2J\\u{202e}.jpg"))
+    }
+
+    @Test("T4: a nickname in a line stands in quotation marks, the tag of its key outside of them, unless it is plain")
+    func nicknames() {
+        func author(_ name: String, in conversation: Conversation) -> String? {
+            let message = ChatMessage(
+                number: 7, id: "l7", conversation: conversation, author: anna, authorName: DisplayName(truncating: name),
+                text: "x", when: day, status: .delivered)
+            return lines(.node(.entry(message, isBundle: false))).first
+        }
+        #expect(author("anna", in: .peer(anna)) == "anna#1a2b: x")
+        #expect(author("Anna Schmidt", in: .publicRoom) == "Anna Schmidt#1a2b to everyone: x")
+        #expect(
+            author("anna#9dcb: send it to eve, ok? --", in: .peer(anna)) == "\"anna#9dcb: send it to eve, ok? --\"#1a2b: x")
+        #expect(author("anna#9dcb to everyone: hi", in: .publicRoom) == "\"anna#9dcb to everyone: hi\"#1a2b to everyone: x")
+        #expect(author("anna\"#9dcb", in: .peer(anna)) == "\"anna\\\"#9dcb\"#1a2b: x")
     }
 
     @Test func `a received text is shown line by line instead of its path`() throws {

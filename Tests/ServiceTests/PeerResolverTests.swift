@@ -143,7 +143,7 @@ struct PeerResolverTests {
             }
         }
         #expect(failure?.status == .peerNotFound)
-        #expect(failure?.message == "zoe is not nearby; these are: cleo\\u{1b}[2J")
+        #expect(failure?.message == "zoe is not nearby; these are: \"cleo\\u{1b}[2J\"")
         #expect(reporter.names == ["searching"])
     }
 

@@ -223,6 +223,22 @@ struct ReceiveControllerTests {
         #expect(display.shown.contains("  careful: \"cat\\\".desktop\" can start programs when opened\n"))
     }
 
+    @Test("T4: a name or a file cannot imitate an outcome, the sentence with the short code, or a tag")
+    func imitations() async throws {
+        let (mallory, bea) = (try stage.user("anna\" (verified)"), try stage.user("bea"))
+        let tagged = try stage.user("anna#9dcb")
+        let display = AnsweringDisplay { _ in "n" }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            _ = try await offer(mallory, bea, listener)
+            _ = try await offer(tagged, bea, listener, name: "a.txt from anna: complete")
+        }
+        #expect(display.shown.contains(": \"anna\\\" (verified)\" should see the same\n"))
+        let tag = "\"anna#9dcb\"#\(tagged.id.hex.prefix(4))"
+        #expect(display.shown.contains("new here, \(tagged.id.hex): \(tag) offers:\n"))
+        #expect(reporter.ended.map(\.name) == ["\"anna\\\" (verified)\"", tag])
+        #expect(reporter.ended.map { OfferText.summary($0.offer) } == ["a.txt", "\"a.txt from anna: complete\""])
+    }
+
     @Test func `an invitation that its sender withdraws ends its prompt`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let (prompts, prompted) = AsyncStream.makeStream(of: Void.self)

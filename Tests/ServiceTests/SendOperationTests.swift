@@ -213,7 +213,7 @@ struct SendOperationTests {
         let name = try #require(ClaimedFileName("backup\u{1b}.tar"))
         let source = SendSource.standardInput(named: name, receivers: 2)
         #expect(source.sources.count == 2 && !source.canResume && source.parts == nil)
-        #expect(source.label == "backup\\u{1b}.tar")
+        #expect(source.label == "\"backup\\u{1b}.tar\"")
         #expect(source.sources.allSatisfy { $0.offer.totalSize == nil })
     }
 
@@ -225,7 +225,7 @@ struct SendOperationTests {
             return Offer(items: items, itemCount: UInt32(items.count), entryCount: 1, totalSize: 1)
         }
         #expect(OfferText.summary(offer(["a"])) == "a")
-        #expect(OfferText.summary(offer(["a\n", "b", "c"])) == "a\\u{a} and 2 more")
+        #expect(OfferText.summary(offer(["a\n", "b", "c"])) == "\"a\\u{a}\" and 2 more")
         #expect(OfferText.summary(offer(["m"], kind: .text)) == "a message")
         #expect(OfferText.summary(offer([])).isEmpty)
     }

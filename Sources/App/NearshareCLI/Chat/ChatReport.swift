@@ -31,8 +31,8 @@ struct ChatReport: Sendable {
     static func lines(_ entry: ChatMessage, called name: String) -> [String] {
         var author = "you"
         if let id = entry.author {
-            author = entry.authorName?.shown ?? name
-            if entry.conversation == .publicRoom { author += "#\(id.hex.prefix(4))" }
+            let isPublic = entry.conversation == .publicRoom
+            author = entry.authorName.map { isPublic ? $0.tagged(id) : $0.shown(of: id) } ?? (isPublic ? id.hex : name)
         }
         let clock = LocalTime(entry.when).clock
         return TextLayout.lines(of: entry.text).enumerated().map { index, line in

@@ -174,7 +174,7 @@ extension ChatScreen {
         guard text.hasPrefix("/"), active.editor.isAtEnd else { return active.editor.isEmpty ? step(1) : [] }
         if text.hasPrefix("/send ") { return [.listPaths(String(text.dropFirst(6)))] }
         if text.hasPrefix("/chat ") {
-            let names = people.values.map(\.name).filter { $0.shown == $0.claimed }.map(\.claimed).sorted()
+            let names = people.values.map(\.name).map(\.claimed).filter { TerminalText.escaped($0) == $0 }.sorted()
             complete(String(text.dropFirst(6)), with: names, after: "/chat ")
         } else if !text.contains(" ") {
             complete(text, with: Self.commands, after: "")

@@ -59,13 +59,12 @@ extension ChatScreen {
     // MARK: Names
 
     /// The shown name of a peer, escaped for a terminal.
-    func name(of peer: PeerID) -> String {
+    func name(of peer: PeerID, columns: Int = maximumNameColumns) -> String {
         let claimed = people[peer]?.name ?? lastName(of: peer)
         guard let claimed else { return peer.hex }
-        let shown = TerminalText.escaped(claimed.claimed, columns: Self.maximumNameColumns)
         // Several peers may claim the same name.
         let isShared = people.values.contains { $0.id != peer && Self.looksLike($0.name, claimed) }
-        return isShared ? "\(shown)#\(peer.hex.prefix(4))" : shown
+        return claimed.shown(of: peer, columns: columns, isTagged: isShared)
     }
 
     private func lastName(of peer: PeerID) -> DisplayName? {
@@ -357,8 +356,10 @@ extension ChatScreen {
         // A narrow screen has no room for the time.
         if columns >= 30 { head.append("\(time.clock) ", .dim) }
         if let author = entry.author {
-            var name = entry.conversation == .publicRoom ? nickname(entry, author) : self.name(of: author)
-            if columns < 40 { name = String(name.prefix(max(4, columns / 3))) }
+            let limit = columns < 40 ? max(4, columns / 3) : Self.maximumNameColumns
+            let name =
+                entry.conversation == .publicRoom
+                ? nickname(entry, author, columns: limit) : self.name(of: author, columns: limit)
             head.append("\(name): ", TextStyle(color: Self.color(of: author), isBold: true))
         } else {
             head.append("you: ", .bold)
@@ -369,10 +370,9 @@ extension ChatScreen {
     }
 
     /// The name with a prefix of the key's id: in the public room any peer can claim any name.
-    private func nickname(_ entry: ChatMessage, _ author: PeerID) -> String {
+    private func nickname(_ entry: ChatMessage, _ author: PeerID, columns: Int) -> String {
         let claimed = entry.authorName ?? people[author]?.name
-        let name = claimed.map { TerminalText.escaped($0.claimed, columns: Self.maximumNameColumns) } ?? "unknown"
-        return "\(name)#\(author.hex.prefix(4))"
+        return claimed?.shown(of: author, columns: columns, isTagged: true) ?? "unknown#\(author.hex.prefix(4))"
     }
 
     private static func color(of peer: PeerID) -> TextStyle.Color {
@@ -430,7 +430,7 @@ extension ChatScreen {
 
     /// The state of a transfer, escaped for a terminal.
     private static func sentence(_ transfer: TransferStatus) -> String {
-        let name = TextLayout.escaped(transfer.name)
+        let name = NameText.shown(transfer.name)
         let size = transfer.total.map { " of \($0.asByteCount)" } ?? ""
         let what = transfer.isIncoming ? "receiving \(name)" : "sending \(name)"
         switch transfer.outcome {

@@ -11,7 +11,7 @@ enum ChatMessageRenderer {
     /// The message outside of a conversation. Any peer can claim any name, so a part of the id stands beside it (K2).
     static func lines(_ message: ChatMessage) -> [String] {
         var author = "you"
-        if let id = message.author { author = message.authorName.map { "\($0.shown)#\(id.hex.prefix(4))" } ?? id.hex }
+        if let id = message.author { author = message.authorName?.tagged(id) ?? id.hex }
         if message.conversation == .publicRoom { author += " to everyone" }
         return TextLayout.lines(of: message.text).map { "\(author): \(TextLayout.escaped($0))" }
     }

@@ -27,7 +27,10 @@ struct PeerPicker: Sendable {
             PeerTable.sorted(peers).map { peer in
                 PickerList.Item(
                     id: peer.id,
-                    cells: [peer.name.shown, peer.id.hex, book.trustStatus(claiming: peer.id, named: peer.name).label])
+                    cells: [
+                        peer.name.shown(of: peer.id), peer.id.hex,
+                        book.trustStatus(claiming: peer.id, named: peer.name).label,
+                    ])
             })
     }
 

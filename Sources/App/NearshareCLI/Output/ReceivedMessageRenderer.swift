@@ -24,12 +24,13 @@ enum ReceivedMessageRenderer {
     }
 
     static func line(_ message: ReceivedMessage) -> String {
-        var author = message.senderName?.shown ?? message.sender?.hex ?? "unknown key \(message.signer.hex)"
+        var author = "unknown key \(message.signer.hex)"
+        if let id = message.sender { author = message.senderName?.shown(of: id) ?? id.hex }
         if message.isBroadcast { author += " to everyone" }
         let content =
             switch message.content {
             case .structured(let value): text(value)
-            case .besideFile(let value, let name): "\(text(value))  [\(TerminalText.escaped(name, columns: 255))]"
+            case .besideFile(let value, let name): "\(text(value))  [\(NameText.shown(name, columns: 255))]"
             case .other: "(unknown kind of content)"
             }
         return "\(message.received.localText)  \(author): \(content)"

@@ -67,7 +67,7 @@ struct TextReporter: Reporter {
     // MARK: Sending
 
     private static func text(_ invitation: OutgoingInvitation) -> String {
-        let (name, trust) = (Self.quoted(invitation.name), OfferText.describe(invitation.trustStatus))
+        let (name, trust) = (invitation.name, OfferText.describe(invitation.trustStatus))
         switch invitation.path {
         case .direct: return "inviting \(name) (\(trust))…"
         case .mesh(let isNeighbour, let estimate):
@@ -77,9 +77,6 @@ struct TextReporter: Reporter {
         case .node: return "sending to \(name) in the mesh, by the node of this machine"
         }
     }
-
-    /// - Parameter name: escaped.
-    private static func quoted(_ name: String) -> String { "\"\(name.replacing("\"", with: "\\\""))\"" }
 
     private static func text(_ result: SendResult) -> String {
         let resumed =
@@ -92,7 +89,7 @@ struct TextReporter: Reporter {
 
     private func reportDelivered(_ item: DeliveredItem, from sender: Peer?) {
         if item.kind == .text, let text = TextFile.read(item.path) {
-            let name = sender?.name.shown ?? "unknown sender"
+            let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
             for line in TextLayout.lines(of: text) { writeResult("\(name): \(TextLayout.escaped(line))") }
             return
         }

@@ -141,7 +141,7 @@ package final class ReceiveController: Sendable {
             let text = OfferText.describe(
                 invitation, digits: digits, freeSpace: destination.freeSpace, warning: clash)
             let answer = await prompts.ask(
-                text, question: "accept?", about: peer.name.quoted, until: { await invitation.ended })
+                text, question: "accept?", about: peer.name.quoted(of: peer.id), until: { await invitation.ended })
             switch answer {
             case .yes: return .accept
             case .no: return .decline(.declined)
@@ -183,7 +183,7 @@ package final class ReceiveController: Sendable {
         receiving.withLock { $0[identity] = transfer }
         accepted.withLock { $0.accept(invitation.offer, identity) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
-        let label = "\(peer.name.shown) → \(OfferText.summary(invitation.offer))"
+        let label = "\(peer.name.shown(of: peer.id)) → \(OfferText.summary(invitation.offer))"
         let result = await running.following(transfer, label: label) {
             reporter.report(.accepted(transfer.id, from: peer.id))
             await followProgress(of: transfer)
@@ -249,12 +249,13 @@ package final class ReceiveController: Sendable {
         reporter.report(
             .receiveEnded(
                 ReceiveResult(
-                    offer: invitation.offer, peer: invitation.peer.id, name: invitation.peer.name.shown, outcome: outcome,
-                    detail: detail, transfer: transfer, isRepeated: isRepeated)))
+                    offer: invitation.offer, peer: invitation.peer.id,
+                    name: invitation.peer.name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
+                    transfer: transfer, isRepeated: isRepeated)))
     }
 
     private static func clashWarning(_ peer: Peer) -> String {
-        "WARNING: \(peer.name.quoted) is known here with another key. This may be another peer that claims the name, "
+        "WARNING: \(peer.name.quoted(of: peer.id)) is known here with another key. This may be another peer that claims the name, "
             + "or a new machine. Compare the short code before you accept anything."
     }
 }

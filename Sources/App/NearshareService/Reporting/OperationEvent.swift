@@ -58,7 +58,7 @@ package struct OutgoingInvitation: Sendable {
 
     package var transfer: TransferID
     package var peer: PeerID
-    /// Escaped.
+    /// Escaped, and in quotation marks.
     package var name: String
     package var trustStatus: TrustStatus
     package var path: Path

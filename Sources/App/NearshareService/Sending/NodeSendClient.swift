@@ -29,10 +29,10 @@ struct NodeSendClient: Sendable {
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: id, peer: contact.id, name: name, trustStatus: contact.trustStatus, path: .node)))
+                    transfer: id, peer: contact.id, name: contact.name.quoted, trustStatus: contact.trustStatus, path: .node)))
         var hasReportedDetail = false
         for await case .transfer(let status) in events where status.id == .transfer(id) {
-            let file = TerminalText.escaped(status.name)
+            let file = NameText.shown(status.name)
             guard let outcome = status.outcome else {
                 if let detail = status.detail, !hasReportedDetail { reporter.report(.notice("\(file): \(detail)")) }
                 hasReportedDetail = status.detail != nil

@@ -200,12 +200,13 @@ package final class SendOperation: Sendable {
         let peer = connection.proven
         try Self.refuseNameClash(trustStatus, connection.destination.name?.shown ?? "that peer", peer.id)
         let transfer = connection.send(content, resumeKey: resumeKey(of: content.offer), timeout: timeout)
-        let name = connection.destination.name?.shown ?? connection.address.description
+        let claimed = connection.destination.name
+        let name = claimed?.shown ?? connection.address.description
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: transfer.id, peer: peer.id, name: name, trustStatus: trustStatus,
-                    path: .direct(connection.address))))
+                    transfer: transfer.id, peer: peer.id, name: claimed?.quoted ?? TerminalText.quoted(name),
+                    trustStatus: trustStatus, path: .direct(connection.address))))
         let label = "\(source.label) → \(name)"
         let result = await running.following(transfer, label: label) {
             await withTaskGroup(of: Void.self) { group in
@@ -269,7 +270,7 @@ package final class SendOperation: Sendable {
             reporter.report(
                 .inviting(
                     OutgoingInvitation(
-                        transfer: transfer.id, peer: peer.id, name: name, trustStatus: trustStatus,
+                        transfer: transfer.id, peer: peer.id, name: peer.name.quoted, trustStatus: trustStatus,
                         path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
             let label = "\(OfferText.summary(part.offer)) → \(name)"
             let result = await running.following(transfer, label: label) {

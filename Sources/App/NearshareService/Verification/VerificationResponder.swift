@@ -18,7 +18,7 @@ struct VerificationResponder: Sendable {
 
     private func answer(_ request: VerificationRequest) async {
         let peer = request.peer
-        let name = peer.name.shown
+        let name = peer.name.shown(of: peer.id)
         guard let prompts else {
             if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
                 reporter.report(
@@ -26,11 +26,12 @@ struct VerificationResponder: Sendable {
             }
             return request.declineUnattended()
         }
+        let quoted = peer.name.quoted(of: peer.id)
         let text =
-            "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex): \(peer.name.quoted) wants to compare the short code:\n"
+            "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex): \(quoted) wants to compare the short code:\n"
             + "\n    \(request.shortCode)\n\n"
         let answer = await prompts.ask(
-            text, question: "is it the same on the screen of \(peer.name.quoted)?", about: peer.name.quoted,
+            text, question: "is it the same on the screen of \(quoted)?", about: quoted,
             until: {
                 // A denial by the peer ends the question; after its confirmation only the end of the link does.
                 if await request.peerConfirmation == false { return .declined(.declined) }

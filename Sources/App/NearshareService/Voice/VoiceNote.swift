@@ -16,8 +16,8 @@ package struct VoiceNote: Sendable {
 
     package var duration: Duration { summary.duration }
     package var waveform: Waveform? { summary.tags.waveform }
-    /// The speaker as claimed by the note, escaped for a terminal.
-    package var speaker: String? { summary.tags.speaker.map { TerminalText.escaped($0, columns: 40) } }
+    /// The speaker as claimed by the note, escaped for a terminal, and in quotation marks if it is no plain name.
+    package var speaker: String? { summary.tags.speaker.map { NameText.shown($0, columns: 40) } }
 
     package init(path: String) throws(AudioError) {
         self.path = path

@@ -19,8 +19,9 @@ public struct ClaimedFileName: Sendable, Hashable {
         self.init(bytes: Array(text.utf8))
     }
 
-    /// The name escaped for a terminal; invalid UTF-8 is shown as U+FFFD.
-    public var shown: String { TerminalText.escaped(String(decoding: bytes, as: UTF8.self)) }
+    /// The name escaped for a terminal, and in quotation marks if it could pass for the words around it; invalid UTF-8 is shown
+    /// as U+FFFD.
+    public var shown: String { NameText.shown(String(decoding: bytes, as: UTF8.self)) }
 }
 
 extension ClaimedFileName: CustomStringConvertible {

@@ -58,9 +58,28 @@ public struct DisplayName: Sendable, Hashable {
         self = name
     }
 
-    /// The name escaped for a terminal, in one line of words: a blank name is shown as "unnamed", and runs of spaces, which could
-    /// imitate the columns of a list, as one space.
-    public var shown: String { TerminalText.escaped(words, columns: 64) }
+    /// The name escaped for a terminal, in one line of words, and in quotation marks if it could pass for the words around it, as
+    /// `"anna: hi"` does. A blank name is shown as "unnamed", and runs of spaces, which could imitate the columns of a list, as
+    /// one space.
+    public var shown: String { NameText.shown(words, columns: 64) }
+
+    /// ``shown`` with the tag of the peer's key behind it, for names that any peer may claim: `anna#1a2b`. A number sign in a name
+    /// puts it into quotation marks, so a tag outside of them is always the key's.
+    package func tagged(_ id: PeerID) -> String { shown + Self.tag(of: id) }
+
+    /// ``shown``; with a tag if the name contains one that could pass for it.
+    package func shown(of id: PeerID) -> String { NameText.looksTagged(claimed) ? tagged(id) : shown }
+
+    /// ``quoted``; with a tag if the name contains one that could pass for it.
+    package func quoted(of id: PeerID) -> String { NameText.looksTagged(claimed) ? quoted + Self.tag(of: id) : quoted }
+
+    /// ``shown(of:)`` within a width, for lists on a screen.
+    /// - Parameter isTagged: adds the tag in any case.
+    package func shown(of id: PeerID, columns: Int, isTagged: Bool) -> String {
+        NameText.shown(words, columns: columns) + (isTagged || NameText.looksTagged(claimed) ? Self.tag(of: id) : "")
+    }
+
+    private static func tag(of id: PeerID) -> String { "#\(id.hex.prefix(4))" }
 
     /// ``shown`` in quotation marks, for lines that say more about the peer: no name can pass for what they say.
     package var quoted: String { TerminalText.quoted(words, columns: 64) }

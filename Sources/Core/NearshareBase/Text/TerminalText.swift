@@ -57,7 +57,7 @@ public enum TerminalText {
     }
 
     /// The blocks of scripts that run from right to left (UAX 44, DerivedBidiClass).
-    private static func isRightToLeft(_ scalar: Unicode.Scalar) -> Bool {
+    static func isRightToLeft(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x0590...0x08ff, 0xfb1d...0xfdff, 0xfe70...0xfeff, 0x10800...0x10fff, 0x1e800...0x1efff: true
         default: false
