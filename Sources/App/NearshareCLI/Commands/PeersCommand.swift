@@ -59,7 +59,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
         abstract: "Verify a peer's key by comparing the short code.",
-        discussion: "The peer runs `nearshare receive`. Both users must see the same eight digits.")
+        discussion: "The peer runs `nearshare receive` without --accept. Both users must see the same eight digits.")
 
     @Argument(
         help: ArgumentHelp("A name, an unambiguous prefix of one, an id, or an address with a port.", valueName: "peer"),

@@ -30,7 +30,7 @@ struct JSONReporter: Reporter {
         case .found(let id, let name, let transport):
             ("found", ["peer": .text(id.hex), "name": .text(name.claimed), "via": .text(transport.rawValue)])
         case .inviting(let invitation): ("inviting", fields(invitation))
-        case .authenticationDigits(let id, let digits): ("code", ["peer": .text(id.hex), "code": .text(digits.digits)])
+        case .authenticationDigits(let id, _, let digits): ("code", ["peer": .text(id.hex), "code": .text(digits.digits)])
         case .waitingForAnswer(let id): ("waiting", ["transfer": .text(id.hex)])
         case .acceptedByReceiver(let id): ("accepted", ["transfer": .text(id.hex)])
         case .progress(let progress): ("progress", JSONEvents.progress(progress))

@@ -20,7 +20,8 @@ struct TextReporter: Reporter {
         case .reconnecting(_, let name, let timeLeft):
             notice("the connection to \(name) was lost; trying again for \(timeLeft.asLargestUnit)…")
         case .inviting(let invitation): notice(Self.text(invitation))
-        case .authenticationDigits(_, let digits): notice("short code \(digits): the receiver's screen should show the same")
+        case .authenticationDigits(let id, let name, let digits):
+            notice("short code \(digits): \(name.shown(of: id)) should see the same")
         case .sent(let result): if result.outcome == .completed { notice(Self.text(result)) }
         case .delivered(let item, let sender, _): reportDelivered(item, from: sender)
         case .receiveEnded(let result): if !result.isRepeated { reportEnd(result) }

@@ -9,7 +9,7 @@ package enum OperationEvent: Sendable {
     // Sending.
     case inviting(OutgoingInvitation)
     /// The code that both users compare.
-    case authenticationDigits(PeerID, ShortAuthenticationDigits)
+    case authenticationDigits(PeerID, DisplayName, ShortAuthenticationDigits)
     /// The receiver has been asked and has not answered yet.
     case waitingForAnswer(TransferID)
     case acceptedByReceiver(TransferID)

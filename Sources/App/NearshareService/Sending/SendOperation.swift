@@ -246,8 +246,8 @@ package final class SendOperation: Sendable {
     }
 
     private func reportDigits(of connection: Connection) async {
-        guard let digits = try? await connection.shortCode else { return }
-        reporter.report(.authenticationDigits(connection.proven.id, digits))
+        guard let digits = try? await connection.shortCode, let name = try? await connection.peerName else { return }
+        reporter.report(.authenticationDigits(connection.proven.id, name, digits))
     }
 
     /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one

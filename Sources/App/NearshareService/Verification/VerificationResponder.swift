@@ -22,7 +22,9 @@ struct VerificationResponder: Sendable {
         guard let prompts else {
             if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
                 reporter.report(
-                    .warning("\(name) wants to compare the short code, but there is no terminal to ask on"))
+                    .warning(
+                        "\(name) wants to compare the short code, but nobody can be asked; run `nearshare receive` in a "
+                            + "terminal, without --accept"))
             }
             return request.declineUnattended()
         }

@@ -23,10 +23,12 @@ extension Duration {
         return "\(hours):\(minutes < 10 ? "0" : "")\(minutes):\(tail)"
     }
 
-    /// The duration in its largest full unit: "8 s", "2 min", "3 h".
+    /// The duration in its largest unit, rounded: "8 s", "2 min", "3 h".
     package var asLargestUnit: String {
         let total = max(0, components.seconds)
         if total < 60 { return "\(total) s" }
-        return total < 3600 ? "\(total / 60) min" : "\(total / 3600) h"
+        let minutes = total / 60 + (total % 60 < 30 ? 0 : 1)
+        if minutes < 60 { return "\(minutes) min" }
+        return "\(minutes / 60 + (minutes % 60 < 30 ? 0 : 1)) h"
     }
 }

@@ -67,7 +67,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
             self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
             self = .refused(
-                "nothing was compared: the other side cannot be asked now; its user runs `nearshare receive` in a terminal")
+                "nothing was compared: nobody can be asked on the other side; its user runs `nearshare receive` in a terminal, "
+                    + "without --accept")
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; repeat the command to resume")
         case .violation(let what): self = .connectionLost("the other side violated the protocol: \(what)")
