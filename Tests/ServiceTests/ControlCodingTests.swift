@@ -58,7 +58,7 @@ struct ControlCodingTests {
             .isPending(bundle), .messages(after: 5, limit: 9), .say("line", in: .publicRoom), .say("", in: .peer(anna)),
             .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.publicRoom, before: 4, limit: 2),
             .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil),
-            .sendFile(path: "", to: anna, timeout: .zero),
+            .sendFile(path: "", to: anna, timeout: .zero), .cancelTransfer(.transfer(TransferID(rawValue: 7))),
             .subscribe, .handOver, .stop,
         ]
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }

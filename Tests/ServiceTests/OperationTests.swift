@@ -298,10 +298,11 @@ struct MessageListOperationTests {
 @Suite("Sending through the node of this machine", .timeLimit(.minutes(1)))
 struct NodeSendClientTests {
     private let reporter = RecordingReporter()
+    private let running = RunningTransfers()
     private let transfer = TransferID(rawValue: 5)
 
     private func client(_ node: ScriptedNode, timeout: Duration = .seconds(30)) -> NodeSendClient {
-        NodeSendClient(client: node, reporter: reporter, timeout: timeout)
+        NodeSendClient(client: node, reporter: reporter, running: running, timeout: timeout)
     }
 
     private func node(_ outcome: TransferOutcome?) -> ScriptedNode {
@@ -344,6 +345,27 @@ struct NodeSendClientTests {
             try await client(node(outcome)).sendFile("/dev/null", to: contact())
         }
         #expect(failure?.status == status && failure?.message == "detail")
+    }
+
+    @Test("A file that this user cancels is cancelled at the node, and the exit code says so")
+    func cancelled() async {
+        let node = ScriptedNode { [transfer] request in
+            if case .sendFile = request { .success(.transferAccepted(transfer)) } else { .success(.done) }
+        }.publishing { [transfer] request in
+            let isCancelled = request == .cancelTransfer(.transfer(transfer))
+            return [
+                .transfer(
+                    TransferStatus(
+                        id: .transfer(transfer), isIncoming: false, peer: anna, name: "f", done: 1, total: 3,
+                        outcome: isCancelled ? .cancelled(by: .local) : nil))
+            ]
+        }
+        running.cancelAll()
+        let failure = await #expect(throws: CommandFailure.self) {
+            try await client(node).sendFile("/dev/null", to: contact())
+        }
+        #expect(failure?.status == .interrupted)
+        #expect(reporter.sent.map(\.outcome) == [.cancelled(by: .local)])
     }
 
     @Test("A node that ends in between leaves the file to another attempt")

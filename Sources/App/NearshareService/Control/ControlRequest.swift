@@ -29,6 +29,9 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     ///   - path: absolute.
     ///   - timeout: for the receiver's answer; nil for the usual one.
     case sendFile(path: String, to: PeerID, timeout: Duration? = nil)
+    /// Cancels a file transfer of the node at both ends; no effect on one that has ended. Reply: ``ControlReply/done``;
+    /// ``ControlEvent/transfer(_:)`` follows.
+    case cancelTransfer(TransferStatus.ID)
     /// Subscribes to events. Reply: ``ControlReply/done``, before the first event.
     case subscribe
     /// Asks the node of a `receive` to hand its role over to the asking process, which acquires the lock next.

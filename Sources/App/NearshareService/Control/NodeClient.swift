@@ -78,6 +78,10 @@ extension NodeClient {
         return id
     }
 
+    package func cancelTransfer(_ id: TransferStatus.ID) async throws(ControlFailure) {
+        guard case .done = try await submit(.cancelTransfer(id)) else { throw .unexpectedReply }
+    }
+
     package func stop() async throws(ControlFailure) {
         guard case .done = try await submit(.stop) else { throw .unexpectedReply }
     }

@@ -1,8 +1,10 @@
 internal import Nearshare
+internal import Synchronization
 
 /// Publishes the states of the files that a node sends for other commands.
 final class FileTransferFollower: Sendable {
     private let contacts: ContactDirectory
+    private let running = Mutex<[TransferStatus.ID: Transfer]>([:])
     private let transfers: AsyncStream<(status: TransferStatus, transfer: Transfer)>
     private let continuation: AsyncStream<(status: TransferStatus, transfer: Transfer)>.Continuation
 
@@ -12,7 +14,13 @@ final class FileTransferFollower: Sendable {
     }
 
     func add(_ transfer: Transfer, _ status: TransferStatus) {
+        running.withLock { $0[status.id] = transfer }
         continuation.yield((status, transfer))
+    }
+
+    /// Cancels a transfer at both ends. No effect on one that has ended.
+    func cancel(_ id: TransferStatus.ID) {
+        running.withLock { $0[id] }?.cancel()
     }
 
     /// Records that no more transfers will be added.
@@ -38,6 +46,7 @@ final class FileTransferFollower: Sendable {
             publish(status)
         }
         let result = await transfer.result
+        running.withLock { _ = $0.removeValue(forKey: status.id) }
         let name = (try? contacts.snapshot().contact(status.peer).name.shown) ?? status.peer.hex
         status.outcome = result.outcome
         status.detail = result.detail ?? result.outcome.sentence(name)

@@ -146,6 +146,9 @@ package final class NodeService: NodeClient {
             return .done
         case .sendFile(let path, let peer, let timeout):
             return .transferAccepted(try startFile(path, to: peer, timeout: timeout))
+        case .cancelTransfer(let id):
+            files.cancel(id)
+            return .done
         case .subscribe: return .done
         case .handOver:
             guard facts.handsOver else { throw ControlFailure(.refused, "this node does not hand its role over") }

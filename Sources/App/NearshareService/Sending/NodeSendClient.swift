@@ -10,6 +10,8 @@ struct NodeSendClient: Sendable {
 
     let client: any NodeClient
     let reporter: any Reporter
+    /// Lists the files that the node sends, so that they are shown and can be cancelled like those of this process.
+    let running: RunningTransfers
     /// Timeout of the delivery of a text, and of the receiver's answer to a file.
     let timeout: Duration
 
@@ -30,26 +32,42 @@ struct NodeSendClient: Sendable {
             .inviting(
                 OutgoingInvitation(
                     transfer: id, peer: contact.id, name: contact.name.quoted, trustStatus: contact.trustStatus, path: .node)))
-        var hasReportedDetail = false
-        for await case .transfer(let status) in events where status.id == .transfer(id) {
-            let file = NameText.shown(status.name)
-            guard let outcome = status.outcome else {
-                if let detail = status.detail, !hasReportedDetail { reporter.report(.notice("\(file): \(detail)")) }
-                hasReportedDetail = status.detail != nil
-                reporter.report(.nodeProgress(id, done: status.done, total: status.total))
-                continue
-            }
-            reporter.report(
-                .sent(
-                    SendResult(
-                        transfer: id, peer: contact.id, outcome: outcome, detail: status.detail, label: "\(file) → \(name)",
-                        byteCount: status.done)))
-            guard outcome == .completed else {
-                throw CommandFailure(ExitStatus(atNode: outcome), status.detail ?? outcome.sentence(name))
-            }
-            return
+        let file = absolute.split(separator: "/").last.map(String.init) ?? absolute
+        let label = "\(NameText.shown(file)) → \(name)"
+        let transfer = Transfer(
+            progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)
+        transfer.onCancel { Task { try? await client.cancelTransfer(.transfer(id)) } }
+        let end = await running.following(transfer, label: label) { await follow(transfer, events) }
+        guard let end, let outcome = end.outcome else { throw NodeEnded() }
+        let detail = outcome == .completed ? nil : end.detail
+        reporter.report(
+            .sent(
+                SendResult(
+                    transfer: id, peer: contact.id, outcome: outcome, detail: detail, label: label, byteCount: end.done)))
+        guard outcome == .completed else {
+            let status = running.isCancelled ? ExitStatus(outcome) : ExitStatus(atNode: outcome)
+            throw CommandFailure(status, detail ?? outcome.sentence(name))
         }
-        throw NodeEnded()
+    }
+
+    /// Records in `transfer` what the node reports about the transfer that it carries.
+    /// - Returns: the last report; nil when the node has ended before it.
+    private func follow(_ transfer: Transfer, _ events: AsyncStream<ControlEvent>) async -> TransferStatus? {
+        var hasReportedDetail = false
+        for await case .transfer(let status) in events where status.id == .transfer(transfer.id) {
+            if let outcome = status.outcome {
+                transfer.end(TransferResult(outcome: outcome, detail: status.detail))
+                return status
+            }
+            if let detail = status.detail, !hasReportedDetail {
+                reporter.report(.notice("\(NameText.shown(status.name)): \(detail)"))
+            }
+            hasReportedDetail = status.detail != nil
+            transfer.moved(to: status.done, of: status.total)
+            reporter.report(.nodeProgress(transfer.id, done: status.done, total: status.total))
+        }
+        transfer.end(TransferResult(outcome: .interrupted))
+        return nil
     }
 
     func sendText(_ text: String, to contact: Contact) async throws {

@@ -288,7 +288,7 @@ package final class SendOperation: Sendable {
 
     private func sendThroughNode(to contact: Contact, _ progress: inout NodeProgress) async throws {
         let isDone: Void? = try await withRunningNode(of: machine) { client in
-            let sender = NodeSendClient(client: client, reporter: reporter, timeout: timeout)
+            let sender = NodeSendClient(client: client, reporter: reporter, running: running, timeout: timeout)
             switch source.content {
             case .files(let paths):
                 for path in paths {

@@ -27,7 +27,8 @@ public final class Transfer: Sendable {
     /// Shortest interval between two progress values: users cannot follow more, and each costs a wake-up.
     private static let shortestInterval = Duration.milliseconds(100)
 
-    init(progress: TransferProgress, clock: @escaping @Sendable () -> MonotonicInstant) {
+    /// - Parameter progress: The initial progress.
+    package init(progress: TransferProgress, clock: @escaping @Sendable () -> MonotonicInstant) {
         id = progress.id
         self.clock = clock
         let now = clock()
@@ -99,7 +100,7 @@ public final class Transfer: Sendable {
         return cut != nil
     }
 
-    // MARK: For the engine
+    // MARK: For what carries it: the engine, or a client of the node that does
 
     /// Sets the way to cut the link that carries it.
     func onCut(_ action: @escaping @Sendable () -> Void) {
@@ -107,7 +108,7 @@ public final class Transfer: Sendable {
     }
 
     /// Sets the action of ``cancel()``, which runs at once if the transfer was cancelled before.
-    func onCancel(_ action: @escaping @Sendable () -> Void) {
+    package func onCancel(_ action: @escaping @Sendable () -> Void) {
         let isAsked = state.withLock { state in
             state.onCancel = action
             return state.isCancelAsked
@@ -115,7 +116,7 @@ public final class Transfer: Sendable {
         if isAsked { action() }
     }
 
-    func enter(_ phase: TransferProgress.Phase) {
+    package func enter(_ phase: TransferProgress.Phase) {
         let now = clock()
         state.withLock { state in
             guard state.result == nil, state.progress.phase != phase else { return }
@@ -148,6 +149,13 @@ public final class Transfer: Sendable {
         }
     }
 
+    /// Records the progress that the node of another process reports.
+    package func moved(to done: UInt64, of total: UInt64?) {
+        state.withLock { $0.progress.total = total }
+        if done > 0 { enter(.moving) }
+        moved(to: done, entries: 0)
+    }
+
     /// Starts the count of fragments.
     func startFragments(of total: Int) {
         let now = clock()
@@ -165,12 +173,13 @@ public final class Transfer: Sendable {
         state.withLock { state in
             state.progress.fragments = TransferProgress.Fragments(done: done, total: total)
             state.progress.done = min(size, UInt64(saturating: Double(size) * Double(done) / Double(max(1, total))))
+            state.lastMoved = now
             // Emitted without rate limit: fragments are rare.
             Self.emit(&state, now: now)
         }
     }
 
-    func end(_ result: TransferResult) {
+    package func end(_ result: TransferResult) {
         let now = clock()
         var listeners: [AsyncStream<TransferProgress>.Continuation] = []
         let waiting: [CheckedContinuation<TransferResult, Never>] = state.withLock { state in
