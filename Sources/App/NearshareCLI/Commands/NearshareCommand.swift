@@ -75,7 +75,10 @@ func runCommand(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch is SignalHandling.Interrupted {
-        StatusDisplay.shared.clear()
+        // The terminal has shown ^C where the shell writes its prompt.
+        if !StatusDisplay.shared.clear(), TerminalProperties.isTerminal(STDERR_FILENO) {
+            DescriptorOutput.write("\n", to: STDERR_FILENO)
+        }
         throw ExitCode(ExitStatus.interrupted.rawValue)
     } catch {
         let failure = CommandFailure(error)

@@ -22,7 +22,13 @@ struct TextReporter: Reporter {
         case .inviting(let invitation): notice(Self.text(invitation))
         case .authenticationDigits(let id, let name, let digits):
             notice("short code \(digits): \(name.shown(of: id)) should see the same")
-        case .sent(let result): if result.outcome == .completed { notice(Self.text(result)) }
+        case .sent(let result):
+            switch result.outcome {
+            case .completed: notice(Self.text(result))
+            // The user has ended the command, so that no error says it.
+            case .cancelled(by: .local): notice("\(result.label): cancelled; repeat the send to resume")
+            default: break
+            }
         case .delivered(let item, let sender, _): reportDelivered(item, from: sender)
         case .receiveEnded(let result): if !result.isRepeated { reportEnd(result) }
         case .node(let event): reportNodeEvent(event)

@@ -46,7 +46,12 @@ package final class SendOperation: Sendable {
             progress.addTask { await self.reporter.showProgress(of: self.running) }
             let failures = await withTaskGroup(of: CommandFailure?.self) { group in
                 for (target, source) in zip(targets, source.sources) {
-                    group.addTask { await self.send(source, to: target, on: node) }
+                    group.addTask {
+                        let failure = await self.send(source, to: target, on: node)
+                        // With one receiver, the failure ends the command.
+                        if let failure, targets.count > 1 { self.report(failure, of: target) }
+                        return failure
+                    }
                 }
                 var failures: [CommandFailure] = []
                 for await failure in group { if let failure { failures.append(failure) } }
@@ -54,7 +59,6 @@ package final class SendOperation: Sendable {
             }
             guard let first = failures.first else { return }
             if targets.count == 1 { throw first }
-            for failure in failures { reporter.report(.warning(failure.message)) }
             let isTotal = failures.count == targets.count
             throw CommandFailure(
                 isTotal ? first.status : .partly, "\(failures.count) of \(targets.count) receivers did not get it")
@@ -307,6 +311,18 @@ package final class SendOperation: Sendable {
     }
 
     // MARK: Reports
+
+    /// Reports the failure of one of several receivers at once.
+    private func report(_ failure: CommandFailure, of target: Target) {
+        // The end of each cancelled transfer is reported already.
+        guard !running.isCancelled else { return }
+        let name =
+            switch target {
+            case .text(let text): TerminalText.escaped(text)
+            case .peer(let peer): peer.name.shown
+            }
+        reporter.report(.warning(failure.message.contains(name) ? failure.message : "\(name): \(failure.message)"))
+    }
 
     private func follow(_ transfer: Transfer) async {
         var last = TransferProgress.Phase.connecting

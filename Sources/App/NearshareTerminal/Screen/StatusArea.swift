@@ -49,7 +49,10 @@ package struct StatusArea: Sendable {
             let rowCount = Self.rowCount(width: questionWidth, columns: columns)
             erased = "\r" + Self.clearRow + Self.upAndClear(rowCount - 1)
         }
-        return erased + Self.upAndClear(drawnRowCount(columns: columns))
+        let rowCount = drawnRowCount(columns: columns)
+        // A ^C of the terminal may stand where the cursor was.
+        if rowCount > 0, erased.isEmpty { erased = "\r" + Self.clearRow }
+        return erased + Self.upAndClear(rowCount)
     }
 
     package mutating func draw(columns: Int) -> String {

@@ -42,10 +42,14 @@ package final class StatusDisplay: Sendable {
     }
 
     /// Removes lines and question from the screen.
-    package func clear() {
+    /// - Returns: whether there were any.
+    @discardableResult
+    package func clear() -> Bool {
         state.withLock { state in
-            DescriptorOutput.write(state.area.erase(columns: state.columns), to: state.descriptor)
+            let erased = state.area.erase(columns: state.columns)
+            DescriptorOutput.write(erased, to: state.descriptor)
             state.area = StatusArea()
+            return !erased.isEmpty
         }
     }
 }
