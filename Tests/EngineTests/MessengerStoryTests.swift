@@ -208,6 +208,8 @@ struct MessengerStoryTests {
                 _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
                 #expect(
                     await first(received) { if case .entry(let line, _) = $0 { line.text == "the end" } else { false } } != nil)
+                // A line is announced before its message.
+                #expect(await firstArrival(received) != nil)
                 #expect(try await there.arrivals().count == 1 + 1)
                 #expect(try await there.history(of: .peer(ada.id)).map(\.text) == ["hello", "the end"])
             }
