@@ -38,7 +38,7 @@ struct IdentityShowCommand: AsyncParsableCommand {
                 return
             }
             let rows = [
-                ["name", name.shown], ["id", identity.peerID.hex], ["fingerprint", identity.fingerprint.hex],
+                ["name", name.unquoted], ["id", identity.peerID.hex], ["fingerprint", identity.fingerprint.hex],
             ]
             for line in Table.lines(rows) { Console.writeResult(line) }
         }
@@ -58,9 +58,9 @@ struct IdentityRenameCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             try machine.rename(to: name.name)
             if let configured = machine.configuration.name, configured != name.name {
-                Console.warn("config.toml sets the name \(configured.shown), which takes precedence; change it there")
+                Console.warn("config.toml sets the name \(configured.unquoted), which takes precedence; change it there")
             }
-            Console.notice("the name of this machine is now \(name.name.shown)")
+            Console.notice("the name of this machine is now \(name.name.unquoted)")
         }
     }
 }

@@ -58,7 +58,7 @@ struct MeshRunCommand: AsyncParsableCommand {
     private static func greet(_ status: NodeStatus, isJSON: Bool) {
         if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.describe(status)) }
         Console.notice(
-            "\(status.name.shown) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
+            "\(status.name.unquoted) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
                 + "on port \(status.port)")
         Console.notice("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends it")
     }
@@ -99,7 +99,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
     static func rows(_ status: NodeStatus) -> [[String]] {
         let profile = status.profile
         return [
-            ["name", status.name.shown], ["id", status.id.hex],
+            ["name", status.name.unquoted], ["id", status.id.hex],
             [
                 "process",
                 "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", until another command ends")",

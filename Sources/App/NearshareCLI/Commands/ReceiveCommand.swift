@@ -95,7 +95,7 @@ struct ReceiveCommand: AsyncParsableCommand {
                     "discovery": JSONValue(engine),
                 ])
         }
-        Console.notice("\(node.name.shown) (\(node.id.hex)) is visible to those nearby, on port \(listener.port)")
+        Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, on port \(listener.port)")
         switch destination {
         case .inbox(let inbox):
             Console.notice("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")

@@ -24,8 +24,9 @@ enum ReceivedMessageRenderer {
     }
 
     static func line(_ message: ReceivedMessage) -> String {
-        var author = "unknown key \(message.signer.hex)"
-        if let id = message.sender { author = message.senderName?.shown(of: id) ?? id.hex }
+        var author = message.sender?.hex ?? "unknown key \(message.signer.hex)"
+        // The sender of a public message is known by its signing key, and has no id here.
+        if let name = message.senderName { author = message.sender.map(name.shown(of:)) ?? name.shown }
         if message.isBroadcast { author += " to everyone" }
         let content =
             switch message.content {

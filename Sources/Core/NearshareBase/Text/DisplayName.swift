@@ -63,6 +63,9 @@ public struct DisplayName: Sendable, Hashable {
     /// one space.
     public var shown: String { NameText.shown(words, columns: 64) }
 
+    /// ``shown`` without quotation marks, for the name that the user has chosen for this machine.
+    package var unquoted: String { TerminalText.escaped(words, columns: 64) }
+
     /// ``shown`` with the tag of the peer's key behind it, for names that any peer may claim: `anna#1a2b`. A number sign in a name
     /// puts it into quotation marks, so a tag outside of them is always the key's.
     package func tagged(_ id: PeerID) -> String { shown + Self.tag(of: id) }
