@@ -212,6 +212,16 @@ import Testing
         #expect(last == ["discard", "ended lost"])
     }
 
+    @Test("a refusal of a later version counts as declined") func refusalsOfLaterVersions() throws {
+        let id = try key().file
+        for reason in [.declined, .busy, .tooLarge, .expired, .notAllowed] as [MeshFileControl.Refusal] {
+            #expect(try MeshFileControl(decoding: MeshFileControl.refuse(id, reason).encoded[...]) == .refuse(id, reason))
+        }
+        var later = MeshFileControl.refuse(id, .notAllowed).encoded
+        later[later.count - 1] = 200
+        #expect(try MeshFileControl(decoding: later[...]) == .refuse(id, .declined))
+    }
+
     @Test("R4, R11: pending offers are bounded for each peer") func flood() throws {
         var files = IncomingFiles()
         var asked = 0

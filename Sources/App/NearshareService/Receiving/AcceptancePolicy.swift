@@ -92,7 +92,7 @@ extension DeclineReason {
         switch self {
         case .declined: "declined"
         case .expired: "not answered in time"
-        case .notAllowed: "not a friend"
+        case .notAllowed: "not a friend; see `nearshare friends`"
         case .takesNothing: "nothing is accepted, by --accept none"
         case .tooLarge: "too large"
         case .noSpace: "not enough disk space"

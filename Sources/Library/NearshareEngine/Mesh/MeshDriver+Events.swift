@@ -127,6 +127,7 @@ extension MeshDriver {
         case .refused(.busy): TransferResult(outcome: .declined(.busy))
         case .refused(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
         case .refused(.expired): TransferResult(outcome: .expired)
+        case .refused(.notAllowed): TransferResult(outcome: .declined(.notAllowed))
         case .cancelledLocally: TransferResult(outcome: .cancelled(by: .local))
         case .cancelledByPeer: TransferResult(outcome: .cancelled(by: .remote))
         case .noResponse:

@@ -251,7 +251,8 @@ extension MeshDriver {
 extension MeshFileControl.Refusal {
     init(_ reason: DeclineReason) {
         switch reason {
-        case .declined, .notAllowed, .identityChanged, .takesNothing: self = .declined
+        case .declined, .identityChanged, .takesNothing: self = .declined
+        case .notAllowed: self = .notAllowed
         case .expired: self = .expired
         case .busy: self = .busy
         case .tooLarge, .noSpace: self = .tooLarge

@@ -37,6 +37,8 @@ package enum MeshFileControl: Sendable, Hashable {
         case tooLarge = 3
         /// The offer was not answered in time.
         case expired = 4
+        /// The receiver accepts files from friends only.
+        case notAllowed = 5
     }
 
     /// Limit on indices in one message; the receiver asks for more in the next.
@@ -82,10 +84,8 @@ package enum MeshFileControl: Sendable, Hashable {
                 MeshFileOffer(id: id, size: size, fragmentCount: count, fragmentID: fragmentID, name: name, mediaType: type))
         case Kind.accept: self = .accept(id)
         case Kind.refuse:
-            guard let reason = Refusal(rawValue: try reader.readInteger()) else {
-                throw MalformedInput("file control: an unknown reason")
-            }
-            self = .refuse(id, reason)
+            // Later versions may have more reasons.
+            self = .refuse(id, Refusal(rawValue: try reader.readInteger()) ?? .declined)
         case Kind.missing:
             let count = Int(try reader.readInteger(UInt8.self))
             guard count <= Self.maximumMissingCount else { throw MalformedInput("file control: too many fragments at once") }
