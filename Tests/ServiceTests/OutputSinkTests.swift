@@ -134,6 +134,10 @@ import Testing
         for outcome in outcomes { #expect(outcome.sentence("bea").contains("bea"), "\(outcome)") }
         #expect(Set(outcomes.map { $0.sentence("bea") }).count == outcomes.count - 1)
         #expect(Set(declines.map(\.words)).count == declines.count)
+        for outcome in [TransferOutcome.interrupted, .cancelled(by: .local), .failed(.noSpace, at: .remote)] {
+            #expect(outcome.sentence("bea").contains("resume"))
+            #expect(!outcome.sentence("bea", canResume: false).contains("resume"), "standard input is read once")
+        }
         #expect(Set(outcomes.map(\.word)) == ["declined", "expired", "cancelled", "interrupted", "failed"])
     }
 }

@@ -26,7 +26,7 @@ struct TextReporter: Reporter {
             switch result.outcome {
             case .completed: notice(Self.text(result))
             // The user has ended the command, so that no error says it.
-            case .cancelled(by: .local): notice("\(result.label): cancelled; repeat the send to resume")
+            case .cancelled(by: .local): notice("\(result.label): \(result.outcome.sentence("", canResume: result.canResume))")
             default: break
             }
         case .delivered(let item, let sender, _): reportDelivered(item, from: sender)

@@ -14,9 +14,12 @@ extension TransferOutcome {
     }
 
     /// A message about the other end.
-    /// - Parameter name: the peer's name, escaped.
-    package func sentence(_ name: String) -> String {
-        switch self {
+    /// - Parameters:
+    ///   - name: the peer's name, escaped.
+    ///   - canResume: whether another try goes on where this one has ended.
+    package func sentence(_ name: String, canResume: Bool = true) -> String {
+        let again = canResume ? "repeat the send to resume" : "repeat the send"
+        return switch self {
         case .completed: "done"
         case .declined(.declined): "\(name) declined"
         case .declined(.expired), .expired:
@@ -28,9 +31,9 @@ extension TransferOutcome {
         case .declined(.busy): "\(name) has been asked too often or is busy; try again in a minute"
         case .declined(.identityChanged):
             "\(name) knows your name with another key; compare the short code (`nearshare peers verify`)"
-        case .cancelled(by: .local): "cancelled; repeat the send to resume"
+        case .cancelled(by: .local): canResume ? "cancelled; \(again)" : "cancelled"
         case .cancelled(by: .remote): "\(name) cancelled it"
-        case .failed(.noSpace, _): "the receiver's disk is full; free some space there, and repeat the send to resume"
+        case .failed(.noSpace, _): "the receiver's disk is full; free some space there, and \(again)"
         case .failed(.sourceChanged, _): "the content has changed; send it again"
         case .failed(.sourceUnreadable, _): "the content could not be read completely"
         // Content that contradicts the offer has a detail that says so.
@@ -38,7 +41,7 @@ extension TransferOutcome {
         case .failed(.refused, at: .remote): "the content did not match the offer, and was refused"
         case .failed(.storageFailed, _): "the receiver could not store it"
         case .failed: "the transfer could not continue"
-        case .interrupted: "the connection to \(name) was lost; repeat the send to resume"
+        case .interrupted: "the connection to \(name) was lost; \(again)"
         }
     }
 }

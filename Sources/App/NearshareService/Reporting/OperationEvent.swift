@@ -83,6 +83,8 @@ package struct SendResult: Sendable {
     package var byteCount: UInt64
     /// Bytes that an earlier attempt has sent.
     package var resumedByteCount: UInt64 = 0
+    /// Whether another try goes on where this one has ended.
+    package var canResume = true
 }
 
 /// The end of a transfer from a peer.

@@ -12,7 +12,8 @@ package final class SendOperation: Sendable {
     private let source: SendSource
     private let reporter: any Reporter
     private let timeout: Duration
-    private let resumes: Bool
+    /// Whether another send of the same content continues where this one broke off.
+    private let canResume: Bool
     private let retryTime: Duration
     private let resolver: PeerResolver
     private let running = RunningTransfers()
@@ -30,7 +31,7 @@ package final class SendOperation: Sendable {
         self.source = source
         self.reporter = reporter
         self.timeout = timeout
-        self.resumes = resumes
+        canResume = resumes && source.canResume
         self.retryTime = retryTime ?? Reconnection.defaultTimeout
         resolver = PeerResolver(machine: machine, reporter: reporter, transport: transport)
     }
@@ -141,7 +142,7 @@ package final class SendOperation: Sendable {
                 if attempt.isBroken { linkFailure = failure }
             }
             // After a transfer has begun, a peer that cannot be reached is a broken link as well.
-            let canRetry = attempt.isBroken && linkFailure != nil && resumes && self.source.canResume && !running.isCancelled
+            let canRetry = attempt.isBroken && linkFailure != nil && canResume && !running.isCancelled
             guard canRetry, let peer, let brokenSince,
                 let delay = reconnection.delay(
                     afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
@@ -229,7 +230,8 @@ package final class SendOperation: Sendable {
             // Another try would be refused as well.
             if let end, case .refused = end { throw CommandFailure(end) }
             throw CommandFailure(
-                ExitStatus(result.outcome), result.detail ?? end?.description ?? result.outcome.sentence(name))
+                ExitStatus(result.outcome),
+                result.detail ?? end?.description ?? result.outcome.sentence(name, canResume: canResume))
         }
         if let name = try? await connection.peerName {
             try? machine.trust.update { $0.recordContact(with: peer, named: name, at: SystemClock.wall()) }
@@ -257,7 +259,7 @@ package final class SendOperation: Sendable {
     /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one
     /// finds nothing.
     private func resumeKey(of offer: Offer) -> [UInt8] {
-        guard resumes, source.canResume else { return LocalMachine.randomBytes(32) }
+        guard canResume else { return LocalMachine.randomBytes(32) }
         return ResumeKey.derive(from: offer)
     }
 
@@ -283,7 +285,8 @@ package final class SendOperation: Sendable {
             }
             report(result, of: transfer, to: peer.id, label: label)
             guard result.outcome == .completed else {
-                throw CommandFailure(ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name))
+                throw CommandFailure(
+                    ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name, canResume: canResume))
             }
         }
     }
@@ -346,7 +349,7 @@ package final class SendOperation: Sendable {
             .sent(
                 SendResult(
                     transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail, label: label,
-                    byteCount: progress.done, resumedByteCount: progress.resumed)))
+                    byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume)))
     }
 
     /// A known name with another key stops the send (K2).
