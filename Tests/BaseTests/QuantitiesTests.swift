@@ -25,7 +25,10 @@ import Testing
         #expect(Duration.seconds(seconds).asClock == text)
     }
 
-    @Test(arguments: [(-5, "0 s"), (8, "8 s"), (59, "59 s"), (60, "1 min"), (118, "2 min"), (3_569, "59 min"), (3_599, "1 h"), (11_100, "3 h")])
+    @Test(arguments: [
+        (-5, "0 s"), (8, "8 s"), (59, "59 s"), (60, "1 min"), (118, "2 min"), (3_569, "59 min"), (3_599, "1 h"),
+        (11_100, "3 h"),
+    ])
     func `durations are told in their largest unit, rounded`(_ seconds: Int, _ text: String) {
         #expect(Duration.seconds(seconds).asLargestUnit == text)
     }
