@@ -14,9 +14,21 @@ import Testing
         #expect(sentence == "unknown command \(word); did you mean `\(meant)`?")
     }
 
-    @Test("no command is suggested for other words", arguments: ["send", "photo.jpg", "", "--help", "peers list", "xy"])
+    @Test(
+        "no command is suggested for other words",
+        arguments: ["send", "", "--help", "peers list", "friends xyz", "voice note.wav"])
     func nothing(_ line: String) {
         #expect(CommandSuggestion.sentence(for: line.split(separator: " ").map(String.init)) == nil)
+    }
+
+    @Test("where no command is near, the list of commands is named")
+    func unknown() {
+        #expect(
+            CommandSuggestion.sentence(for: ["photo.jpg"]) == "unknown command photo.jpg; `nearshare --help` lists the commands"
+        )
+        #expect(
+            CommandSuggestion.sentence(for: ["mesh", "xyz"])
+                == "unknown command xyz; `nearshare mesh --help` lists the commands")
     }
 
     @Test("a word is escaped before it is shown")

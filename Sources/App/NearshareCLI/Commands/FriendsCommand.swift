@@ -38,7 +38,7 @@ struct FriendsListCommand: AsyncParsableCommand {
                 }
                 return
             }
-            if friends.isEmpty { Console.notice("no friends yet; `nearshare friends add` adds one") }
+            if friends.isEmpty { Console.notice("no friends yet; `nearshare friends add PEER` adds one") }
             let rows = friends.map { fingerprint, entry in
                 [
                     entry.name.shown, fingerprint.peerID.hex, entry.trust == .verified ? "verified" : "not verified",

@@ -48,7 +48,8 @@ struct IdentityShowCommand: AsyncParsableCommand {
 struct IdentityRenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "rename", abstract: "Set the display name of this machine.")
 
-    @Argument(help: ArgumentHelp("1 to 63 bytes, without control characters.", valueName: "name"))
+    @Argument(
+        help: ArgumentHelp("1 to 63 bytes, without control characters.", valueName: "name"), transform: NameArgument.expected)
     var name: NameArgument
 
     @OptionGroup var global: GlobalOptions

@@ -28,7 +28,11 @@ struct MessagesCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let reporter: any Reporter = json ? JSONReporter() : TextReporter()
             let messages = MessageListOperation(machine, after: after, reporter: reporter)
-            guard follow else { return try await messages.list() }
+            guard follow else {
+                try await messages.list()
+                if !json, messages.isEmpty { Console.notice("no messages\(after > 0 ? " after \(after)" : " yet")") }
+                return
+            }
             let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             try await withNodeClient(machine, options, .command, continues: true) { try await messages.follow($0) }
         }

@@ -43,16 +43,21 @@ package struct NearshareCommand: AsyncParsableCommand {
         } catch {
             let code = exitCode(for: error)
             let text = fullMessage(for: error)
+            let words = CommandLine.arguments.dropFirst()
+            // The parser answers `help` of an unknown command with the general help.
+            let isHelp = words.first == "help"
+            if code == .validationFailure || isHelp,
+                let sentence = CommandSuggestion.sentence(for: isHelp ? words.dropFirst() : words)
+            {
+                Console.warn(sentence)
+                Glibc.exit(ExitStatus.usage.rawValue)
+            }
             if code.isSuccess {
                 // The requested output: help or version.
                 if !text.isEmpty { Console.writeResult(text) }
                 Glibc.exit(ExitStatus.ok.rawValue)
             }
-            if code == .validationFailure, let sentence = CommandSuggestion.sentence(for: CommandLine.arguments.dropFirst()) {
-                Console.warn(sentence)
-            } else if !text.isEmpty {
-                DescriptorOutput.write(text + "\n", to: STDERR_FILENO)
-            }
+            if !text.isEmpty { DescriptorOutput.write(text + "\n", to: STDERR_FILENO) }
             Glibc.exit(code == .validationFailure ? ExitStatus.usage.rawValue : code.rawValue)
         }
     }

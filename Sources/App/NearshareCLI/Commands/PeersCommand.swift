@@ -103,7 +103,9 @@ struct PeersRenameCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rename", abstract: "Give a peer a local name, which no other peer can claim.")
     @OptionGroup var peerArgument: KnownPeerArgument
-    @Argument(help: ArgumentHelp("Local name; without it the local name is removed.", valueName: "name"))
+    @Argument(
+        help: ArgumentHelp("Local name; without it the local name is removed.", valueName: "name"),
+        transform: NameArgument.expected)
     var name: NameArgument?
     @OptionGroup var global: GlobalOptions
 

@@ -55,10 +55,14 @@ struct VoiceRecordCommand: AsyncParsableCommand {
     @Flag(help: "List the devices for recording and playback.")
     var listDevices = false
 
-    @Option(help: ArgumentHelp("Maximum length, such as 90 or 1:30.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp("Maximum length, such as 90 or 1:30.", valueName: "time"),
+        transform: ClockArgument.expecting("0.1 seconds to a day, such as 90 or 1:30"))
     var duration: ClockArgument?
 
-    @Option(help: ArgumentHelp("Bit rate in kbit/s, 6 to 256 (default: 24).", valueName: "kbit"))
+    @Option(
+        help: ArgumentHelp("Bit rate in kbit/s, 6 to 256 (default: 24).", valueName: "kbit"),
+        transform: BitrateArgument.expecting("6 to 256 kbit/s"))
     var bitrate: BitrateArgument?
 
     @Option(help: ArgumentHelp("Sample rate in Hz, 8000 to 192000 (default: 16000).", valueName: "hertz"))
@@ -69,8 +73,8 @@ struct VoiceRecordCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Maximum size of the note, such as 5MiB; the remaining time is shown.", valueName: "size")
-    )
+            "Maximum size of the note, such as 5MiB; the remaining time is shown.", valueName: "size"),
+        transform: SizeArgument.expected)
     var limit: SizeArgument?
 
     @Flag(name: .shortAndLong, help: "Send the note without a review.")

@@ -15,4 +15,6 @@ struct NameArgument: ExpressibleByArgument {
         guard isPlain, !argument.allSatisfy(\.isWhitespace), let name = try? DisplayName(argument) else { return nil }
         self.name = name
     }
+
+    static let expected = expecting("a name of 1 to 63 bytes without control characters")
 }

@@ -8,7 +8,8 @@ struct ReceivingOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Directory for received files (default: the configured one, or ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
-    @Option(help: ArgumentHelp("Display name of this machine.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp("Display name of this machine.", valueName: "name"), transform: NameArgument.expected)
     var name: NameArgument?
 
     @Option(
@@ -17,18 +18,23 @@ struct ReceivingOptions: ParsableArguments {
             valueName: "policy"))
     var accept: Configuration.Accept?
 
-    @Option(help: ArgumentHelp("Maximum size of a transfer, such as 500MB; larger ones are declined.", valueName: "size"))
+    @Option(
+        help: ArgumentHelp("Maximum size of a transfer, such as 500MB; larger ones are declined.", valueName: "size"),
+        transform: SizeArgument.expected)
     var maxSize: SizeArgument?
 
     @Option(
         help: ArgumentHelp(
-            "Maximum bytes accepted from one peer without asking, until the program ends, such as 2GB.", valueName: "size"))
+            "Maximum bytes accepted from one peer without asking, until the program ends, such as 2GB.", valueName: "size"),
+        transform: SizeArgument.expected)
     var maxPerPeer: SizeArgument?
 
     @Flag(help: "Keep executable bits that the sender has set; otherwise no received file is executable.")
     var keepExecutable = false
 
-    @Option(help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"))
+    @Option(
+        help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"),
+        transform: UInt16.expecting("a port from 1 to 65535"))
     var port: UInt16?
 
     @Option(help: ArgumentHelp("Be reachable on this network interface only.", valueName: "interface"))

@@ -9,4 +9,6 @@ struct SizeArgument: ExpressibleByArgument {
         guard let bytes = ByteSize.parse(argument) else { return nil }
         self.bytes = bytes
     }
+
+    static let expected = expecting("a size such as 500MB")
 }

@@ -3,22 +3,26 @@ internal import Nearshare
 
 /// The command that the user may have meant by a mistyped one.
 enum CommandSuggestion {
-    /// - Returns: a sentence for the first word that names no subcommand; nil when each names one.
+    /// - Returns: a sentence for the first word that names no subcommand; nil when each names one or is an operand.
     static func sentence(for arguments: some Sequence<String>) -> String? {
-        var command: any ParsableCommand.Type = NearshareCommand.self
+        var path: [any ParsableCommand.Type] = [NearshareCommand.self]
         for word in arguments {
             guard !word.hasPrefix("-") else { return nil }
+            let command = path[path.count - 1]
             let subcommands = command.configuration.subcommands
             guard !subcommands.isEmpty else { return nil }
             if let next = subcommands.first(where: { name(of: $0) == word }) {
-                command = next
+                path.append(next)
                 continue
             }
             let names = subcommands.map { name(of: $0) }
             let near = names.map { (name: $0, distance: distance($0, word)) }
                 .min { ($0.distance, $0.name) < ($1.distance, $1.name) }
-            guard let near, near.distance <= max(1, min(2, word.count / 2)) else { return nil }
-            return "unknown command \(TerminalText.escaped(word, columns: 40)); did you mean `\(near.name)`?"
+            let unknown = "unknown command \(TerminalText.escaped(word, columns: 40))"
+            if let near, near.distance <= max(1, min(2, word.count / 2)) { return "\(unknown); did you mean `\(near.name)`?" }
+            // Otherwise an operand of the default command.
+            guard command.configuration.defaultSubcommand == nil else { return nil }
+            return "\(unknown); `\(path.map { name(of: $0) }.joined(separator: " ")) --help` lists the commands"
         }
         return nil
     }

@@ -6,6 +6,7 @@ package struct MessageListOperation: Sendable {
     private let reporter: any Reporter
     /// The number of the last reported message. Kept while one node follows another.
     private let last: Monitor<Int>
+    private let first: Int
 
     /// Number of events after which the stored messages are read. A reader that falls behind loses the oldest of the events that
     /// wait for it (``Broadcast``), so at least one reading follows each loss.
@@ -16,7 +17,11 @@ package struct MessageListOperation: Sendable {
         self.machine = machine
         self.reporter = reporter
         last = Monitor(number)
+        first = number
     }
+
+    /// Whether no message was reported.
+    package var isEmpty: Bool { last.withLock { $0 } == first }
 
     /// Reports the stored messages, from the node that runs or else from the store. No node is started for it.
     package func list() async throws {
