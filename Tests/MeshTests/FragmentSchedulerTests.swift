@@ -10,7 +10,7 @@ import Testing
     /// One radio link and no peers.
     private func routing() -> MeshRouting {
         var links = LinkTable()
-        links.open(radio, profile: .radio, budget: LinkBudget(MeshRouter.Settings(), now: now), now: now)
+        links.open(radio, profile: .radio, MeshRouter.Settings(), now: now)
         return MeshRouting(own: PeerID(fitting: [1]), peers: PeerTable(), links: links)
     }
 

@@ -11,7 +11,7 @@ import Testing
     private func table(_ profiles: [MeshLinkProfile]) -> LinkTable {
         var table = LinkTable()
         for (number, profile) in profiles.enumerated() {
-            table.open(link(UInt64(number)), profile: profile, budget: LinkBudget(MeshRouter.Settings(), now: now), now: now)
+            table.open(link(UInt64(number)), profile: profile, MeshRouter.Settings(), now: now)
         }
         return table
     }
@@ -48,7 +48,8 @@ import Testing
     @Test("R2, M2: a link is limited in frames, signatures and malformed frames") func budget() {
         var settings = MeshRouter.Settings()
         (settings.frameBurst, settings.signatureBurst) = (3, 2)
-        var budget = LinkBudget(settings, now: now)
+        let rates = LinkRates(settings, now: now)
+        var budget = LinkBudget(own: LinkRates(settings, share: 0, now: now), common: rates)
         #expect((0..<4).map { _ in budget.admitFrame(now: now) } == [true, true, true, false])
         // A long payload costs as much as several signatures.
         let admitted = [40_000, 10].map { budget.admitSignature(byteCount: $0, now: now) }
@@ -67,7 +68,7 @@ import Testing
         func open(_ number: UInt64, _ address: String, at seconds: Int = 0) {
             table.open(
                 link(number), profile: .stream, from: .address(address),
-                budget: LinkBudget(settings, now: now + .seconds(seconds)), now: now + .seconds(seconds))
+                settings, now: now + .seconds(seconds))
         }
         func admitted(_ number: UInt64) -> Int {
             (0..<20).count { _ in table[budget: link(number)]?.admitFrame(now: now) == true }
@@ -83,6 +84,18 @@ import Testing
         open(5, "a", at: 200)
         let isAdmitted = table[budget: link(5)]?.admitFrame(now: now + .seconds(200))
         #expect(isAdmitted == true)
+    }
+
+    @Test("M16: a link has a share of its own, whatever the other links of its address send, and new links bring no more")
+    func shares() {
+        var settings = MeshRouter.Settings()
+        (settings.frameBurst, settings.framesPerSecond) = (120, 0)
+        var table = LinkTable()
+        func admitted(_ number: UInt64) -> Int {
+            table.open(link(number), profile: .stream, from: .address("a"), settings, now: now)
+            return (0..<200).count { _ in table[budget: link(number)]?.admitFrame(now: now) == true }
+        }
+        #expect((1...30).map { admitted($0) } == [130] + [Int](repeating: 10, count: 11) + [Int](repeating: 0, count: 18))
     }
 
     @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {

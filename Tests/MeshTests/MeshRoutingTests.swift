@@ -17,7 +17,7 @@ import Testing
         let identity = LocalIdentity(seed: random.bytes(LocalIdentity.seedByteCount))
         var links = LinkTable()
         for (number, profile) in [MeshLinkProfile.radio, .stream, .radio].enumerated() {
-            links.open(link(UInt64(number)), profile: profile, budget: LinkBudget(MeshRouter.Settings(), now: now), now: now)
+            links.open(link(UInt64(number)), profile: profile, MeshRouter.Settings(), now: now)
         }
         var peers = PeerTable()
         peers.insert(identity.peerID, publicMessages: TokenBucket(capacity: 1, perSecond: 1, now: now), now: now)

@@ -69,9 +69,10 @@ struct SimulatedMesh: Simulation {
         return nodes.count - 1
     }
 
+    /// - Parameter source: the machine of the other end, as both nodes see it.
     /// - Returns: a number for ``cut(_:)``.
     @discardableResult
-    mutating func connect(_ a: Int, _ b: Int, _ profile: MeshLinkProfile = .stream) -> Int {
+    mutating func connect(_ a: Int, _ b: Int, _ profile: MeshLinkProfile = .stream, from source: MeshLinkSource? = nil) -> Int {
         let number = ways.count
         let here = MeshLinkID(rawValue: UInt64(number))
         let there = MeshLinkID(rawValue: UInt64(number + 1))
@@ -79,8 +80,8 @@ struct SimulatedMesh: Simulation {
         ways.append(Way(from: b, to: a, fromLink: there, toLink: here))
         waysFrom[a].append(number)
         waysFrom[b].append(number + 1)
-        nodes[a].router.linkUp(here, profile, now: moment)
-        nodes[b].router.linkUp(there, profile, now: moment)
+        nodes[a].router.linkUp(here, profile, from: source, now: moment)
+        nodes[b].router.linkUp(there, profile, from: source, now: moment)
         collect(from: a)
         collect(from: b)
         return number

@@ -13,7 +13,7 @@ struct PeerRecord: Sendable {
     /// Timestamp of the newest announcement, in milliseconds since 1970.
     var announcementTimestamp: UInt64 = 0
     var lastHeard: MonotonicInstant
-    /// The link over which the peer became known; another one once that is closed.
+    /// The link over which the peer became known; after that is closed, nil until the peer announces itself over another.
     var source: MeshLinkID?
     /// The user has met the peer, or imported its keys.
     var isContact = false

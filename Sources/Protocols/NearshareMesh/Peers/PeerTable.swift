@@ -79,6 +79,8 @@ struct PeerTable: Sendable {
     /// - Returns: the announced peers that used it.
     mutating func removeLink(_ link: MeshLinkID) -> [MeshPeer] {
         neighboursByLink[link] = nil
+        // Closed links are counted together, so that one that comes and goes is not several.
+        for id in records.keys where records[id]?.source == link { records[id]?.source = nil }
         return neighbours(on: link).compactMap { id in
             records[id]?.links.remove(link)
             records[id]?.provenLinks.remove(link)

@@ -8,12 +8,12 @@ extension MeshRouter {
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
         guard links[budget: link]?.admitFrame(now: now.monotonic) == true else { return }
         guard let frame = try? MeshFrame(decoding: bytes) else {
-            links[budget: link]?.bytes.charge(Double(bytes.count))
+            links[budget: link]?.charge(\.bytes, Double(bytes.count), now: now.monotonic)
             links.recordMalformedFrame(on: link)
             return
         }
         // Compressed payloads cost their original size (R2).
-        links[budget: link]?.bytes.charge(Double(max(bytes.count, frame.packet.payload.count)))
+        links[budget: link]?.charge(\.bytes, Double(max(bytes.count, frame.packet.payload.count)), now: now.monotonic)
         receive(frame, from: link, now: now)
         sendDueFragments(now: now)
     }
@@ -113,7 +113,7 @@ extension MeshRouter {
     }
 
     mutating func checkSignature(
-        of frame: MeshFrame, from link: MeshLinkID, at cost: WritableKeyPath<LinkBudget, TokenBucket> = \.signatures,
+        of frame: MeshFrame, from link: MeshLinkID, at cost: WritableKeyPath<LinkRates, TokenBucket> = \.signatures,
         now: Moment
     ) -> SignatureCheck {
         guard let key = peers[frame.packet.sender]?.signingKey else { return .unknownSender }
@@ -125,7 +125,7 @@ extension MeshRouter {
     /// - Returns: false also when the link's budget is used up.
     mutating func isSigned(
         _ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
-        at cost: WritableKeyPath<LinkBudget, TokenBucket> = \.signatures, now: Moment
+        at cost: WritableKeyPath<LinkRates, TokenBucket> = \.signatures, now: Moment
     ) -> Bool {
         guard frame.packet.signature != nil,
             links[budget: link]?.admitSignature(cost, byteCount: frame.packet.payload.count, now: now.monotonic) == true
@@ -161,7 +161,7 @@ extension MeshRouter {
 
         let before = peers.peer(sender)
         guard ensureRecord(sender, from: link, now: now.monotonic) else { return .rejected }
-        if let source = peers[sender]?.source, !links.contains(source) { peers.setSource(link, of: sender) }
+        if peers[sender]?.source == nil { peers.setSource(link, of: sender) }
         peers.pin(signingKey, for: sender, now: now.monotonic)
         let isNewer = peers.apply(
             announcement, name: name, agreementKey: agreementKey, timestamp: packet.timestamp, from: sender)
@@ -176,7 +176,7 @@ extension MeshRouter {
     /// session, in which it states its key (K2).
     private mutating func contest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let peer = frame.packet.sender
-        guard links[budget: link]?.handshakes.consume(now: now.monotonic) == true,
+        guard links[budget: link]?.consume(\.handshakes, now: now.monotonic) == true,
             ensureRecord(peer, from: link, now: now.monotonic)
         else { return }
         peers.contest(peer, by: frame)
@@ -246,8 +246,8 @@ extension MeshRouter {
         // A text of few bytes may hold many (R2). What a link brings is shared by all senders behind it.
         guard check == .valid, peers.admitPublicMessage(from: packet.sender, now: now.monotonic),
             peers.isContact(packet.sender)
-                || links[budget: link]?.publicTexts.consume(
-                    Double(packet.payload.count + Self.textOverhead), now: now.monotonic)
+                || links[budget: link]?.consume(
+                    \.publicTexts, Double(packet.payload.count + Self.textOverhead), now: now.monotonic)
                     == true
         else { return .rejected }
         sync.insert(frame, from: link, isKnown: peers.isContact(packet.sender))
@@ -280,7 +280,7 @@ extension MeshRouter {
     private mutating func answerPing(_ packet: MeshPacket, from link: MeshLinkID, now: Moment) -> Handling {
         // An answer costs a signature.
         guard let ping = try? MeshPing(decoding: packet.payload),
-            links[budget: link]?.pings.consume(now: now.monotonic) == true
+            links[budget: link]?.consume(\.pings, now: now.monotonic) == true
         else { return .rejected }
         // A neighbour asks who is at this end of the link.
         let isFromNeighbour = ping.originTTL == 1
@@ -295,7 +295,7 @@ extension MeshRouter {
         let peer = frame.packet.sender
         guard let ping = try? MeshPing(decoding: frame.packet.payload) else { return .rejected }
         guard challenges.isExpected(ping.nonce, from: peer, on: link) else {
-            guard links[budget: link]?.pings.consume(now: now.monotonic) == true else { return .rejected }
+            guard links[budget: link]?.consume(\.pings, now: now.monotonic) == true else { return .rejected }
             emit(.pong(from: peer, nonce: ping.nonce))
             return .handled
         }
@@ -310,7 +310,8 @@ extension MeshRouter {
     private mutating func handleBundlePacket(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
         let packet = frame.packet
         guard node.capabilities.contains(.bundles), packet.payload.count <= Self.maximumBundlePacketByteCount,
-            links[budget: link]?.bundles.consume(Double(packet.payload.count + Self.bundleOverhead), now: now.monotonic) == true
+            links[budget: link]?.consume(
+                \.bundles, Double(packet.payload.count + Self.bundleOverhead), now: now.monotonic) == true
         else { return .rejected }
         switch checkSignature(of: frame, from: link, at: \.directedSignatures, now: now) {
         case .unknownSender: return .notForThisNode

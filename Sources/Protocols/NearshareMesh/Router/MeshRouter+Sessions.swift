@@ -73,7 +73,7 @@ extension MeshRouter {
             peers[peer]?.signingKey.map {
                 isSigned(frame, by: $0, from: link, at: \.directedSignatures, now: now)
             } ?? false
-        guard isSignedByPeer || links[budget: link]?.handshakes.consume(now: now.monotonic) == true,
+        guard isSignedByPeer || links[budget: link]?.consume(\.handshakes, now: now.monotonic) == true,
             ensureRecord(peer, from: link, now: now.monotonic)
         else { return }
         let reaction = sessions.receive(
@@ -198,7 +198,7 @@ extension MeshRouter {
             return
         }
         guard sessions.recordFailure(of: peer, now: now.monotonic),
-            links[budget: link]?.handshakes.consume(now: now.monotonic) == true
+            links[budget: link]?.consume(\.handshakes, now: now.monotonic) == true
         else { return }
         sessions.recordRestart(with: peer, now: now.monotonic)
         startHandshake(with: peer, now: now)

@@ -195,7 +195,7 @@ package struct MeshRouter: Sendable {
         _ link: MeshLinkID, _ profile: MeshLinkProfile, from source: MeshLinkSource? = nil, now: Moment
     ) {
         let moment = now.monotonic
-        links.open(link, profile: profile, from: source, budget: LinkBudget(settings, now: moment), now: moment)
+        links.open(link, profile: profile, from: source, settings, now: moment)
         fragments.addLink(link, now: moment)
         sync.addLink(link, now: moment)
         // Before any other packet: signatures are checked against the announced key.
