@@ -12,10 +12,10 @@ import Testing
         Moment(monotonic: now + .seconds(seconds), wall: WallTime(milliseconds: 100_000_000 + Int64(seconds) * 1000))
     }
 
-    private func message(ageSeconds: Int64, ttl: UInt8 = 0, type: MeshPacketType = .message) -> MeshPacket {
+    private func message(ageSeconds: Int64, ttl: UInt8 = 0, type: MeshPacketType = .message, sender: UInt8 = 8) -> MeshPacket {
         MeshPacket(
-            type: type, ttl: ttl, timestamp: UInt64(100_000_000 - ageSeconds * 1000), sender: PeerID(fitting: [8]), payload: [1]
-        )
+            type: type, ttl: ttl, timestamp: UInt64(100_000_000 - ageSeconds * 1000), sender: PeerID(fitting: [sender]),
+            payload: [1])
     }
 
     @Test func requestsGoOutAtIntervalsAndSoonToANewNeighbour() {
@@ -44,6 +44,20 @@ import Testing
         #expect(!sync.isResponse(message(ageSeconds: 3600), from: [peer], now: moment(31)))
         sync.removePeer(peer)
         #expect(!sync.isResponse(message(ageSeconds: 3600), from: [peer], now: moment(0)))
+    }
+
+    @Test("a request for what is missing hides hardly any of it, and stays small") func falsePositives() throws {
+        for count in [1, 10, 140, 300] as [Int64] {
+            var (asking, asked) = (SyncStore(), SyncStore())
+            for age in 1...count { asking.insert(try MeshFrame(message(ageSeconds: age))) }
+            for age in 5_001...5_400 as ClosedRange<Int64> {
+                asked.insert(try MeshFrame(message(ageSeconds: age, sender: UInt8(age % 8))))
+            }
+            let request = asking.request
+            let missing = asked.missing(for: request, limit: 1_000, byteLimit: 1 << 20)
+            #expect(missing.count >= (count <= 140 ? 400 : 390), "\(count)")
+            #expect(request.encoded.count <= 430, "\(count)")
+        }
     }
 
     @Test("M2: a neighbour's requests are answered at a limited rate") func answers() throws {

@@ -21,6 +21,21 @@ import Testing
         #expect(ben?.software == .nearshare)
     }
 
+    /// Anna, Cleo and Ben in a row; the link of the two that are connected first lasts for some time, or begins at once.
+    @Test("a peer behind a relay is known within half a second, whichever link is there first", arguments: seeds(0..<20))
+    func behindARelay(seed: UInt64) {
+        for (first, pause) in [(0, 40.0), (0, 0.01), (1, 40), (1, 0.01)] {
+            var mesh = SimulatedMesh(seed: seed)
+            for name in ["anna", "cleo", "ben"] { mesh.addNode(name) }
+            mesh.connect(first, first + 1)
+            mesh.run(for: .seconds(pause))
+            mesh.connect(1 - first, 2 - first)
+            let ben = mesh.nodes[2].router.id
+            mesh.run(for: .milliseconds(600)) { $0.nodes[0].router.peer(ben) != nil }
+            #expect(mesh.nodes[0].router.peer(ben) != nil, "seed \(seed), link \(first) first, then after \(pause) s")
+        }
+    }
+
     @Test func aPrivateMessageArrivesOnceAndIsAcknowledged() throws {
         var mesh = pair(seed: 2)
         let ben = mesh.nodes[1].router.id

@@ -7,6 +7,8 @@ struct SyncStore: Sendable {
     private static let byteCapacity = 4 << 20
     /// Limit on messages of one sender, so that no sender can evict those of others (M6).
     private static let capacityPerSender = 100
+    /// The largest parameter that the phone apps use.
+    private static let maximumFilterParameter = 20
 
     /// The packets that share one part of the store.
     private enum Share: Hashable {
@@ -89,8 +91,14 @@ struct SyncStore: Sendable {
 
     /// A request for packets that are not in this store.
     var request: MeshSyncRequest {
-        MeshSyncRequest(
-            filter: GolombFilter(hashes: entries.reversed().map(\.id.filterHash)), wanted: [.announcements, .messages])
+        // A false positive hides a packet from each request until the filter changes, so few packets get a sharper filter.
+        let parameter = (GolombFilter.safeParameter...Self.maximumFilterParameter).last { parameter in
+            GolombFilter.capacity(parameter: parameter, byteCount: GolombFilter.requestByteCount) >= entries.count
+        }
+        return MeshSyncRequest(
+            filter: GolombFilter(
+                hashes: entries.reversed().map(\.id.filterHash), parameter: parameter ?? GolombFilter.safeParameter),
+            wanted: [.announcements, .messages])
     }
 
     /// The packets that the requesting neighbour lacks, at most `limit` packets of `byteLimit` bytes together: of each link in
