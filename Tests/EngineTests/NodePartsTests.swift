@@ -13,9 +13,15 @@ import Testing
         var limits = NodeLimits()
         var now = MonotonicInstant(nanoseconds: 0)
         let ended = Monitor<[LinkRegistry.Ticket]>([])
+        /// Keeps no places for friends.
+        private var roomy: NodeLimits {
+            var limits = limits
+            limits.linksKeptForFriends = 0
+            return limits
+        }
 
         /// - Returns: nil when it was refused.
-        mutating func admit(_ host: String, isUsed: Bool = true) -> LinkRegistry.Ticket? {
+        mutating func admit(_ host: String, isUsed: Bool = true, isProven: Bool = true) -> LinkRegistry.Ticket? {
             let source = LinkSource(LinkAddress(host: host, port: 1))
             let admission = registry.admit(from: source, limits: limits, now: now, end: {})
             guard case .admitted(let ticket, let end) = admission else { return nil }
@@ -23,6 +29,7 @@ import Testing
             let since = now
             registry.attach(
                 ticket, disuse: { _ in isUsed ? nil : since }, end: { [ended] in ended.update { $0.append(ticket) } })
+            if isProven { _ = registry.settle(ticket, isFriend: false, limits: roomy, now: now) }
             return ticket
         }
     }
@@ -59,6 +66,23 @@ import Testing
         let another = links.admit("10.0.0.2", isUsed: false)
         #expect(another != nil && links.ended.withLock { $0 } == [crowd[1], crowd[2]])
         #expect(links.registry.incomingCount == 4)
+    }
+
+    @Test("Q6: connections renewed without end keep no newcomer out: those without a proven key give way at once") func churn()
+    {
+        var links = Links()
+        var newcomer: LinkRegistry.Ticket?
+        for time in 0..<1_000 {
+            links.now = MonotonicInstant(nanoseconds: Int64(time) * 1_000_000)
+            let renewed = links.admit("10.1.0.\(time % 60)", isUsed: false, isProven: false)
+            #expect(renewed != nil, "\(time)")
+            if time == 500 { newcomer = links.admit("10.0.0.1", isUsed: false, isProven: false) }
+            let ended = links.ended.withLock { $0 }
+            // The time for a handshake.
+            if time == 550 { #expect(newcomer.map { !ended.contains($0) } == true) }
+            for ticket in ended { links.registry.release(ticket) }
+        }
+        #expect(links.registry.incomingCount == links.limits.links)
     }
 
     @Test("Q6: places are kept for friends, and friends' links neither count for a source nor give way") func friends() {
