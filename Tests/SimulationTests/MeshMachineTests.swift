@@ -1,5 +1,6 @@
 import NearshareBase
 import NearshareCrypto
+import NearshareInterfaces
 import NearshareMesh
 import NearshareTesting
 import Testing
@@ -38,7 +39,8 @@ import Testing
     func oneMachine() throws {
         var machine = machine()
         let taken = (0..<16).compactMap { machine.linkUp(.stream, from: "attacker", now: moment(Int64($0))) }
-        #expect(taken.count == MeshMachine.maximumIncomingLinkCount)
+        #expect(taken.count { machine.isOpen($0) } == MeshMachine.maximumIncomingLinkCount)
+        _ = machine.drainReplaced()
         let first = machine.linkUp(.stream, from: "anna", now: moment(20))
         var replaced = machine.drainReplaced()
         #expect(first != nil && replaced.count == 1)
@@ -56,15 +58,85 @@ import Testing
         #expect(machine.isOpen(try #require(first)) && own.allSatisfy { machine.isOpen($0) })
     }
 
-    @Test("R3: neighbours that never prove a key give way to newcomers, from whatever addresses they come")
-    func silentNeighbours() {
+    /// Opens a link from a node with a key of its own, which announces itself and proves that key.
+    private func join(
+        _ machine: inout MeshMachine, from address: String, key: UInt8, at milliseconds: Int64, isProven: Bool = true
+    ) -> MeshLinkID? {
+        let friends: Set = [identity(4).peerID, identity(5).peerID]
+        guard let link = machine.linkUp(.stream, from: address, friends: friends, now: moment(milliseconds)) else { return nil }
+        var peer = MeshRouter(
+            identity: identity(key), name: DisplayName(truncating: "peer \(key)")!, random: SeededRandom(seed: UInt64(key)))
+        let there = MeshLinkID(rawValue: 1)
+        peer.linkUp(there, .stream, now: moment(milliseconds))
+        while let frame = peer.nextFrame(for: there) {
+            machine.router.receive(frame[...], from: link, now: moment(milliseconds))
+            while isProven, let answer = machine.router.nextFrame(for: link) {
+                peer.receive(answer[...], from: there, now: moment(milliseconds))
+            }
+        }
+        return link
+    }
+
+    private func identity(_ key: UInt8) -> LocalIdentity {
+        LocalIdentity(seed: [UInt8](repeating: key, count: LocalIdentity.seedByteCount))
+    }
+
+    @Test("R3: silent links give way at once, from whatever addresses they come and however often they are renewed")
+    func silentNeighbours() throws {
         var machine = machine()
         for number in 0..<12 { _ = machine.linkUp(.stream, from: "\(number)", now: moment(0)) }
+        // 200 connections a second; the newcomer needs 50 ms for its announcement.
+        var anna: MeshLinkID?
+        for number in 0..<200 as Range<Int64> {
+            let renewed = machine.linkUp(.stream, from: "\(number % 12)", now: moment(1 + 5 * number))
+            #expect(renewed != nil, "\(number)")
+            if number == 100 { anna = machine.linkUp(.stream, from: "anna", now: moment(1 + 5 * number)) }
+            if number == 110 { #expect(machine.isOpen(try #require(anna))) }
+        }
+        let joined = join(&machine, from: "ben", key: 2, at: 1_100)
+        for number in 0..<50 as Range<Int64> { _ = machine.linkUp(.stream, from: "\(number)", now: moment(1_200 + number)) }
+        #expect(machine.isOpen(try #require(joined)))
+    }
+
+    @Test("R3: a neighbour that announces itself and proves nothing gives way after two seconds") func unprovenNeighbours() {
+        var machine = machine()
+        let taken = (0..<12).compactMap { join(&machine, from: "\($0)", key: UInt8(10 + $0), at: 0, isProven: false) }
+        #expect(taken.count == 12)
+        let early = machine.linkUp(.stream, from: "anna", now: moment(1_900))
+        let late = machine.linkUp(.stream, from: "anna", now: moment(2_000))
+        #expect(early == nil && late != nil && machine.drainReplaced() == [taken[0]])
+    }
+
+    @Test("R3: free keys that answer pings keep no newcomer out, and no friend; the oldest of them go after a minute")
+    func strangers() throws {
+        var machine = machine()
+        let (anna, friend) = (identity(3), identity(4))
+        let keys = [friend, identity(5), identity(6)].map { ($0.peerID, $0.signingKey.publicKey) }
+        machine.router.setContacts(Dictionary(keys) { first, _ in first })
+        let taken = (0..<12).compactMap { join(&machine, from: "\($0)", key: UInt8(10 + $0), at: Int64($0)) }
+        #expect(taken.count == 12)
         let early = machine.linkUp(.stream, from: "anna", now: moment(1_000))
         #expect(early == nil)
-        let late = machine.linkUp(.stream, from: "anna", now: moment(6_000))
-        let replaced = machine.drainReplaced()
-        #expect(late != nil && replaced.count == 1)
+        let joined = join(&machine, from: "anna", key: 3, at: 2_100)
+        #expect(joined.map { machine.isOpen($0) } == true && machine.router.isNeighbour(anna.peerID))
+        let kept = try #require(join(&machine, from: "friend", key: 4, at: 4_500))
+        let contact = try #require(join(&machine, from: "a contact by a session", key: 6, at: 4_500))
+        // The attacker comes back as often as it likes.
+        for number in 0..<400 as Range<Int64> {
+            _ = join(&machine, from: "\(number)", key: UInt8(40 + number % 200), at: 5_000 + 200 * number)
+        }
+        #expect(machine.isOpen(kept) && machine.router.isNeighbour(friend.peerID) && !machine.isOpen(contact))
+        #expect(taken.allSatisfy { !machine.isOpen($0) })
+        // An address with several links gives them up first.
+        let own = (0..<4).compactMap { _ in machine.linkUp(.stream, now: moment(90_000)) }
+        #expect(own.count == 4)
+    }
+
+    @Test("R3: of the links of one IPv6 network, as of one address, one gives way to a newcomer") func networks() {
+        func machineName(_ host: String) -> String { LinkAddress(host: host, port: 1).machine }
+        #expect(machineName("2001:db8:1:2::5") == machineName("2001:db8:1:2:ffff::1"))
+        #expect(machineName("2001:db8:1:3::5") != machineName("2001:db8:1:2::5"))
+        #expect(machineName("127.0.3.4") == machineName("::1") && machineName("10.0.0.1") == "10.0.0.1")
     }
 
     @Test("A node without links has left at once")

@@ -135,6 +135,10 @@ public final class LocalMachine: Sendable {
                 return [:]
             }
         }
+        settings.friends = {
+            let known = (try? trust.read()) ?? trust.latestValue
+            return Set(known?.entries.filter { $0.value.isFriend && $0.value.trust != .blocked }.keys.map(\.peerID) ?? [])
+        }
         settings.interface = interface ?? configuration.interface
         settings.radio = radio
         settings.datagrams = UDPTransport()

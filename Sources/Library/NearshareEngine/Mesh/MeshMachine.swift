@@ -15,7 +15,7 @@ package struct MeshMachine: Machine {
     package var router: MeshRouter
     private var phase = Phase.running
     private struct Link: Sendable {
-        /// The address of the neighbour that opened the link; nil for one that this node opened, and for a radio.
+        /// The machine of the neighbour that opened the link; nil for one that this node opened, and for a radio.
         let address: String?
         let opened: MonotonicInstant
     }
@@ -29,8 +29,13 @@ package struct MeshMachine: Machine {
     package static let maximumLinkCount = 16
     /// Limit on links that others opened; the rest is for those that this node opens.
     package static let maximumIncomingLinkCount = 12
-    /// Time in which a neighbour proves its key, before its link may give way to another.
-    package static let acquaintanceTimeout = Duration.seconds(5)
+    /// Links of strangers among them that stay for ``strangerTimeout``. The rest is for friends, and for newcomers, of whom nobody
+    /// knows yet whether they are friends.
+    package static let maximumStrangerLinkCount = 9
+    /// Time in which a neighbour that has announced itself proves its key, and in which its link gives way to no newcomer.
+    package static let acquaintanceTimeout = Duration.seconds(2)
+    /// Time after which a stranger's link may give way to another, as on the direct path (Q6).
+    package static let strangerTimeout = Duration.seconds(60)
     /// Time for the queued frames when the node leaves.
     package static let farewellTimeout = Duration.milliseconds(500)
 
@@ -45,15 +50,18 @@ package struct MeshMachine: Machine {
     /// Whether frames are to be written to a link.
     package func isOpen(_ link: MeshLinkID) -> Bool { links[link] != nil }
 
-    /// Adds a link. When there are too many, one that others opened gives way: first one whose neighbour has not proven its key,
-    /// then one of an address with several (R3).
-    /// - Parameter address: of a neighbour that opened the link; nil for a link of this node, and for a radio.
+    /// Adds a link. When there are too many, one that others opened gives way (R3).
+    /// - Parameters:
+    ///   - address: of a neighbour that opened the link; nil for a link of this node, and for a radio.
+    ///   - friends: peers whose links never give way.
     /// - Returns: nil when there are too many links, or the node leaves.
-    package mutating func linkUp(_ profile: MeshLinkProfile, from address: String? = nil, now: Moment) -> MeshLinkID? {
+    package mutating func linkUp(
+        _ profile: MeshLinkProfile, from address: String? = nil, friends: Set<PeerID> = [], now: Moment
+    ) -> MeshLinkID? {
         guard !isLeaving else { return nil }
         let incomingCount = links.values.count { $0.address != nil }
         if links.count >= Self.maximumLinkCount || (address != nil && incomingCount >= Self.maximumIncomingLinkCount) {
-            guard let link = replaceable(by: address, now: now.monotonic) else { return nil }
+            guard let link = replaceable(by: address, friends, now: now.monotonic) else { return nil }
             links[link] = nil
             replaced.append(link)
             router.linkDown(link, now: now)
@@ -65,21 +73,32 @@ package struct MeshMachine: Machine {
         return id
     }
 
-    private func replaceable(by address: String?, now: MonotonicInstant) -> MeshLinkID? {
+    /// The link that gives way to a new one: the oldest of those that give way first, and among these of the address with most. An
+    /// address takes no place from one that has fewer.
+    private func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
         var counts: [String: Int] = [:]
         for link in links.values { if let address = link.address { counts[address, default: 0] += 1 } }
-        // An address takes no place from others while it has several.
         let own = address.flatMap { counts[$0] } ?? 0
-        func isWorse(_ count: Int) -> Bool { count > max(1, own) }
-        let candidates = links.compactMap { id, link -> (id: MeshLinkID, count: Int, isAcquainted: Bool)? in
-            guard let address = link.address, let count = counts[address] else { return nil }
-            let isAcquainted = router.isAcquainted(id) || now - link.opened < Self.acquaintanceTimeout
-            guard isWorse(count) || (!isAcquainted && count >= own) else { return nil }
-            return (id, count, isAcquainted)
-        }
-        return candidates.min {
-            ($0.isAcquainted ? 1 : 0, -$0.count, $0.id.rawValue) < ($1.isAcquainted ? 1 : 0, -$1.count, $1.id.rawValue)
-        }?.id
+        var strangerCount = 0
+        let candidates = links.sorted { $0.key.rawValue < $1.key.rawValue }
+            .compactMap { id, link -> (id: MeshLinkID, order: Int, count: Int)? in
+                guard let address = link.address, let count = counts[address], count >= own else { return nil }
+                let age = now - link.opened
+                let order: Int?
+                switch router.standing(of: id) {
+                case .silent: order = 0
+                case .claimed where age >= Self.acquaintanceTimeout: order = 1
+                // A contact's signing key is pinned, so nobody else proves to have its id.
+                case .proven(let peer, isContact: true) where friends.contains(peer): order = nil
+                case .claimed: order = count > max(1, own) ? 2 : nil
+                case .proven:
+                    strangerCount += 1
+                    let isOver = strangerCount > Self.maximumStrangerLinkCount && age >= Self.acquaintanceTimeout
+                    order = count > max(1, own) ? 2 : age >= Self.strangerTimeout ? 3 : isOver ? 4 : nil
+                }
+                return order.map { (id, $0, count) }
+            }
+        return candidates.min { ($0.order, -$0.count, $0.id.rawValue) < ($1.order, -$1.count, $1.id.rawValue) }?.id
     }
 
     /// Removes and returns the links that gave way to others.

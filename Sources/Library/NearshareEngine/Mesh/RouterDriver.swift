@@ -18,6 +18,7 @@ final class RouterDriver: Sendable {
     /// Closes each open link.
     private let closures = Mutex<[MeshLinkID: @Sendable () -> Void]>([:])
     private let clock: @Sendable () -> MonotonicInstant
+    private let friends: @Sendable () -> Set<PeerID>
     private let log: Logger
 
     private static let readByteCount = 64 << 10
@@ -25,6 +26,7 @@ final class RouterDriver: Sendable {
     init(_ settings: NodeSettings) {
         log = settings.log
         clock = settings.clock
+        friends = settings.friends
         var routing = MeshRouter.Settings()
         routing.sessionLifetime = settings.meshSessionLifetime
         var router = MeshRouter(
@@ -116,8 +118,9 @@ final class RouterDriver: Sendable {
     private func open(
         _ profile: MeshLinkProfile, from address: String?, _ close: @escaping @Sendable () -> Void
     ) -> MeshLinkID? {
+        let friends = friends()
         let (id, replaced) = driver.update { machine, now in
-            (machine.linkUp(profile, from: address, now: now), machine.drainReplaced())
+            (machine.linkUp(profile, from: address, friends: friends, now: now), machine.drainReplaced())
         }
         for link in replaced {
             log.info("mesh: a link gives way to another one")
@@ -217,10 +220,12 @@ final class RouterDriver: Sendable {
 }
 
 extension LinkAddress {
-    /// Names the machine, for limits that count all its links. The loopback addresses are one machine's.
+    /// Names the machine, for limits that count all its links. The loopback addresses are one machine's, and so is an IPv6 network
+    /// of 64 bits.
     var machine: String {
-        let isLoopback = host.hasPrefix("127.") || host == "::1" || host.hasPrefix("::ffff:127.")
-        return isLoopback ? "loopback" : String(host.prefix { $0 != "%" })
+        if host.hasPrefix("127.") || host == "::1" { return "loopback" }
+        if case .network(let network) = LinkSource(self) { return "\(String(network, radix: 16))::/64" }
+        return host
     }
 }
 

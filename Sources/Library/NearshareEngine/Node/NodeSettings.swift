@@ -39,6 +39,8 @@ package struct NodeSettings: Sendable {
     /// Returns the signing keys of the contacts that have proven them, or whose keys were imported. The mesh never lets others take
     /// their ids, and keeps room for them. Read at the start and whenever a session is established.
     package var contacts: @Sendable () -> [PeerID: SigningPublicKey] = { [:] }
+    /// Returns the ids of the friends: their links in the mesh never give way. A contact's may, as a session makes a contact.
+    package var friends: @Sendable () -> Set<PeerID> = { [] }
     /// The log for diagnosis; it contains no names of files or peers.
     package var log: Logger
 

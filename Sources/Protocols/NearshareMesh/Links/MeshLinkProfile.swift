@@ -1,4 +1,4 @@
-internal import NearshareBase
+package import NearshareBase
 
 /// The id of a link to a neighbour, within one node.
 package struct MeshLinkID: Sendable, Hashable {
@@ -15,6 +15,15 @@ package enum MeshLinkSource: Sendable, Hashable {
     case address(String)
     /// Not known: this link alone.
     case link(MeshLinkID)
+}
+
+/// The degree to which the neighbour at the other end of a link is known.
+package enum MeshLinkStanding: Sendable {
+    /// It has announced nothing.
+    case silent
+    /// It has announced itself and proven nothing.
+    case claimed
+    case proven(PeerID, isContact: Bool)
 }
 
 /// The capacity of a link to a neighbour.

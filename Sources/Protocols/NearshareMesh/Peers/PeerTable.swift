@@ -47,6 +47,9 @@ struct PeerTable: Sendable {
     /// Ids of the peers that announced themselves unrelayed on a link.
     func neighbours(on link: MeshLinkID) -> [PeerID] { records.filter { $0.value.links.contains(link) }.map(\.key) }
 
+    /// Whether a peer has announced itself unrelayed on a link.
+    func hasClaims(on link: MeshLinkID) -> Bool { records.values.contains { $0.links.contains(link) } }
+
     /// The peer that has proven to be at the other end of a link.
     func neighbour(on link: MeshLinkID) -> PeerID? { neighboursByLink[link] }
 

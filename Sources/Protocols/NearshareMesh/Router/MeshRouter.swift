@@ -131,11 +131,10 @@ package struct MeshRouter: Sendable {
     /// Whether a peer has proven its key on one of the links.
     package func isNeighbour(_ id: PeerID) -> Bool { peers.isNeighbour(id) }
 
-    /// Whether the other end of a link is worth keeping it when there are too many: a node that has proven its key, or, on a
-    /// radio, one that has announced itself, as phones do.
-    package func isAcquainted(_ link: MeshLinkID) -> Bool {
-        peers.neighbour(on: link) != nil
-            || (links.profile(of: link)?.isRadio == true && !peers.neighbours(on: link).isEmpty)
+    /// The degree to which the neighbour at the other end of a link is known: decides which links to keep when there are too many.
+    package func standing(of link: MeshLinkID) -> MeshLinkStanding {
+        if let neighbour = peers.neighbour(on: link) { return .proven(neighbour, isContact: peers.isContact(neighbour)) }
+        return peers.hasClaims(on: link) ? .claimed : .silent
     }
 
     /// Sets the user's contacts with their signing keys. Whatever others announce, they stay known and nobody takes their ids.
