@@ -59,6 +59,13 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
         when: day, status: .delivered)
 }
 
+/// A clock that a test moves.
+private final class MovableTime: Sendable {
+    private let time = Mutex(MonotonicInstant(nanoseconds: 0))
+    var now: MonotonicInstant { time.withLock { $0 } }
+    func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
+}
+
 @Suite("operations, as users read them") struct TextReporterTests {
     /// The lines that events cause.
     private func lines(_ events: OperationEvent...) -> [String] {
@@ -87,6 +94,33 @@ private func line(_ text: String, from author: PeerID? = anna, in conversation: 
                 == ["sending to \"anna\" (new here) over the mesh, relayed by other peers, 1:15 at least"])
         #expect(
             lines(.inviting(invitation(.node))) == ["sending to \"anna\" in the mesh, by the node of this machine"])
+    }
+
+    @Test("M12, R11: lines by peers that the user does not know are limited on the screen, all of them together")
+    func unknownPeers() throws {
+        let (clock, written) = (MovableTime(), WrittenLines())
+        let friend = try #require(PeerID(hex: "00000000000000ff"))
+        let limit = UnknownPeerLines(clock: { clock.now }, isKnown: { $0 == friend })
+        let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
+        func report(_ numbers: Range<Int>) {
+            for number in numbers {
+                reporter.report(.node(.entry(line("text \(number)", from: PeerID(fitting: [UInt8(number & 255)])))))
+            }
+        }
+        report(0..<100)
+        #expect(written.all.count == 21)
+        #expect(written.all.last == "unknown peers send more than is shown; `nearshare messages` lists all")
+        reporter.report(.node(.entry(line("a friend's", from: friend))))
+        #expect(written.all.count == 22)
+        // A text of many lines counts as many.
+        reporter.report(.node(.entry(line(String(repeating: "x\n", count: 50)))))
+        clock.advance(by: .seconds(2))
+        report(100..<110)
+        #expect(written.all.count == 22)
+        clock.advance(by: .seconds(4))
+        report(110..<200)
+        #expect(written.all.count == 22 + 1 + 20 + 1)
+        #expect(written.all[22].hasSuffix(" more lines by unknown peers; `nearshare messages` lists them"))
     }
 
     @Test func `only a completed send is a line; failures are the command's error`() {

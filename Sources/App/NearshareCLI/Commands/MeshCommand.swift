@@ -44,7 +44,8 @@ struct MeshRunCommand: AsyncParsableCommand {
             }
             var options = receiving.nodeOptions(log: global.logger)
             options.profile = profile
-            let reporter: any Reporter = json ? JSONReporter(showsProgress: true) : TextReporter()
+            let reporter: any Reporter =
+                json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
             let environment = NodeEnvironment(
                 interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
             try await runNode(machine, options, environment) { [json] node in

@@ -39,7 +39,8 @@ struct ReceiveCommand: AsyncParsableCommand {
                 radio: receiving.bluetooth.makeOpener(log: log), log: log)
             // No command reads invitations into sessions.
             settings.acceptsSessions = false
-            let reporter: any Reporter = json ? JSONReporter(showsProgress: true) : TextReporter()
+            let reporter: any Reporter =
+                json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
             let controller = ReceiveController(
                 machine: machine, destination: destination,
                 accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),

@@ -13,6 +13,8 @@ struct TextReporter: Reporter {
     }
 
     var output = Output.console
+    /// Limits the lines of peers that the user does not know; nil where the user has asked for what is shown.
+    var unknownPeers: UnknownPeerLines?
 
     func report(_ event: OperationEvent) {
         switch event {
@@ -46,6 +48,21 @@ struct TextReporter: Reporter {
     // MARK: Output
 
     private func writeResult(_ line: String) { write(line) { Console.writeResult($0) } }
+    private func writeResult(_ lines: [String], from author: PeerID?) {
+        for line in lines {
+            switch unknownPeers?.admit(from: author) {
+            case .shown, nil: break
+            case .shownAfter(let count):
+                notice("\(count) more \(count == 1 ? "line" : "lines") by unknown peers; `nearshare messages` lists them")
+            case .firstHidden:
+                notice("unknown peers send more than is shown; `nearshare messages` lists all")
+                continue
+            case .hidden: continue
+            }
+            writeResult(line)
+        }
+    }
+
     private func notice(_ line: String) { write(line) { Console.notice($0) } }
     /// Published warnings say so, as the other commands show all sentences alike.
     private func warn(_ line: String) {
@@ -131,10 +148,10 @@ struct TextReporter: Reporter {
 
     private func reportNodeEvent(_ event: ControlEvent) {
         switch event {
-        case .received(let message): writeResult(ReceivedMessageRenderer.line(message))
+        case .received(let message): writeResult([ReceivedMessageRenderer.line(message)], from: message.sender)
         case .entry(let message, let isBundle):
             guard ChatMessageRenderer.isShown(message, isBundle: isBundle) else { return }
-            for line in ChatMessageRenderer.lines(message) { writeResult(line) }
+            writeResult(ChatMessageRenderer.lines(message), from: message.author)
         case .notice(let line): notice(line)
         case .messageChanged, .marked, .contacts, .transfer: break
         }

@@ -18,7 +18,8 @@ extension MeshDriver {
             handlePeerChange(of: id)
         case .bundlePacket(let bytes, let peer): handleBundlePacket(bytes, from: peer)
         case .clockSkewDetected(let id, let difference):
-            settings.log.error(
+            // Any key can say so.
+            settings.log.notice(
                 """
                 the clocks of \(id) and this node differ by \(difference.components.seconds) s, so they ignore each other in \
                 the mesh; set both clocks

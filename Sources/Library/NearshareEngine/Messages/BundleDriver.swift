@@ -178,7 +178,8 @@ package final class BundleDriver: Sendable {
             guard let content = try? BundleContent(decoding: delivered.content[...]) else { return }
             publish(BundleDriverEvent.received(ReceivedMeshMessage(delivered, content)))
         case .clockDiffers(let lead):
-            settings.log.error(
+            // Any key can say so.
+            settings.log.notice(
                 "a message was created \(lead.components.seconds) s in the future; the sender's clock or this one is wrong")
         }
     }
