@@ -116,6 +116,23 @@ struct SpanningTreeTests {
         #expect(tree.parent == near)
     }
 
+    @Test("B9: a neighbour that invents one root after the other, none of which increments the epoch, fills a bounded table")
+    func manySilentRoots() {
+        var tree = tree(neighbours: near)
+        var largest = 0
+        for number in 0..<40 {
+            let time = 1_000 * Double(number)
+            let position = TreePosition(root: EndpointID(rawValue: UInt64(1 + number)), epoch: 1, distance: 0)
+            _ = tree.receive(SpanningTreeReport(position: position, isToParent: false), from: near, now: moment(time))
+            _ = tree.selectParent(now: moment(time + 1))
+            #expect(tree.parent == near, "\(number)")
+            for passed in 1...5 { _ = tree.endEpoch(now: moment(time + 100 * Double(passed))) }
+            #expect(tree.isRoot, "\(number)")
+            largest = max(largest, tree.silentRootCount)
+        }
+        #expect(largest == 16)
+    }
+
     @Test("A destination below a child is routed to the child with the smallest filter, any other to the parent")
     func nextHop() {
         let (destination, other) = (RouterFixtures.endpoint(5_000), RouterFixtures.endpoint(6_000))

@@ -110,7 +110,7 @@ import Testing
             let peer = PeerID(fitting: [9, UInt8(number >> 8), UInt8(number & 255)])
             pins.insert(forged, for: peer, from: links[1])
         }
-        #expect(pins.count == KeyPins.capacity)
+        #expect(pins.count <= KeyPins.capacity && pins.count > KeyPins.capacity * 3 / 4)
         #expect(pins[anna.peerID] == anna.signingKey.publicKey && pins[ben.peerID] == ben.signingKey.publicKey)
         #expect(pins.verdict(on: forged, of: anna.peerID) == .contested)
         #expect([ben, cleo].allSatisfy { pins.verdict(on: forged, of: $0.peerID) == .forged })

@@ -15,7 +15,11 @@ struct MemberTable: Sendable {
 
     let own: PeerID
     private let maximumMembers: Int
-    private var entries: [PeerID: SessionMember]
+    private var entries: [PeerID: SessionMember] {
+        didSet { others = Self.others(than: own, in: entries) }
+    }
+    /// The other members, by id.
+    private(set) var others: [SessionMember] = []
     /// Members that are gone, in the order of departure. They are remembered so that late entries do not bring them back.
     private var gone: [PeerID] = []
     /// Whether an entry has changed since ``drainUpdate()``.
@@ -35,13 +39,12 @@ struct MemberTable: Sendable {
             .prefix(SessionFrame.maximumRosterCount).map { $0 }
     }
 
-    /// The other members, by id.
-    var others: [SessionMember] {
+    private static func others(than own: PeerID, in entries: [PeerID: SessionMember]) -> [SessionMember] {
         entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id < $1.id }
     }
 
-    /// The ids of the other members, in no order.
-    var otherIDs: [PeerID] { entries.compactMap { $0.value.presence == .present && $0.key != own ? $0.key : nil } }
+    /// The ids of the other members, in ascending order.
+    var otherIDs: [PeerID] { others.map(\.id) }
 
     /// A present member; nil for one that is gone or unknown.
     func member(_ id: PeerID) -> SessionMember? { entries[id].flatMap { $0.presence == .present ? $0 : nil } }
@@ -51,7 +54,7 @@ struct MemberTable: Sendable {
         entries[member.id].map { $0.presence == .gone ? $0.incarnation &+ 1 : $0.incarnation } ?? member.incarnation
     }
 
-    var isFull: Bool { otherIDs.count + 1 >= maximumMembers }
+    var isFull: Bool { others.count + 1 >= maximumMembers }
 
     /// Returns all entries once after each change; nil when nothing has changed.
     mutating func drainUpdate() -> [SessionMember]? {

@@ -266,12 +266,13 @@ package struct FragmentAssembler: Sendable {
     /// that is being received.
     /// - Returns: false when there is none.
     private mutating func dropLeast(excluding key: Key, where isCandidate: (Key, MeshLinkID?) -> Bool) -> Bool {
-        let candidates = assemblies.filter { $0.key != key && !$0.value.isExpected && isCandidate($0.key, $0.value.link) }
-        guard
-            let least = candidates.min(by: {
-                ($0.value.pieces.count, $0.value.changed) < ($1.value.pieces.count, $1.value.changed)
-            })
-        else { return false }
+        var least: (key: Key, order: (Int, MonotonicInstant))?
+        for (other, assembly) in assemblies
+        where other != key && !assembly.isExpected && isCandidate(other, assembly.link) {
+            let order = (assembly.pieces.count, assembly.changed)
+            if least.map({ order < $0.order }) ?? true { least = (other, order) }
+        }
+        guard let least else { return false }
         remove(least.key)
         return true
     }

@@ -50,21 +50,20 @@ struct KeyPins: Sendable {
             pins[peer]?.isProven = isProven || (known.isProven && known.key == key)
             return
         }
-        if pins.count >= Self.capacity { removeOne(isPresent: isPresent) }
+        if pins.count >= Self.capacity { makeRoom(isPresent: isPresent) }
         lastNumber += 1
         pins[peer] = Pin(key: key, isProven: isProven, link: link, number: lastNumber)
     }
 
-    /// Removes the oldest pin of the link that brought most, first one that was only announced.
-    private mutating func removeOne(isPresent: (PeerID) -> Bool) {
-        let absent = pins.filter { !isPresent($0.key) }
-        var counts: [MeshLinkID?: Int] = [:]
-        for pin in absent.values { counts[pin.link, default: 0] += 1 }
-        let largest = counts.max { $0.value < $1.value }?.key
-        let oldest = absent.filter { $0.value.link == largest }.min {
+    /// Removes the oldest eighth of the pins of the link that brought most, first those that were only announced: all are looked
+    /// at once in hundreds of new keys.
+    private mutating func makeRoom(isPresent: (PeerID) -> Bool) {
+        let absent = Dictionary(grouping: pins.filter { !isPresent($0.key) }, by: \.value.link)
+        guard let most = absent.values.max(by: { $0.count < $1.count }) else { return }
+        let oldest = most.sorted {
             ($0.value.isProven ? 1 : 0, $0.value.number) < ($1.value.isProven ? 1 : 0, $1.value.number)
         }
-        if let oldest { pins[oldest.key] = nil }
+        for pin in oldest.prefix(max(1, oldest.count / 8)) { pins[pin.key] = nil }
     }
 
     /// More than there are records of present peers, so that one is always absent.

@@ -31,6 +31,8 @@ struct SyncStore: Sendable {
 
     /// The oldest first.
     private var entries: [Entry] = []
+    /// The senders whose announcement is stored.
+    private var announced: Set<PeerID> = []
     private(set) var byteCount = 0
     var count: Int { entries.count }
 
@@ -49,6 +51,7 @@ struct SyncStore: Sendable {
         }
         let share = link.flatMap { isKnown ? nil : Share.link($0) } ?? .known
         entries.append(Entry(id: id, frame: frame, share: share))
+        if packet.type == .announce { announced.insert(packet.sender) }
         byteCount += frame.heldByteCount
         while entries.count > Self.capacity || byteCount > Self.byteCapacity { removeOne() }
     }
@@ -67,17 +70,25 @@ struct SyncStore: Sendable {
         remove(at: entries.firstIndex { $0.share == share && $0.sender == sender } ?? 0)
     }
 
-    private mutating func remove(at index: Int) { byteCount -= entries.remove(at: index).frame.heldByteCount }
+    private mutating func remove(at index: Int) {
+        let entry = entries.remove(at: index)
+        byteCount -= entry.frame.heldByteCount
+        if entry.isAnnouncement { announced.remove(entry.sender) }
+    }
 
     private mutating func removeAll(where isObsolete: (Entry) -> Bool) {
         let countBefore = entries.count
         entries.removeAll(where: isObsolete)
         guard entries.count < countBefore else { return }
         byteCount = entries.reduce(0) { $0 + $1.frame.heldByteCount }
+        announced = Set(entries.lazy.filter(\.isAnnouncement).map(\.sender))
     }
 
     mutating func removeAnnouncement(of sender: PeerID) {
-        removeAll { $0.frame.packet.type == .announce && $0.frame.packet.sender == sender }
+        guard announced.contains(sender),
+            let index = entries.firstIndex(where: { $0.isAnnouncement && $0.sender == sender })
+        else { return }
+        remove(at: index)
     }
 
     mutating func expire(now: WallTime) {
