@@ -30,6 +30,18 @@ import Testing
         #expect(queue.byteCount == 0 && queue.count == 0 && queue.copies.isEmpty)
     }
 
+    @Test("a line does not overtake its sender's announcement, without which nobody can check it") func order() {
+        var queue = RelayQueue()
+        insert(packet(1, .announce), after: .milliseconds(30), in: &queue)
+        insert(packet(2), after: .milliseconds(10), in: &queue)
+        insert(packet(3, .announce), after: .milliseconds(20), in: &queue)
+        insert(packet(4), after: .milliseconds(40), in: &queue)
+        let order = (0..<4).compactMap { _ in queue.popDue(now: now + .seconds(1))?.frame.first }
+        #expect(order.first == 1 && order.last == 4)
+        insert(packet(5), after: .milliseconds(1), in: &queue)
+        #expect(queue.deadline == now + .milliseconds(1))
+    }
+
     @Test func aNeighbourThatSentACopyGetsNone() {
         var queue = RelayQueue()
         insert(packet(1), after: .zero, in: &queue)

@@ -31,6 +31,8 @@ struct RelayQueue: Sendable {
     private var schedule = DeadlineQueue<Entry>()
     /// The links on which another copy of each waiting packet was received.
     private(set) var copies: [PacketKey: Set<MeshLinkID>] = [:]
+    /// When the waiting announcements of each sender are due.
+    private var announcements: [PeerID: MonotonicInstant] = [:]
     private(set) var byteCount = 0
     private var byteCounts: [MeshLinkID: Int] = [:]
 
@@ -44,7 +46,12 @@ struct RelayQueue: Sendable {
         return byteCount + cost <= Self.byteCapacity && (waiting == 0 || waiting + cost <= Self.byteCapacityPerLink)
     }
 
+    /// - Parameter due: the end of the relay delay; later where it would overtake an announcement of the same sender, without which
+    ///   the next node cannot check it.
     mutating func insert(_ relay: Relay, _ key: PacketKey, due: MonotonicInstant) {
+        let sender = relay.packet.sender
+        let due = announcements[sender].map { max(due, $0 + .nanoseconds(1)) } ?? due
+        if relay.packet.type == .announce { announcements[sender] = due }
         let cost = Self.cost(of: relay.frame.count)
         byteCount += cost
         byteCounts[relay.arrival, default: 0] += cost
@@ -61,6 +68,9 @@ struct RelayQueue: Sendable {
         guard let entry = schedule.popDue(now) else { return nil }
         let relay = entry.relay
         byteCount -= entry.cost
+        if relay.packet.type == .announce, let due = announcements[relay.packet.sender], due <= now {
+            announcements[relay.packet.sender] = nil
+        }
         let waiting = (byteCounts[relay.arrival] ?? 0) - entry.cost
         byteCounts[relay.arrival] = waiting > 0 ? waiting : nil
         let senders = copies.removeValue(forKey: entry.key) ?? []
