@@ -116,6 +116,18 @@ import Testing
         #expect([ben, cleo].allSatisfy { pins.verdict(on: forged, of: $0.peerID) == .forged })
     }
 
+    @Test("R6, M16: contacts stay, but keys that have become contacts by the hundred leave room for newcomers")
+    func evictedContacts() throws {
+        var table = PeerTable()
+        let key = identity(1).signingKey.publicKey
+        func id(_ number: Int) -> PeerID { PeerID(fitting: [UInt8(number >> 8), UInt8(number & 255)]) }
+        for count in [PeerTable.capacity / 2, PeerTable.capacity] {
+            table.setContacts(Dictionary((0..<count).map { (id($0), key) }) { first, _ in first })
+            for number in 0..<count { table.insert(id(number), publicMessages: budget(), now: now) }
+            #expect((table.evictionCandidate(excluding: { _ in false }) == nil) == (count < PeerTable.capacity))
+        }
+    }
+
     @Test("R6: unannounced peers are evicted first, then the one silent for longest; neighbours never") func eviction() throws {
         let identities = [identity(1), identity(2), identity(3)]
         var table = try table(identities)

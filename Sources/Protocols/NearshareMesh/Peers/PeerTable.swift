@@ -117,9 +117,13 @@ struct PeerTable: Sendable {
 
     /// The peer to remove when the table is full (R6): of the link over which most became known, first one that never announced
     /// itself, because any sender id can be put on a packet; then one without a session; then the one that was silent for longest.
-    /// Neighbours and contacts stay, and so do peers of links with fewer.
+    /// Neighbours and contacts stay, and so do peers of links with fewer. A session makes a contact, so contacts stay only while
+    /// they take no more than half of the table.
     func evictionCandidate(excluding isNeeded: (PeerID) -> Bool, hasSession: (PeerID) -> Bool = { _ in false }) -> PeerID? {
-        let candidates = records.filter { !$0.value.isNeighbour && !$0.value.isContact && !isNeeded($0.key) }
+        let keepsContacts = records.values.count(where: \.isContact) <= Self.capacity / 2
+        let candidates = records.filter {
+            !$0.value.isNeighbour && !($0.value.isContact && keepsContacts) && !isNeeded($0.key)
+        }
         var counts: [MeshLinkID?: Int] = [:]
         for record in candidates.values { counts[record.source, default: 0] += 1 }
         let largest = counts.max { $0.value < $1.value }?.key
