@@ -1,0 +1,243 @@
+"""One hostile machine of the mesh, as a process of its own: `flood_peer.py ATTACK PORT VICTIM NEWCOMER`.
+
+It connects to a node on loopback from addresses of its own, writes "started" once the first frames are out, and goes on at a
+bounded rate until its standard input ends, or for SECONDS. VICTIM is the node's id, NEWCOMER the seed of a peer whose public
+keys it knows, as any peer that has met her does.
+"""
+
+import hashlib
+import os
+import random
+import select
+import socket
+import sys
+import time
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+import bitchat_wire as wire
+from bitchat_wire import Packet
+
+FRAMES = b"NSHM\x01\x01\0\0"
+SECONDS = 15
+BUNDLES, FILES = 1 << 33, 1 << 32
+BUNDLE = 0x6E
+UNKNOWN = 0x61
+TURN = 0.02
+
+
+def now():
+    return int(time.time() * 1000)
+
+
+class Identity:
+    """Keys that cost nothing."""
+
+    def __init__(self, seed):
+        root = hashlib.sha256(repr(seed).encode()).digest()
+        self.static = X25519PrivateKey.from_private_bytes(hashlib.sha256(b"noise" + root).digest())
+        self.signing = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"signing" + root).digest())
+        self.noise_key, self.signing_key = wire.public_bytes(self.static), wire.public_bytes(self.signing)
+        self.id = wire.peer_id(self.noise_key)
+
+    def signed(self, packet):
+        return wire.encode(wire.sign(packet, self.signing))
+
+    def announcement(self, name, ttl=7, capabilities=FILES | BUNDLES, at=None):
+        payload = wire.Announce(name, self.noise_key, self.signing_key, None, capabilities).encode()
+        return self.signed(Packet(wire.ANNOUNCE, self.id, at or now(), payload, ttl))
+
+    def line(self, text, at=None):
+        return self.signed(Packet(wire.MESSAGE, self.id, at or now(), text.encode(), 7))
+
+
+class Machine:
+    """The links of the attacker; one that was closed is opened again."""
+
+    def __init__(self, port, link_count):
+        self.port, self.links = port, [None] * link_count
+        self.attempt = 0
+
+    def open(self, number):
+        self.attempt += 1
+        source = (f"127.66.{self.attempt // 250 % 250}.{self.attempt % 250 + 1}", 0)
+        link = socket.create_connection(("127.0.0.1", self.port), 5, source)
+        link.sendall(FRAMES)
+        self.links[number] = link
+
+    def close(self, number):
+        if self.links[number]:
+            self.links[number].close()
+        self.links[number] = None
+
+    def send(self, number, data):
+        """Writes while the victim reads; what it does not read in time is lost."""
+        try:
+            if self.links[number] is None:
+                self.open(number)
+            link = self.links[number]
+            link.settimeout(0.5)
+            link.sendall(data)
+            self.read(number)
+        except OSError:
+            self.close(number)
+
+    def read(self, number):
+        """Discards what has arrived."""
+        link = self.links[number]
+        while link and select.select([link], [], [], 0)[0]:
+            try:
+                data = link.recv(65536)
+            except OSError:
+                data = b""
+            if not data:
+                return self.close(number)
+
+
+# Each attack: the number of links, and a generator of what is sent within one turn: pairs of a link and frames.
+
+
+def carriers(*_):
+    """F2: carriers that announce themselves on one link."""
+    identities = [Identity(f"carrier {number}") for number in range(64)]
+    while True:
+        for first in range(0, 64, 8):
+            yield [(0, each.announcement("carrier")) for each in identities[first : first + 8]]
+
+
+def pings(victim, _):
+    """F3: 1,500 pings a second from far away."""
+    generator = random.Random(3)
+    while True:
+        yield [
+            (0, wire.encode(Packet(wire.PING, generator.randbytes(8), now(), generator.randbytes(8) + b"\x07", 5, 1, victim)))
+            for _ in range(30)
+        ]
+
+
+def junk(*_):
+    """F4: 4 MiB of packets of an unknown type each second."""
+    generator = random.Random(4)
+    while True:
+        yield [
+            (0, wire.encode(Packet(UNKNOWN, generator.randbytes(8), now(), generator.randbytes(4000), 7))) for _ in range(21)
+        ]
+
+
+def impostor(_, newcomer):
+    """F5: the newcomer's id and Noise key before she comes, with another signing key, and other keys by the hundred."""
+    victim, forger = Identity(newcomer), Identity("forger")
+    victim.signing, victim.signing_key = forger.signing, forger.signing_key
+    count = 0
+    while True:
+        count += 5
+        yield [(0, victim.announcement("not her", at=now() + 60_000))] + [
+            (0, Identity(("evict", count + each)).announcement("m")) for each in range(5)
+        ]
+
+
+def replay(_, newcomer):
+    """F6: her own announcement, replayed on four links."""
+    victim = Identity(newcomer)
+    while True:
+        frame = victim.announcement("carol")
+        yield [(link, frame) for link in range(4)]
+        for _ in range(25):
+            yield []
+
+
+def lines(*_):
+    """F7: 600 lines of six made-up senders within five seconds."""
+    identities = [Identity(f"writer {number}") for number in range(6)]
+    yield [(0, each.announcement("writer")) for each in identities]
+    count = 0
+    while True:
+        count += 1
+        yield [(0, identities[(count + each) % 6].line(f"junk {count} {each}")) for each in range(3)]
+
+
+def compressed(*_):
+    """F8: lines of few bytes that hold 50,000 each."""
+    count = 0
+    while True:
+        identity = Identity(("writer", count))
+        yield [(0, identity.announcement("writer"))] + [
+            (0, identity.line("x" * 50_000 + str(count + each))) for each in range(4)
+        ]
+        count += 4
+
+
+def reports(victim, _):
+    """F9: 10 MB a second of reports on three links, signed once and for all."""
+    identities = [Identity(f"liar {number}") for number in range(3)]
+    yield [(link, each.announcement("liar")) for link, each in enumerate(identities)]
+    generator = random.Random(9)
+    ready = [
+        each.signed(Packet(BUNDLE, each.id, now(), b"\x01" + generator.randbytes(1000), 7, 2, victim))
+        for each in identities
+        for _ in range(100)
+    ]
+    count = 0
+    while True:
+        count += 1
+        frames = [ready[(count * 7 + each) % 300] for each in range(190)]
+        yield [(link, b"".join(frames[link::3])) for link in range(3)]
+
+
+def tiny(*_):
+    """F10: 4,500 packets of a few bytes each second."""
+    generator = random.Random(10)
+    while True:
+        frames = [wire.encode(Packet(0x60, generator.randbytes(8), now(), b"x", 1)) for _ in range(90)]
+        yield [(0, b"".join(frames))]
+
+
+def silent(*_):
+    """F11: sixteen silent links, each renewed every second."""
+    count = 0
+    while True:
+        count += 1
+        yield [(count % 16, None), (count % 16, b"")] if count % 3 == 0 else []
+
+
+ATTACKS = {
+    "F2": (1, carriers),
+    "F3": (1, pings),
+    "F4": (1, junk),
+    "F5": (1, impostor),
+    "F6": (4, replay),
+    "F7": (1, lines),
+    "F8": (1, compressed),
+    "F9": (3, reports),
+    "F10": (1, tiny),
+    "F11": (16, silent),
+}
+
+
+def main():
+    name, port, victim, newcomer = sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3]), sys.argv[4]
+    link_count, attack = ATTACKS[name]
+    machine = Machine(port, link_count)
+    end = time.monotonic() + SECONDS
+    turns, is_started = attack(victim, newcomer), False
+    next_turn = time.monotonic()
+    while time.monotonic() < end and not select.select([sys.stdin], [], [], 0)[0]:
+        for number, data in next(turns):
+            if data is None:
+                machine.close(number)
+            else:
+                machine.send(number, data)
+        for number in range(link_count):
+            machine.read(number)
+        if not is_started and time.monotonic() > end - SECONDS + 1:
+            is_started = True
+            print("started", flush=True)
+        # A turn that took longer is not made up for: the rate stays bounded.
+        next_turn = max(next_turn + TURN, time.monotonic())
+        time.sleep(max(0, next_turn - time.monotonic()))
+
+
+if __name__ == "__main__":
+    os.nice(10)
+    main()

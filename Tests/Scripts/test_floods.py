@@ -1,0 +1,116 @@
+"""Attacks that silence others (docs/THREATS.md, M6 to M16), over real sockets: while one of them runs at a bounded rate from
+one machine, a newcomer becomes known, and 20 of her 20 lines and a file of 100 KB arrive."""
+
+import contextlib
+import pathlib
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+import bitchat_peer
+from bitchat_peer import BitchatPeer
+from flood_peer import FRAMES
+from harness import Story
+
+LINES = 20
+
+
+class FloodStory(Story):
+    def setUp(self):
+        super().setUp()
+        # The honest peers hold all made-up ones: only the node is tested.
+        patch = mock.patch.object(bitchat_peer, "MAX_PEERS", 4096)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def flood(self, attack, is_heard_behind=True):
+        anna = self.anna.receive("--interface", "lo", accept="all")
+        ben = self.join(anna, "ben")
+        newcomer = f"carol {self.seed}"
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                pathlib.Path(__file__).with_name("flood_peer.py"),
+                attack,
+                str(anna.ready["port"]),
+                anna.ready["id"],
+                newcomer,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(self.end, process)
+        self.assertEqual("started\n", process.stdout.readline())
+        carol = self.join(anna, "carol", newcomer)
+        there = anna.ready["id"]
+        known = carol.send_private_message(there, "hello")
+        carol.wait_for_receipt(known, timeout=5)
+        if is_heard_behind:
+            ben.wait_for_peer("carol", 5)
+        for number in range(LINES):
+            carol.send_public_message(f"line {number}")
+            anna.wait_for("line", lambda event, text=f"line {number}": event["text"] == text and event["from"] == carol.id)
+            if is_heard_behind:
+                ben.wait_for("public-message", lambda event, text=f"line {number}": event["text"] == text)
+        content = self.random.randbytes(100_000)
+        carol.send_private_file(there, "img.jpg", "image/jpeg", content)
+        anna.wait_for("delivered", lambda event: event["path"].endswith("/img.jpg"))
+        self.assertTrue(content == self.anna.received()["img.jpg"])
+        self.assertIsNone(process.poll(), "the attack ended early")
+
+    def join(self, running, name, seed=None):
+        peer = BitchatPeer(name, seed=seed or f"{name} {self.seed}", relays=False)
+        self.addCleanup(peer.close)
+        # A link may be refused while the attack holds all of them; it is tried again, as nodes do.
+        for _ in range(10):
+            if not peer.links:
+                peer.connect("127.0.0.1", running.ready["port"], preamble=FRAMES)
+            with contextlib.suppress(AssertionError):
+                # A session proves who is at the end of the link: a peer that proves nothing gives way.
+                peer.handshake(peer.wait_for_peer("anna", 0.5))
+                peer.wait_for("session", timeout=5)
+                return peer
+        self.fail(f"{name} found no place within 5 s\n{peer.story()}")
+
+    @staticmethod
+    def end(process):
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+    def test_M16_carriers_that_announce_themselves(self):
+        self.flood("F2")
+
+    def test_M9_pings_from_far_away(self):
+        self.flood("F3")
+
+    def test_M10_junk(self):
+        self.flood("F4")
+
+    def test_M11_another_signing_key_under_the_newcomers_id(self):
+        # Behind the node, only the first announcement of an id counts, and that is the attacker's until she is proven here.
+        self.flood("F5", is_heard_behind=False)
+
+    def test_M8_her_announcement_replayed_on_four_links(self):
+        self.flood("F6")
+
+    def test_M6_lines_of_made_up_senders(self):
+        self.flood("F7")
+
+    def test_M12_lines_that_compress(self):
+        self.flood("F8")
+
+    def test_M13_reports(self):
+        self.flood("F9")
+
+    def test_M15_tiny_packets(self):
+        self.flood("F10")
+
+    def test_R3_silent_links(self):
+        self.flood("F11")
+
+
+if __name__ == "__main__":
+    unittest.main()
