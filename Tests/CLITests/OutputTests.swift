@@ -297,7 +297,7 @@ private func encoded(_ value: JSONValue) throws -> String {
     @Test func `every property of a node has a row, escaped`() throws {
         let rows = rows(try status())
         for row in [
-            "name: \"an\\u{1b}na\"", "id: 1a2b3c4d5e6f7081", "process: 42, for 1:02:05", "profile: standard", "port: 4000",
+            "name: an\\u{1b}na", "id: 1a2b3c4d5e6f7081", "process: 42, for 1:02:05", "profile: standard", "port: 4000",
             "bluetooth: not used", "inbox: /in\\u{202e}box", "messages stored: 3", "secure sessions: 0, for 60 s each",
         ] { #expect(rows.contains(row), "\(rows)") }
         #expect(self.rows(try status(isStanding: false)).contains("process: 42, for 1:02:05, until another command ends"))

@@ -49,7 +49,7 @@ struct MeshRouting {
     /// Any node can claim to be a neighbour's second link. So only proven links are left out, and never the authenticated one.
     func onePerNeighbour(_ given: Set<MeshLinkID>, excluding arrival: MeshLinkID? = nil) -> Set<MeshLinkID> {
         var chosen = given
-        for record in peers.records.values where record.provenLinks.count > 1 {
+        for record in peers.neighbours.compactMap({ peers[$0] }) where record.provenLinks.count > 1 {
             guard let authenticated = record.authenticatedLink, record.provenLinks.contains(authenticated),
                 links.contains(authenticated)
             else { continue }

@@ -14,6 +14,8 @@ struct PeerTable: Sendable {
     private(set) var records: [PeerID: PeerRecord] = [:]
     private var pins = KeyPins()
     private var neighboursByLink: [MeshLinkID: PeerID] = [:]
+    /// The peers that announced themselves unrelayed on a link: ``PeerRecord/links`` the other way round.
+    private var claimsByLink: [MeshLinkID: Set<PeerID>] = [:]
 
     subscript(id: PeerID) -> PeerRecord? { records[id] }
 
@@ -35,17 +37,13 @@ struct PeerTable: Sendable {
 
     /// Number of neighbours: of the links at whose other ends peers have announced themselves, whatever their number. Several
     /// links to one neighbour that has proven its key count once.
-    var degree: Int {
-        var links: Set<MeshLinkID> = []
-        for record in records.values { links.formUnion(record.links) }
-        for record in records.values where record.provenLinks.count > 1 {
-            links.subtract(record.provenLinks.sorted { $0.rawValue < $1.rawValue }.dropFirst())
-        }
-        return links.count
-    }
+    var degree: Int { claimsByLink.count - (neighboursByLink.count - neighbours.count) }
+
+    /// Ids of the peers that have proven to be at the other end of a link.
+    var neighbours: Set<PeerID> { Set(neighboursByLink.values) }
 
     /// Ids of the peers that announced themselves unrelayed on a link.
-    func neighbours(on link: MeshLinkID) -> [PeerID] { records.filter { $0.value.links.contains(link) }.map(\.key) }
+    func neighbours(on link: MeshLinkID) -> Set<PeerID> { claimsByLink[link] ?? [] }
 
     /// Whether a peer has announced itself unrelayed on a link.
     func hasClaims(on link: MeshLinkID) -> Bool { records.values.contains { $0.links.contains(link) } }
@@ -63,6 +61,7 @@ struct PeerTable: Sendable {
         else { return .unchanged }
         let wasDirect = record.isDirect
         record.links.insert(link)
+        claimsByLink[link, default: []].insert(id)
         records[id] = record
         guard !wasDirect, let peer = peer(id) else { return .newLink }
         return .newNeighbour(peer)
@@ -74,6 +73,7 @@ struct PeerTable: Sendable {
     mutating func prove(_ id: PeerID, on link: MeshLinkID) -> Bool {
         guard neighboursByLink[link] == nil, records[id]?.provenLinks.insert(link).inserted == true else { return false }
         records[id]?.links.insert(link)
+        claimsByLink[link, default: []].insert(id)
         neighboursByLink[link] = id
         return true
     }
@@ -84,7 +84,7 @@ struct PeerTable: Sendable {
         neighboursByLink[link] = nil
         // Closed links are counted together, so that one that comes and goes is not several.
         for id in records.keys where records[id]?.source == link { records[id]?.source = nil }
-        return neighbours(on: link).compactMap { id in
+        return (claimsByLink.removeValue(forKey: link) ?? []).compactMap { id in
             records[id]?.links.remove(link)
             records[id]?.provenLinks.remove(link)
             return peer(id)
@@ -138,6 +138,10 @@ struct PeerTable: Sendable {
     mutating func remove(_ id: PeerID) -> Bool {
         let wasAnnounced = peer(id) != nil
         for link in records[id]?.provenLinks ?? [] { neighboursByLink[link] = nil }
+        for link in records[id]?.links ?? [] {
+            claimsByLink[link]?.remove(id)
+            if claimsByLink[link]?.isEmpty == true { claimsByLink[link] = nil }
+        }
         records[id] = nil
         return wasAnnounced
     }

@@ -43,14 +43,14 @@ struct PublicSync: Sendable {
     /// A request that describes the packets of this node.
     var request: MeshSyncRequest { store.request }
 
-    mutating func recordRequest(to neighbours: [PeerID], now: MonotonicInstant) {
+    mutating func recordRequest(to neighbours: Set<PeerID>, now: MonotonicInstant) {
         for id in neighbours { requested[id] = now }
     }
 
     /// Whether an old packet answers a request of this node: it has a requested type and was received from a neighbour that was
     /// asked. Android does not mark answers as such.
     /// - Parameter neighbours: those on the link on which it was received; evaluated only if the other conditions hold.
-    func isResponse(_ packet: MeshPacket, from neighbours: @autoclosure () -> [PeerID], now: Moment) -> Bool {
+    func isResponse(_ packet: MeshPacket, from neighbours: @autoclosure () -> Set<PeerID>, now: Moment) -> Bool {
         guard packet.ttl == 0, packet.type == .announce || packet.type == .message,
             neighbours().contains(where: { id in
                 requested[id].map { now.monotonic - $0 <= Self.responseTimeout } ?? false
