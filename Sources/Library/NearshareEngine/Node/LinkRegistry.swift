@@ -5,8 +5,8 @@ internal import NearshareBase
 ///     admitted ──proven key──► friend's, or untrusted ──► ended
 ///
 /// A newcomer takes the place of an untrusted link that nobody uses: the oldest one of its own source when that has too many,
-/// otherwise the oldest one of the source with the most links. Links without a proven key give way at once, so that any number
-/// of newcomers lasts as long as it takes to open as many others.
+/// otherwise the oldest one of the source with the most links. Links without a proven key give way at once, so that a newcomer
+/// keeps its place for as long as it takes to open as many others; not those of members, which cost a member a few bytes.
 struct LinkRegistry {
     /// The number of an admitted link.
     typealias Ticket = UInt64
@@ -29,8 +29,8 @@ struct LinkRegistry {
         case admitted(Ticket, end: (@Sendable () -> Void)?)
     }
 
-    /// The time for which a link with a proven key and without use keeps its place: nobody can push out a peer before its first
-    /// offer.
+    /// The time for which a link with a proven key, or of a member, keeps its place without use: nobody can push out a peer
+    /// before its first offer.
     static let grace = Duration.seconds(1)
 
     private var drivers: [ObjectIdentifier: LinkDriver] = [:]
@@ -86,9 +86,8 @@ struct LinkRegistry {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend }
         let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
         let unused = open.compactMap { ticket, link -> (ticket: Ticket, count: Int, since: MonotonicInstant)? in
-            guard isCandidate(link), let since = link.disuse(now), !link.isProven || now - since >= Self.grace else {
-                return nil
-            }
+            guard isCandidate(link), let since = link.disuse(now) else { return nil }
+            if link.isProven || link.source.isMember, now - since < Self.grace { return nil }
             return (ticket, counts[link.source, default: 0], since)
         }
         guard let victim = unused.max(by: { ($0.count, $1.since) < ($1.count, $0.since) }) else { return nil }

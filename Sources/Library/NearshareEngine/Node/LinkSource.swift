@@ -10,6 +10,8 @@ enum LinkSource: Hashable, Sendable {
     /// A member of a session, whose link is relayed.
     case member(PeerID)
 
+    var isMember: Bool { if case .member = self { true } else { false } }
+
     init(_ address: LinkAddress) {
         let network = address.medium == .network ? Self.network(of: address.host) : nil
         self = network.map { .network($0) } ?? .host(address.host)
