@@ -20,7 +20,7 @@ import bitchat_wire as wire
 from bitchat_wire import Packet
 
 FRAMES = b"NSHM\x01\x01\0\0"
-SECONDS = 15
+SECONDS = 60
 BUNDLES, FILES = 1 << 33, 1 << 32
 BUNDLE = 0x6E
 UNKNOWN = 0x61
