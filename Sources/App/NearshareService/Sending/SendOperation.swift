@@ -147,7 +147,7 @@ package final class SendOperation: Sendable {
                 let delay = reconnection.delay(
                     afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
             else { throw linkFailure ?? failure }
-            let name = first.name?.shown ?? peer.id.hex
+            let name = name(of: peer.fingerprint, claimed: first.name)?.shown ?? peer.id.hex
             reporter.report(
                 .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
             try await running.reconnecting(.init(label: name, since: brokenSince)) {
@@ -203,14 +203,14 @@ package final class SendOperation: Sendable {
     ) async throws(CommandFailure) {
         let trustStatus = connection.trustStatus
         let peer = connection.proven
-        try Self.refuseNameClash(trustStatus, connection.destination.name?.shown ?? "that peer", peer.id)
+        let known = name(of: peer.fingerprint, claimed: connection.destination.name)
+        try Self.refuseNameClash(trustStatus, known?.shown ?? "that peer", peer.id)
         let transfer = connection.send(content, resumeKey: resumeKey(of: content.offer), timeout: timeout)
-        let claimed = connection.destination.name
-        let name = claimed?.shown ?? connection.address.description
+        let name = known?.shown ?? connection.address.description
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: transfer.id, peer: peer.id, name: claimed?.quoted ?? TerminalText.quoted(name),
+                    transfer: transfer.id, peer: peer.id, name: known?.quoted ?? TerminalText.quoted(name),
                     trustStatus: trustStatus, path: .direct(connection.address))))
         let label = "\(source.label) → \(name)"
         let result = await running.following(transfer, label: label) {
@@ -252,8 +252,9 @@ package final class SendOperation: Sendable {
     }
 
     private func reportDigits(of connection: Connection) async {
-        guard let digits = try? await connection.shortCode, let name = try? await connection.peerName else { return }
-        reporter.report(.authenticationDigits(connection.proven.id, name, digits))
+        guard let digits = try? await connection.shortCode, let claimed = try? await connection.peerName else { return }
+        let peer = connection.proven
+        reporter.report(.authenticationDigits(peer.id, name(of: peer.fingerprint, claimed: claimed) ?? claimed, digits))
     }
 
     /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one
@@ -266,7 +267,8 @@ package final class SendOperation: Sendable {
     // MARK: Through the mesh
 
     private func sendThroughMesh(_ content: any ResourceSource, to peer: MeshPeer, _ mesh: MeshDriver) async throws {
-        let name = peer.name.shown
+        let known = name(of: peer.fingerprint, claimed: peer.name) ?? peer.name
+        let name = known.shown
         let trustStatus = try machine.trust.read().trustStatus(of: peer.fingerprint, claiming: peer.name)
         try Self.refuseNameClash(trustStatus, name, peer.id)
         if trustStatus.isBlocked { throw NodeError.blocked(name) }
@@ -276,7 +278,7 @@ package final class SendOperation: Sendable {
             reporter.report(
                 .inviting(
                     OutgoingInvitation(
-                        transfer: transfer.id, peer: peer.id, name: peer.name.quoted, trustStatus: trustStatus,
+                        transfer: transfer.id, peer: peer.id, name: known.quoted, trustStatus: trustStatus,
                         path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
             let label = "\(OfferText.summary(part.offer)) → \(name)"
             let result = await running.following(transfer, label: label) {
@@ -350,6 +352,11 @@ package final class SendOperation: Sendable {
                 SendResult(
                     transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail, label: label,
                     byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume)))
+    }
+
+    /// The user's name for a peer, or else the one that it claims.
+    private func name(of fingerprint: Fingerprint, claimed: DisplayName?) -> DisplayName? {
+        (try? machine.trust.read())?.entries[fingerprint]?.givenName ?? claimed
     }
 
     /// A known name with another key stops the send (K2).
