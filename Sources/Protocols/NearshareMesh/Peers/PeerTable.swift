@@ -46,7 +46,7 @@ struct PeerTable: Sendable {
     func neighbours(on link: MeshLinkID) -> Set<PeerID> { claimsByLink[link] ?? [] }
 
     /// Whether a peer has announced itself unrelayed on a link.
-    func hasClaims(on link: MeshLinkID) -> Bool { records.values.contains { $0.links.contains(link) } }
+    func hasClaims(on link: MeshLinkID) -> Bool { claimsByLink[link] != nil }
 
     /// The peer that has proven to be at the other end of a link.
     func neighbour(on link: MeshLinkID) -> PeerID? { neighboursByLink[link] }
