@@ -19,7 +19,7 @@ extension MeshDriver {
         case .bundlePacket(let bytes, let peer): handleBundlePacket(bytes, from: peer)
         case .clockSkewDetected(let id, let difference):
             // Any key can say so.
-            settings.log.notice(
+            settings.log.warning(
                 """
                 the clocks of \(id) and this node differ by \(difference.components.seconds) s, so they ignore each other in \
                 the mesh; set both clocks

@@ -179,7 +179,7 @@ package final class BundleDriver: Sendable {
             publish(BundleDriverEvent.received(ReceivedMeshMessage(delivered, content)))
         case .clockDiffers(let lead):
             // Any key can say so.
-            settings.log.notice(
+            settings.log.warning(
                 "a message was created \(lead.components.seconds) s in the future; the sender's clock or this one is wrong")
         }
     }
