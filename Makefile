@@ -45,14 +45,14 @@ test: packages-test
 	$(SWIFT_TEST) --filter SimulatedSessionTests
 # By themselves: they wait for real multicast, and the others would keep both processors busy.
 	$(SWIFT_TEST) --filter DiscoveryTests
-	python3 -m unittest discover -s Tests/Scripts -v
+	Tests/Scripts/run
 
-# In a machine of its own, with a real Bluetooth stack and no radio.
+# In a machine of its own, with a real Bluetooth stack and no radio. RADIO_TESTS= picks some: MODULE.CLASS.test…
 test-bluetooth: packages
 	@.ci/install-packages bluetooth
 	swift build --product nearshare
 	swift build --product radio-probe
-	Tests/Radio/run
+	Tests/Radio/run $(RADIO_TESTS)
 
 # As somebody builds it who has no libbluetooth-dev. By itself, because all is compiled anew for it.
 build-without-bluetooth: packages
