@@ -13,6 +13,7 @@ RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs \
 	--disable-local-rpath -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 BINARY = .build/release/nearshare
+EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
@@ -75,9 +76,10 @@ check: packages-test
 examples: packages
 	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources
 # What imports through re-exports is not always compiled anew when these change.
-	rm -rf $(foreach name,FileDrop GroupChat SensorStream,.build/examples/debug/$(name).build)
-	swift build --package-path Examples --scratch-path .build/examples
-	.ci/check-examples .build/examples
+	rm -rf $(EXAMPLES:%=%.build)
+# The modules that the tests have compiled are used again.
+	swift build --package-path Examples --scratch-path .build
+	.ci/check-examples $(EXAMPLES)
 
 # Pages to read in a browser: `python3 -m http.server --directory .build/documentation` serves them.
 docs: packages

@@ -4,8 +4,7 @@ import PackageDescription
 // A package of its own, as a program that uses the library would have it.
 let package = Package(
     name: "nearshare-examples",
-    // They stay on the network: without the trait Bluetooth, which is on by default, nothing of it is in them.
-    dependencies: [.package(name: "nearshare", path: "..", traits: [])],
+    dependencies: [.package(name: "nearshare", path: "..")],
     targets: ["FileDrop", "GroupChat", "SensorStream"].map { name in
         .executableTarget(name: name, dependencies: [.product(name: "Nearshare", package: "nearshare")])
     }

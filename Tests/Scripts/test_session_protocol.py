@@ -10,7 +10,7 @@ import threading
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-EXAMPLES = pathlib.Path(os.environ.get("NEARSHARE_EXAMPLES", ROOT / ".build/examples/debug"))
+EXAMPLES = pathlib.Path(os.environ.get("NEARSHARE_EXAMPLES", ROOT / ".build/debug"))
 
 try:
     from session_peer import Member, SessionLink
